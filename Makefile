@@ -1,0 +1,61 @@
+# The front door. `make` alone checks everything; `make help` lists what there is.
+SHELL := /bin/bash
+BIN := .venv/bin
+PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile
+
+.DEFAULT_GOAL := check
+.PHONY: help venv run test check fast lint format coverage bench docs docs-check pins build size clean
+
+help:        ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+venv:        ## prepare .venv (idempotent; every other command calls it)
+	@scripts/venv
+
+run: venv    ## start the product
+	@$(BIN)/quipu demo
+
+test: lint   ## format, lint, types, import contracts, then every test: this is what CI runs
+	@$(PYTEST) tests
+
+check: lint docs-check   ## the same, and a report of the longest modules and functions
+	@$(BIN)/python scripts/shape.py
+	@$(PYTEST) tests
+
+fast: lint   ## the same without the tests marked slow
+	@$(PYTEST) -m "not slow" tests
+
+lint: venv   ## format, lint, types, import contracts
+	@scripts/lint
+
+format: venv ## rewrite the code in the one format
+	@$(BIN)/ruff format $(wildcard src tests scripts bench examples)
+	@$(BIN)/ruff check --fix-only --quiet $(wildcard src tests scripts bench examples)
+
+coverage: venv   ## branch coverage; model, rules and service must be complete
+	@scripts/coverage
+
+bench: venv  ## measure; results are written under bench/results
+	@$(BIN)/python -m bench
+
+docs: venv   ## regenerate docs/reference, check every link, build the site into build/site
+	@$(BIN)/python scripts/docs.py write
+	@$(BIN)/python scripts/docs.py check
+	@$(BIN)/mkdocs build --quiet --strict
+	@echo "docs: built build/site/index.html"
+
+docs-check: venv   ## links, anchors and generated pages, without writing
+	@$(BIN)/python scripts/docs.py check
+
+pins: venv   ## renew the pinned requirements
+	@scripts/pins
+
+build: venv  ## the wheel and the source archive, into dist
+	@$(BIN)/python -m build --no-isolation
+
+size: venv   ## install the base package into a fresh environment and weigh it
+	@scripts/size
+
+clean:       ## remove what was built, but not .venv
+	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*
+	@find src tests scripts examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,196 @@
+"""A result as a page for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.targets import judged
+
+QUALITY = ("recall@1", "recall@3", "recall@5", "mrr", "ndcg@5", "precision@5", "no_match", "false_empty")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table."""
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+    ]
+
+
+def _number(value: Any) -> str:
+    """A measure in few digits."""
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def _times(row: Mapping[str, Any]) -> str:
+    """p50 / p95 in milliseconds."""
+    return f"{row['p50_ms']:.2f} / {row['p95_ms']:.2f}"
+
+
+def _machine(result: Mapping[str, Any]) -> list[str]:
+    about = result["machine"]
+    load = ", ".join(f"{one:.2f}" for one in about["load"])
+    lines = [
+        f"Measured {about['date']} at commit {about['commit']}{' (quick)' if result.get('quick') else ''}.",
+        f"{about['cpu']}, {about['cores']} cores, {about['memory']}, Linux {about['kernel']}, Python {about['python']}; "
+        f"load at the start {load}; seed {about['seed']}.",
+        "Data: " + ", ".join(f"{name} `{digest[:12]}`" for name, digest in about["data"].items()) + ".",
+        "",
+    ]
+    return ["# Benchmark results", "", *lines]
+
+
+def _targets(result: dict[str, Any]) -> list[str]:
+    rows = [(one.what, one.asked, one.measured, one.verdict) for one in judged(result)]
+    return ["## Targets", "", *_table(("what", "target", "measured", "verdict"), rows)]
+
+
+def _micro(result: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for corpus in ("own", "memorywire"):
+        ours, theirs = result.get("micro", {}).get(corpus, {}), result.get("upstream", {}).get(corpus, {})
+        rows: list[list[str]] = []
+        for system, measures in (("Quipu", ours), ("memorywire", theirs)):
+            for name, row in measures.items():
+                if "/" in name:
+                    rows.append([f"{system} {name}", *(_number(row[key]) for key in QUALITY)])
+        if rows:
+            title = "our own corpus" if corpus == "own" else "memorywire's corpus"
+            lines += [f"## Recall quality, {title}", "", *_table(("system, scope/floor", *QUALITY), rows)]
+        timed = [
+            [f"{system} {name}", _times(row)]
+            for system, measures in (("Quipu", ours), ("memorywire", theirs))
+            for name, row in measures.items()
+            if isinstance(row, dict) and "p50_ms" in row
+        ]
+        if timed:
+            lines += _table(("p50 / p95, ms", ""), timed)
+        if ours.get("curve"):
+            rows = [
+                [floor, *(_number(value) for value in row.values())] for floor, row in ours["curve"].items()
+            ]
+            lines += _table(("min_relevance", *next(iter(ours["curve"].values()))), rows)
+    return lines
+
+
+def _locomo(result: Mapping[str, Any]) -> list[str]:
+    part = result.get("locomo")
+    if not part:
+        return []
+    rows: list[list[str]] = []
+    for system, floors in part.items():
+        for floor, measures in floors.items():
+            if isinstance(measures, dict) and "evidence" in measures:
+                for kind, row in measures["evidence"].items():
+                    rows.append(
+                        [f"{system}, floor {floor}", kind, *(_number(value) for value in row.values())]
+                    )
+    head = ("system", "questions", "@5", "@10", "@25", "n")
+    return [
+        "## LoCoMo, share of evidence turns returned",
+        "",
+        f"Labels dropped: {part.get('dropped')}.",
+        "",
+        *_table(head, rows),
+    ]
+
+
+def _scale(result: Mapping[str, Any]) -> list[str]:
+    rows: list[list[str]] = []
+    for records, row in result.get("scale", {}).items():
+        if "error" in row:
+            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 9])
+            continue
+        for name in ("largest", "middle"):
+            if name in row:
+                part = row[name]
+                recall, writes = part["recall"], part["writes"]
+                rows.append(
+                    [
+                        records,
+                        f"{name} ({part['records']:,})",
+                        _number(row["ingest_per_second"]),
+                        *(_times(recall[key]) for key in ("live", "filtered", "as_of")),
+                        _number(recall["exact_share"]),
+                        _times(writes["one_writer"]),
+                        _number(writes["concurrent"]["per_second"]),
+                        _number(row["bytes_per_record"]),
+                        _number(row["peak_memory_mb"]),
+                    ]
+                )
+    for records, row in result.get("upstream_scale", {}).items():
+        times = [_times(row["recall"][key]) for key in ("live", "filtered")]
+        rows.append(
+            [
+                records,
+                "memorywire",
+                "–",
+                *times,
+                "–",
+                "–",
+                _times(row["writes"]),
+                "–",
+                _number(row["bytes_per_record"]),
+                "–",
+            ]
+        )
+    if not rows:
+        return []
+    head = (
+        "records",
+        "agent",
+        "batch /s",
+        "live",
+        "filtered",
+        "as of",
+        "exact",
+        "one write",
+        "64 callers /s",
+        "bytes",
+        "peak MB",
+    )
+    return ["## Scale, embedder excluded, p50 / p95 ms", "", *_table(head, rows)]
+
+
+def _keyword(result: Mapping[str, Any]) -> list[str]:
+    rows: list[list[str]] = []
+    for records, row in result.get("keyword", {}).items():
+        for system in ("fts5", "quipu"):
+            for name in ("largest", "middle"):
+                if name in row.get(system, {}):
+                    rows.append(
+                        [
+                            records,
+                            system,
+                            name,
+                            _times(row[system][name]),
+                            _number(row[system]["ingest_per_second"]),
+                        ]
+                    )
+    return (
+        ["## Keyword leg alone", "", *_table(("records", "leg", "agent", "p50 / p95, ms", "rows/s"), rows)]
+        if rows
+        else []
+    )
+
+
+def page(result: dict[str, Any]) -> str:
+    """The whole page in Markdown."""
+    parts = [
+        _machine(result),
+        _targets(result),
+        _micro(result),
+        _locomo(result),
+        _scale(result),
+        _keyword(result),
+    ]
+    if result.get("failed"):
+        parts.append(
+            ["## Parts that failed", "", *(f"- {name}: {why}" for name, why in result["failed"].items()), ""]
+        )
+    return "\n".join(line for part in parts for line in part)

@@ -1,0 +1,203 @@
+"""Ingest, recall, exactness, size and memory at 1k, 10k, 100k and 1M records, the embedder excluded.
+
+Vectors are given. Up to 100k one agent holds everything; a million lies in 1,000 agents of Zipf sizes, and recall is
+measured in the largest and in a middle one. Every size runs in a process of its own, so that its peak memory is
+its own. The bare SQLite transaction in the same run is what a durable write costs at least.
+
+`python -m bench.scale --records 1000 --folder <empty folder>` prints one size as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import quipu_side, synthetic
+from bench.machine import REPOSITORY, folder_bytes, peak_memory_mb
+from bench.metrics import latency_summary, mean
+
+BATCH = 1_000
+K = 10
+CALLERS = 64
+AGENTS = 1_000
+MIDDLE = 32
+ONE_AGENT_UP_TO = 100_000
+
+
+def bare_sqlite(path: Path, records: list[synthetic.Record]) -> list[float]:
+    """Milliseconds of one transaction with fsync per record, text and vector, nothing else."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE records (id INTEGER PRIMARY KEY, content TEXT, vector BLOB)")
+    millis: list[float] = []
+    for record in records:
+        started = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "INSERT INTO records (content, vector) VALUES (?, ?)", (record.text, record.vector.tobytes())
+        )
+        connection.execute("COMMIT")
+        millis.append((time.perf_counter() - started) * 1000)
+    connection.close()
+    return millis
+
+
+def partitions(records: int) -> list[tuple[str, int, int]]:
+    """Agents with the first number and the count of their records, largest first."""
+    if records <= ONE_AGENT_UP_TO:
+        return [("bench", 0, records)]
+    sizes = synthetic.agent_sizes(records, AGENTS)
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    return [
+        (f"agent-{rank:04d}", int(start), int(size))
+        for rank, (start, size) in enumerate(zip(starts, sizes, strict=True))
+    ]
+
+
+def batches(source: synthetic.Source, start: int, count: int) -> Iterator[list[synthetic.Record]]:
+    """The records in lists of at most a thousand."""
+    held: list[synthetic.Record] = []
+    for record in source.records(count, start):
+        held.append(record)
+        if len(held) == BATCH:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+async def _fill(path: Path, source: synthetic.Source, records: int) -> float:
+    """Stores everything in batches; returns the seconds Quipu took."""
+    seconds = 0.0
+    for agent_id, start, count in partitions(records):
+        async with quipu_side.opened(path, agent_id=agent_id, embedder=quipu_side.GivenVectors()) as memory:
+            for batch in batches(source, start, count):
+                seconds += await quipu_side.remember_batch(memory, batch)
+    return seconds
+
+
+async def _writes(memory: Any, source: synthetic.Source, records: int, sample: int) -> dict[str, Any]:
+    """Single durable writes, alone and from 64 callers."""
+    fresh = list(source.records(2 * sample, start=records))
+    alone = [await quipu_side.remember_one(memory, record) for record in fresh[:sample]]
+    rate, together = await quipu_side.remember_together(memory, fresh[sample:], CALLERS)
+    return {
+        "one_writer": latency_summary(alone),
+        "concurrent": {**latency_summary(together), "callers": CALLERS, "per_second": rate},
+    }
+
+
+def _nearest(
+    source: synthetic.Source, start: int, count: int, probes: list[synthetic.Probe]
+) -> list[set[int]]:
+    """By brute force, the numbers of the K records nearest to each probe."""
+    vectors = np.stack([record.vector for record in source.records(count, start)])
+    numbers = np.arange(start, start + count)
+    found: list[set[int]] = []
+    for probe in probes:
+        cosines = vectors @ probe.vector
+        found.append({int(numbers[i]) for i in np.argpartition(-cosines, min(K, count - 1))[:K]})
+    return found
+
+
+async def _recalls(
+    memory: Any, probes: list[synthetic.Probe], as_of: str, nearest: list[set[int]]
+) -> dict[str, Any]:
+    """Live, filtered and as-of recalls, and how exact the vector leg is."""
+    await quipu_side.recall(memory, probes[0].text, k=K, embedding=quipu_side.given(probes[0].vector))
+    times: dict[str, list[float]] = {"live": [], "filtered": [], "metadata_filter": [], "as_of": []}
+    exact: list[float] = []
+    full: list[float] = []
+    for probe, wanted in zip(probes, nearest, strict=True):
+        vector = quipu_side.given(probe.vector)
+        for name, more in (
+            ("live", {}),
+            ("filtered", {"user_id": probe.user_id}),
+            ("metadata_filter", {"filter": {"number": {"gte": 100}}}),
+            ("as_of", {"as_of": as_of}),
+        ):
+            hits, millis = await quipu_side.recall(memory, probe.text, k=K, embedding=vector, **more)
+            times[name].append(millis)
+            if name == "filtered":
+                full.append(len(hits) / K)
+        hits, _ = await quipu_side.recall(memory, quipu_side.WORDLESS, k=K, embedding=vector, as_of=as_of)
+        exact.append(len(wanted & {hit.metadata["number"] for hit in hits}) / len(wanted))
+    summary: dict[str, Any] = {name: latency_summary(millis) for name, millis in times.items()}
+    return {**summary, "exact_share": mean(exact), "filtered_returned_share": mean(full)}
+
+
+async def measured(
+    folder: Path, records: int, seed: int, *, sample: int = 320, queries: int = 50
+) -> dict[str, Any]:
+    """All measures at one size."""
+    source = synthetic.Source(seed)
+    store = folder / "store"
+    store.mkdir(parents=True, exist_ok=True)
+    path = store / "scale.db"
+    seconds = await _fill(path, source, records)
+    result: dict[str, Any] = {
+        "records": records,
+        "ingest_per_second": records / seconds,
+        "bytes_per_record": folder_bytes(store) / records,
+    }
+    as_of = datetime.now(UTC).isoformat()
+    await asyncio.sleep(0.01)
+    parts = partitions(records)
+    chosen = {"largest": parts[0]} if len(parts) == 1 else {"largest": parts[0], "middle": parts[MIDDLE]}
+    probes = source.queries(queries)
+    fresh = records
+    for name, (agent_id, start, count) in chosen.items():
+        async with quipu_side.opened(path, agent_id=agent_id, embedder=quipu_side.GivenVectors()) as memory:
+            started = time.perf_counter()
+            await quipu_side.recall(memory, probes[0].text, k=K, embedding=quipu_side.given(probes[0].vector))
+            first = (time.perf_counter() - started) * 1000
+            writes = await _writes(memory, source, fresh, sample)
+            fresh += 2 * sample
+            recalls = await _recalls(memory, probes, as_of, _nearest(source, start, count, probes))
+        result[name] = {"records": count, "first_recall_ms": first, "writes": writes, "recall": recalls}
+    result["bare_sqlite"] = latency_summary(
+        bare_sqlite(folder / "bare.db", list(source.records(sample, start=fresh)))
+    )
+    result["peak_memory_mb"] = peak_memory_mb()
+    return result
+
+
+def in_own_process(folder: Path, records: int, seed: int) -> dict[str, Any]:
+    """One size measured in a fresh process."""
+    arguments = ["--records", str(records), "--seed", str(seed), "--folder", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.scale", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"records": records, "error": done.stderr[-2000:]}
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Measures one size and prints it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=2025)
+    parser.add_argument("--folder", type=Path, required=True)
+    given = parser.parse_args()
+    print(json.dumps(asyncio.run(measured(given.folder, given.records, given.seed))))
+
+
+if __name__ == "__main__":
+    main()

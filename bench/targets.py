@@ -1,0 +1,228 @@
+"""The targets of PERFORMANCE.md §5, judged from a result; what was not measured in a run is said to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Verdict = Literal["met", "missed", "not measured"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row: what is asked, how to read it from a result, and when it is met."""
+
+    what: str
+    asked: str
+    read: Callable[[dict[str, Any]], float]
+    is_met: Callable[[float], bool]
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A target with what was measured."""
+
+    what: str
+    asked: str
+    measured: str
+    verdict: Verdict
+
+
+def _ratio(theirs: float, ours: float) -> float:
+    """How many times less ours is."""
+    return theirs / ours
+
+
+def _scale(result: dict[str, Any], records: int, *keys: str) -> Any:
+    """A value of one size of the scale part."""
+    value: Any = result["scale"][str(records)]
+    for key in keys:
+        value = value[key]
+    return value
+
+
+def _upstream_scale(result: dict[str, Any], records: int, *keys: str) -> Any:
+    """A value of one size of the upstream scale part."""
+    value: Any = result["upstream_scale"][str(records)]
+    for key in keys:
+        value = value[key]
+    return value
+
+
+def _evidence(k: int) -> Callable[[dict[str, Any]], float]:
+    return lambda result: result["locomo"]["quipu"]["off"]["evidence"]["all"][f"@{k}"]
+
+
+TARGETS: tuple[Target, ...] = (
+    Target(
+        "one query embedded, warm, against memorywire's embedder path",
+        "≥ 5× faster",
+        lambda r: _ratio(r["upstream"]["own"]["embed"]["p50_ms"], r["embed"]["one"]["p50_ms"]),
+        lambda value: value >= 5,
+        "×",
+    ),
+    Target(
+        "`quipu recall` from a cold shell",
+        "< 1.2 s",
+        lambda r: r["cold"]["recall_seconds"],
+        lambda v: v < 1.2,
+        " s",
+    ),
+    Target(
+        "a command without a model, cold shell",
+        "< 0.4 s",
+        lambda r: r["cold"]["version_seconds"],
+        lambda v: v < 0.4,
+        " s",
+    ),
+    Target(
+        "recall p50 at 100 facts, embedder included, against memorywire",
+        "≥ 5× faster",
+        lambda r: _ratio(r["upstream"]["own"]["recall"]["p50_ms"], r["micro"]["own"]["recall"]["p50_ms"]),
+        lambda value: value >= 5,
+        "×",
+    ),
+    Target(
+        "recall p50 at 100k in one agent, embedder excluded",
+        "≤ 12 ms (≤ 30 ms with FTS5 alone)",
+        lambda r: _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+        lambda value: value <= 12,
+        " ms",
+    ),
+    Target(
+        "the same against memorywire",
+        "≥ 5× faster",
+        lambda r: _ratio(
+            _upstream_scale(r, 100_000, "recall", "live", "p50_ms"),
+            _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+        ),
+        lambda value: value >= 5,
+        "×",
+    ),
+    Target(
+        "the same with a user filter",
+        "≤ 12 ms",
+        lambda r: _scale(r, 100_000, "largest", "recall", "filtered", "p50_ms"),
+        lambda value: value <= 12,
+        " ms",
+    ),
+    Target(
+        "vector leg against brute force at 100k",
+        "exact",
+        lambda r: _scale(r, 100_000, "largest", "recall", "exact_share"),
+        lambda value: value >= 0.9995,
+    ),
+    Target(
+        "recall p50 at 1M in 1,000 agents, middle agent",
+        "≤ 12 ms",
+        lambda r: _scale(r, 1_000_000, "middle", "recall", "live", "p50_ms"),
+        lambda value: value <= 12,
+        " ms",
+    ),
+    Target(
+        "recall p50 at 1M in 1,000 agents, largest agent",
+        "≤ 20 ms (≤ 70 ms with FTS5 alone)",
+        lambda r: _scale(r, 1_000_000, "largest", "recall", "live", "p50_ms"),
+        lambda value: value <= 20,
+        " ms",
+    ),
+    Target(
+        "vector leg against brute force, largest agent of 1M",
+        "≥ 0.99",
+        lambda r: _scale(r, 1_000_000, "largest", "recall", "exact_share"),
+        lambda value: value >= 0.99,
+    ),
+    Target(
+        "durable remember, one writer, against a bare SQLite transaction (at 10k)",
+        "≤ 2×",
+        lambda r: _ratio(
+            _scale(r, 10_000, "largest", "writes", "one_writer", "p50_ms"),
+            _scale(r, 10_000, "bare_sqlite", "p50_ms"),
+        ),
+        lambda value: value <= 2,
+        "×",
+    ),
+    Target(
+        "durable remember, 64 callers, against memorywire's sequential rate (at 10k)",
+        "≥ 10×",
+        lambda r: (
+            _scale(r, 10_000, "largest", "writes", "concurrent", "per_second")
+            / _upstream_scale(r, 10_000, "writes_per_second")
+        ),
+        lambda value: value >= 10,
+        "×",
+    ),
+    Target(
+        "batch ingest at 100k, vectors given",
+        "≥ 8,000 /s",
+        lambda r: _scale(r, 100_000, "ingest_per_second"),
+        lambda value: value >= 8_000,
+        " /s",
+    ),
+    Target(
+        "bulk import with embedding, share of the embedder's own throughput",
+        "≥ 0.85",
+        lambda r: r["locomo"]["quipu"]["import_per_second"] / r["embed"]["batch_per_second"],
+        lambda value: value >= 0.85,
+    ),
+    Target(
+        "as-of recall against live recall at 100k",
+        "≤ 1.3×",
+        lambda r: _ratio(
+            _scale(r, 100_000, "largest", "recall", "as_of", "p50_ms"),
+            _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+        ),
+        lambda value: value <= 1.3,
+        "×",
+    ),
+    Target("LoCoMo evidence @5", "≥ 0.74", _evidence(5), lambda value: value >= 0.74),
+    Target("LoCoMo evidence @10", "≥ 0.83", _evidence(10), lambda value: value >= 0.83),
+    Target("LoCoMo evidence @25", "≥ 0.90", _evidence(25), lambda value: value >= 0.90),
+    Target(
+        "own corpus, recall@5, floor off",
+        "1.000",
+        lambda r: r["micro"]["own"]["scoped/off"]["recall@5"],
+        lambda v: v >= 1,
+    ),
+    Target(
+        "own corpus, recall@5, auto",
+        "≥ 0.97",
+        lambda r: r["micro"]["own"]["scoped/auto"]["recall@5"],
+        lambda v: v >= 0.97,
+    ),
+    Target(
+        "own corpus, no-match probes answered with nothing, strict",
+        "≥ 7 of 8",
+        lambda r: r["micro"]["own"]["scoped/strict"]["no_match_correct"],
+        lambda value: value >= 7,
+    ),
+    Target(
+        "own corpus, recall@5, strict",
+        "≥ 0.95",
+        lambda r: r["micro"]["own"]["scoped/strict"]["recall@5"],
+        lambda v: v >= 0.95,
+    ),
+    Target(
+        "disk per record at 100k",
+        "≤ 2.5 kB",
+        lambda r: _scale(r, 100_000, "bytes_per_record") / 1000,
+        lambda value: value <= 2.5,
+        " kB",
+    ),
+)
+
+
+def judged(result: dict[str, Any]) -> list[Judged]:
+    """Every target with its measure and verdict."""
+    rows: list[Judged] = []
+    for target in TARGETS:
+        try:
+            value = target.read(result)
+        except (KeyError, TypeError, ZeroDivisionError):
+            rows.append(Judged(target.what, target.asked, "–", "not measured"))
+            continue
+        verdict: Verdict = "met" if target.is_met(value) else "missed"
+        rows.append(Judged(target.what, target.asked, f"{value:,.3f}{target.unit}", verdict))
+    return rows

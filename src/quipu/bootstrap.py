@@ -1,0 +1,186 @@
+"""From settings to running parts. The only place that names a ledger, an embedder, a key."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from ulid import ULID
+
+from quipu import config as settings
+from quipu._version import __version__
+from quipu.config import Config
+from quipu.crypto import keys
+from quipu.crypto.canonical import canonical
+from quipu.errors import InvalidError
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.model.limits import Limits
+from quipu.ports.embedder import Embedder
+from quipu.ports.ledger import Ledger
+from quipu.ports.parts import Parts
+from quipu.ports.signer import Signer
+from quipu.ports.surroundings import Clock
+from quipu.rules.blending import Weights
+from quipu.service.memory import MemoryService
+
+#: What the embedder tells while it is being built: what it does, and how far it is from 0 to 1.
+BuildProgress = Callable[[str, float], None]
+
+SQLITE_SCHEMES = ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec")
+_EMBEDDERS = ("onnx", "openai", "none")
+_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a ledger is: a name for answers, and a path (None: gone when closed)."""
+
+    name: str
+    path: Path | None
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def mint_id(prefix: str) -> str:
+    return f"{prefix}_{ULID()}"
+
+
+def mint_salt() -> bytes:
+    return secrets.token_bytes(16)
+
+
+def address(url: str) -> Address:
+    """What a store URL means; a bare path is a SQLite file."""
+    if not url:
+        return Address("sqlite", settings.data_dir() / "memory.db")
+    if "://" not in url:
+        return Address("sqlite", None if url == _MEMORY else Path(url).expanduser())
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in SQLITE_SCHEMES:
+        raise InvalidError.at(
+            "/stores",
+            "bad_value",
+            f"Unknown store URL scheme {scheme!r}.",
+            accepted=[f"{known}://" for known in SQLITE_SCHEMES],
+        )
+    query = parse_qs(urlsplit(url).query, keep_blank_values=True)
+    if unknown := sorted(query.keys() - {"name"}):
+        raise InvalidError.at(
+            "/stores", "bad_value", f"Unknown parameter {unknown[0]!r} in a store URL.", accepted=["name"]
+        )
+    place = rest.partition("?")[0]
+    name = query.get("name", [scheme.lower()])[0]
+    if place in (_MEMORY, ""):
+        return Address(name, None)
+    # sqlite:///abs.db has three slashes: the rest of the third is the absolute path.
+    return Address(name, Path(place).expanduser())
+
+
+def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
+    """The ledger at an address; the directory is made if it is missing."""
+    if where.path is not None:
+        where.path.parent.mkdir(parents=True, exist_ok=True)
+    return SqliteLedger(
+        where.path,
+        clock=clock,
+        mint_id=mint_id,
+        canonical=canonical,
+        name=where.name,
+        cache_bytes=config.cache_mb << 20,
+    )
+
+
+async def open_embedder(config: Config, progress: BuildProgress | None = None) -> Embedder | None:
+    """The configured embedder, behind a cache. Its model is loaded when it is first needed."""
+    from quipu.embed.cache import CachedEmbedder
+
+    match config.embedder:
+        case "none":
+            return None
+        case "onnx":
+            from quipu.embed.onnx import OnnxEmbedder
+
+            inner: Embedder = OnnxEmbedder(
+                settings.cache_dir(config),
+                weights_dir=_weights_dir(config),
+                download=config.allow_download,
+                threads=config.threads,
+                progress=progress,
+            )
+        case "openai":
+            from quipu.embed.openai import OpenAIEmbedder
+
+            if not config.embedder_url or not config.embedder_model:
+                raise InvalidError(
+                    "An openai embedder needs an address and a model.",
+                    reason="bad_setting",
+                    hint="Set QUIPU_EMBEDDER_URL and QUIPU_EMBEDDER_MODEL.",
+                )
+            inner = await OpenAIEmbedder.open(
+                base_url=config.embedder_url, model=config.embedder_model, api_key=config.embedder_key or None
+            )
+        case other:
+            raise InvalidError(
+                f"There is no embedder {other!r}.",
+                reason="bad_setting",
+                hint=f"Choose from {', '.join(_EMBEDDERS)}.",
+            )
+    return CachedEmbedder(inner)
+
+
+def _weights_dir(config: Config) -> Path | None:
+    return Path(config.weights_dir).expanduser() if config.weights_dir else None
+
+
+def open_signer(where: Address) -> Signer:
+    """The key that signs the journal, in a file of its own beside the ledger."""
+    if where.path is None:
+        return keys.Ed25519Signer.fresh()
+    return keys.Ed25519Signer.kept_in(where.path.with_name(where.path.name + ".key"))
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service and what must be closed after it. What was handed in is left open."""
+
+    service: MemoryService
+    parts: Parts
+    owns_embedder: bool
+
+    async def close(self) -> None:
+        await self.service.close()
+        if self.parts.embedder is not None and self.owns_embedder:
+            await self.parts.embedder.close()
+        await self.parts.ledger.close()
+
+
+async def start(
+    config: Config,
+    *,
+    embedder: Embedder | None = None,
+    clock: Clock = now_ms,
+    limits: Limits | None = None,
+    weights: Weights | None = None,
+    progress: BuildProgress | None = None,
+) -> Running:
+    """Everything wired together."""
+    where = address(config.store_url)
+    parts = Parts(
+        ledger=open_ledger(where, config, clock=clock),
+        embedder=embedder or await open_embedder(config, progress),
+        clock=clock,
+        mint_id=mint_id,
+        mint_salt=mint_salt,
+        canonical=canonical,
+        signer=open_signer(where),
+        verify=keys.verify,
+        limits=limits or Limits(),
+        weights=weights or Weights(),
+    )
+    return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None)

@@ -1,0 +1,1 @@
+"""Canonical bytes, keys and signatures."""

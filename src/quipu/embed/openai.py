@@ -1,0 +1,155 @@
+"""An embedder behind any OpenAI-compatible `/embeddings` endpoint: OpenAI, Ollama, vLLM, TEI and others.
+
+- An answer is not trusted: count, order, size and finiteness are checked, and every vector is normalised.
+- 429 and 5xx answers and broken connections are tried again a bounded number of times; a wait the endpoint
+  asks for is kept, unless it is longer than we are ready to wait.
+- Neither the key nor a text nor the endpoint's own words stand in an error: endpoints like to quote both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quipu.embed.answers import RETRIED, refusal, vectors_of, wait_s
+from quipu.embed.text import well_formed
+from quipu.errors import BackendUnavailableError, InvalidError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Endpoint:
+    """Whom to ask, and how patiently."""
+
+    url: str
+    headers: dict[str, str] = field(repr=False)  # they hold the key
+    body: dict[str, object]
+    batch_size: int
+    retries: int
+    timeout_s: float
+    longest_wait_s: float
+    sleep: Callable[[float], Awaitable[None]]
+
+
+class OpenAIEmbedder:
+    """Asks an endpoint for vectors. Made by `open`, which finds out how long they are."""
+
+    def __init__(
+        self, endpoint: _Endpoint, model: str, client: httpx.AsyncClient, *, owns_client: bool
+    ) -> None:
+        self._endpoint = endpoint
+        self._model = model
+        self._client = client
+        self._owns_client = owns_client
+        self._dimensions: int | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 64,
+        retries: int = 3,
+        timeout_ms: int = 30_000,
+        longest_wait_ms: int = 20_000,
+        client: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> OpenAIEmbedder:
+        """Ready to embed. `dimensions` is asked of the endpoint when given, found by a first call when not."""
+        import httpx
+
+        endpoint = _Endpoint(
+            url=f"{base_url.rstrip('/')}/embeddings",
+            headers=_headers(api_key),
+            body={"model": model, "dimensions": dimensions} if dimensions else {"model": model},
+            batch_size=max(1, batch_size),
+            retries=max(0, retries),
+            timeout_s=timeout_ms / 1000,
+            longest_wait_s=longest_wait_ms / 1000,
+            sleep=sleep,
+        )
+        embedder = cls(endpoint, model, client or httpx.AsyncClient(), owns_client=client is None)
+        embedder._dimensions = dimensions
+        if dimensions is None:
+            try:
+                embedder._dimensions = len((await embedder.embed(["probe"]))[0]) // 4
+            except BaseException:
+                await embedder.close()
+                raise
+        return embedder
+
+    @property
+    def model(self) -> str:
+        return f"openai:{self._model}/{self.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        if self._dimensions is None:
+            raise AssertionError("`open` finds the dimensions before anybody can ask")
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """One unit vector per text, in order, asked for in batches."""
+        vectors: list[bytes] = []
+        for start in range(0, len(texts), self._endpoint.batch_size):
+            batch = texts[start : start + self._endpoint.batch_size]
+            # Endpoints refuse an empty text; a blank is the nearest thing they take.
+            answer = await self._answer([well_formed(text) or " " for text in batch])
+            vectors += vectors_of(answer, len(batch), self._dimensions)
+        return vectors
+
+    async def close(self) -> None:
+        """Close the connections, if they are ours."""
+        if self._owns_client:
+            await self._client.aclose()
+
+    async def _answer(self, texts: list[str]) -> httpx.Response:
+        attempt = 0
+        while True:
+            response, failure = await self._posted({**self._endpoint.body, "input": texts})
+            if response is not None and response.status_code == 200:
+                return response
+            wait = wait_s(response, attempt)
+            is_passing = response is None or response.status_code in RETRIED
+            if not is_passing or attempt == self._endpoint.retries or wait > self._endpoint.longest_wait_s:
+                raise refusal(response) from failure
+            await self._endpoint.sleep(wait)
+            attempt += 1
+
+    async def _posted(self, body: dict[str, object]) -> tuple[httpx.Response | None, Exception | None]:
+        """The answer, or why there was none and asking again may help."""
+        import httpx
+
+        url, headers, timeout_s = self._endpoint.url, self._endpoint.headers, self._endpoint.timeout_s
+        try:
+            return await self._client.post(url, json=body, headers=headers, timeout=timeout_s), None
+        except httpx.TimeoutException as error:
+            raise BackendUnavailableError(
+                "The embedding endpoint did not answer in time.", reason="endpoint_timeout"
+            ) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise BackendUnavailableError(
+                "The embedding endpoint's address is not valid.",
+                reason="endpoint_unreachable",
+                hint="Set the embedding base URL to an address such as http://127.0.0.1:11434/v1.",
+            ) from error
+        except httpx.HTTPError as error:
+            return None, error
+
+
+def _headers(api_key: str | None) -> dict[str, str]:
+    if not api_key:
+        return {}
+    # A character no header can carry would make the HTTP library quote the key in its error.
+    if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+        raise InvalidError.at(
+            "/api_key", "malformed", "The embedding API key holds characters no HTTP header can carry."
+        )
+    return {"Authorization": f"Bearer {api_key}"}

@@ -1,0 +1,80 @@
+"""The loaded model: a tokenizer and an onnxruntime session, ready to turn windows of tokens into vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from quipu.embed.text import well_formed, windows
+from quipu.embed.vectors import packed
+from quipu.errors import BackendUnavailableError
+
+WINDOW, OVERLAP = 256, 32
+_CLS, _SEP = 101, 102
+
+Vector = NDArray[np.float32]
+
+# The runtime has no types, so it stands here as Any and leaves this module only behind `_Session`.
+_onnxruntime: Any = import_module("onnxruntime")
+_state: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+# Its errors have no common parent of their own.
+_FAILURES: tuple[type[Exception], ...] = (
+    _state.Fail,
+    _state.EPFail,
+    _state.InvalidArgument,
+    _state.InvalidGraph,
+    _state.InvalidProtobuf,
+    _state.NoModel,
+    _state.NotImplemented,
+    _state.RuntimeException,
+    RuntimeError,
+)
+
+
+class _Session(Protocol):
+    def run(self, output_names: None, input_feed: dict[str, NDArray[np.int64]]) -> list[Vector]: ...
+
+
+class Runtime:
+    """One graph in memory. `embedded` may be called by several threads at once."""
+
+    def __init__(self, graph: bytes) -> None:
+        options = _onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            session = _onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        except _FAILURES as error:
+            raise BackendUnavailableError(
+                "onnxruntime cannot load the embedding model.",
+                reason="model_unloadable",
+                hint="Upgrade onnxruntime, or choose another embedder.",
+            ) from error
+        self._session: _Session = session
+        self._tokenizer = Tokenizer.from_str(session.get_modelmeta().custom_metadata_map["tokenizer"])
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        # "[SEP]" in somebody's text is five characters, not the end of the text.
+        self._tokenizer.encode_special_tokens = True
+
+    def embedded(self, text: str) -> bytes:
+        """One vector for the whole text: the mean of its windows, each counted by its tokens."""
+        tokens = self._tokenizer.encode(well_formed(text), add_special_tokens=False).ids
+        stretches = [[_CLS, *stretch, _SEP] for stretch in windows(tokens, WINDOW - 2, OVERLAP)]
+        vectors = [self._vector(stretch) for stretch in stretches]
+        if len(vectors) == 1:
+            return packed(vectors[0])
+        return packed(np.average(vectors, axis=0, weights=[len(stretch) for stretch in stretches]))
+
+    def _vector(self, stretch: Sequence[int]) -> Vector:
+        try:
+            return self._session.run(None, {"ids": np.array([stretch], np.int64)})[0][0]
+        except _FAILURES as error:
+            raise BackendUnavailableError(
+                "onnxruntime could not run the embedding model.", reason="model_failed"
+            ) from error

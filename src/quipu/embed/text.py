@@ -1,0 +1,18 @@
+"""What happens to a text before a model sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates replaced: JSON can smuggle them in, and no tokenizer takes them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def windows(tokens: Sequence[int], size: int, overlap: int) -> list[Sequence[int]]:
+    """Stretches of at most `size` tokens that overlap and cover them all; one empty stretch for no tokens."""
+    if len(tokens) <= size:
+        return [tokens]
+    starts = range(0, len(tokens) - overlap, size - overlap)
+    return [tokens[start : start + size] for start in starts]

@@ -1,0 +1,159 @@
+"""Every error Quipu raises: one tree, stable codes.
+
+QuipuError                     code                  whose fault
+├── InvalidError               validation_error      caller: names the field and what would be accepted
+│   └── SecretLeakageError     secret_leakage        caller: redaction policy is `reject`
+├── UnauthenticatedError       unauthenticated       caller
+├── ForbiddenError             forbidden             caller; same answer whether or not the thing exists
+├── NotFoundError              not_found             caller
+├── ConflictError              conflict              caller
+├── ApprovalRejectedError      approval_rejected     a person said no
+├── QuotaExceededError         quota_exceeded        caller
+├── RateLimitedError           rate_limited          caller, retryable
+├── UnsupportedError           unsupported           a promise is missing; raised before acting
+├── TamperedError              tampered              a chain, digest or signature is wrong
+├── UnverifiableError          unverifiable          it could not be checked: key or file missing
+├── DeadlineError              timeout               ours, retryable
+├── BackendUnavailableError    backend_unavailable   theirs, retryable, cause kept
+└── InternalError              internal_error        ours
+
+`code` is public and never changes; `reason` is finer, also stable, and listed in the error reference.
+A message never holds memory text, a query, a secret or another tenant's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a request: where, why, and what would be accepted."""
+
+    pointer: str
+    reason: str
+    accepted: tuple[str, ...] = ()
+
+
+class QuipuError(Exception):
+    """Something went wrong in Quipu."""
+
+    code: ClassVar[str] = "internal_error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        reason: str | None = None,
+        hint: str | None = None,
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        self.message = message or (self.__doc__ or "").strip()
+        self.reason = reason
+        #: What a person can do about it; shown by the command line and the page, apart from `str()`.
+        self.hint = hint
+        self.faults = tuple(faults)
+        super().__init__(self.message)
+
+
+class InvalidError(QuipuError, ValueError):
+    """The request is not valid."""
+
+    code = "validation_error"
+
+    @classmethod
+    def at(
+        cls, pointer: str, reason: str, message: str, *, accepted: Sequence[str] = (), hint: str | None = None
+    ) -> InvalidError:
+        """One fault at one field, told by its JSON Pointer."""
+        return cls(message, reason=reason, hint=hint, faults=[Fault(pointer, reason, tuple(accepted))])
+
+
+class SecretLeakageError(InvalidError):
+    """The text holds a secret, and the redaction policy refuses such writes."""
+
+    code = "secret_leakage"
+
+
+class UnauthenticatedError(QuipuError):
+    """No valid credential was given."""
+
+    code = "unauthenticated"
+
+
+class ForbiddenError(QuipuError):
+    """This principal may not do that."""
+
+    code = "forbidden"
+
+
+class NotFoundError(QuipuError):
+    """There is no such thing in reach."""
+
+    code = "not_found"
+
+
+class ConflictError(QuipuError):
+    """The state has moved on, or the request contradicts it."""
+
+    code = "conflict"
+
+
+class ApprovalRejectedError(QuipuError):
+    """A reviewer rejected this write."""
+
+    code = "approval_rejected"
+
+
+class QuotaExceededError(QuipuError):
+    """A budget is spent."""
+
+    code = "quota_exceeded"
+
+
+class RateLimitedError(QuipuError):
+    """Too many requests; try again later."""
+
+    code = "rate_limited"
+    retryable = True
+
+
+class UnsupportedError(QuipuError):
+    """This store does not promise what the operation needs."""
+
+    code = "unsupported"
+
+
+class TamperedError(QuipuError):
+    """A chain, digest or signature does not match what it covers."""
+
+    code = "tampered"
+
+
+class UnverifiableError(QuipuError):
+    """It could not be checked: a key or a file is missing."""
+
+    code = "unverifiable"
+
+
+class DeadlineError(QuipuError):
+    """The work was not done in time."""
+
+    code = "timeout"
+    retryable = True
+
+
+class BackendUnavailableError(QuipuError):
+    """A ledger, backend or embedder does not answer."""
+
+    code = "backend_unavailable"
+    retryable = True
+
+
+class InternalError(QuipuError):
+    """Quipu itself failed."""
+
+    code = "internal_error"

@@ -1,0 +1,1 @@
+"""memorywire: the published schemas and the bodies that mirror them."""

@@ -1,0 +1,1 @@
+"""The truth: implementations of the ledger port."""

@@ -1,0 +1,322 @@
+"""One commit inside a transaction: check what it expects, make its changes, tie its knot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+import apsw
+
+from quipu.errors import ConflictError, NotFoundError
+from quipu.ledger.sqlite import rows, statements
+from quipu.ledger.sqlite.terms import Tokenizer
+from quipu.model.change import (
+    Close,
+    Commit,
+    Committed,
+    Demote,
+    DropStore,
+    Erase,
+    Once,
+    OpenStore,
+    Put,
+    Settle,
+    Stage,
+    Touch,
+)
+from quipu.model.journal import Entry, Mention
+from quipu.model.record import State
+from quipu.ports.surroundings import Canonical
+from quipu.rules.chain import entry_hash
+
+#: Idempotency keys are honoured this long.
+KEY_LIFE_MS = 24 * 3600 * 1000
+
+
+@dataclass(slots=True)
+class _Head:
+    seq: int
+    hash: bytes
+    at: int
+    changed: int
+    space: int | None
+
+
+class Transaction:
+    """Applies commits on an open transaction of one connection."""
+
+    def __init__(self, connection: apsw.Connection, tokenizer: Tokenizer, canonical: Canonical) -> None:
+        self._connection = connection
+        self._tokenizer = tokenizer
+        self._canonical = canonical
+        self._tenant = ""
+        self._seq = 0
+        self._at = 0
+        self._actor = ""
+        self._space: int | None = None
+        self._stores: set[tuple[str, str]] = set()
+
+    def apply(self, commit: Commit, mirrors: Sequence[str] = ()) -> Committed:
+        head = self._head(commit.tenant)
+        if commit.once and (answered := self._answered(commit, commit.once)):
+            return answered
+        at = max(commit.draft.at, head.at)
+        self._tenant, self._seq, self._at = commit.tenant, head.seq + 1, at
+        self._actor, self._space = commit.draft.actor, head.space
+        mentions = list(commit.mentions)
+        for change in commit.changes:
+            mentions.extend(self._change(change))
+        self._tie(commit, head, mentions, at)
+        is_change = any(not isinstance(change, Touch) for change in commit.changes)
+        if is_change and mentions:
+            for mirror in mirrors:
+                self._run("intend", tenant=commit.tenant, mirror=mirror, seq=self._seq)
+        if commit.reason:
+            for record_id in {mention.id: None for mention in mentions}:
+                self._run(
+                    "add_reason", tenant=commit.tenant, record_id=record_id, seq=self._seq, text=commit.reason
+                )
+        if commit.once:
+            self._keep_answer(commit.tenant, commit.once)
+        return Committed(seq=self._seq, at=at)
+
+    def _head(self, tenant: str) -> _Head:
+        row = self._first("head", tenant=tenant)
+        if row is None:
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        seq, digest, at, _horizon, changed, space = row
+        return _Head(seq, digest, at, changed, space)
+
+    def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], at: int) -> None:
+        draft = commit.draft
+        entry = Entry(
+            tenant=commit.tenant,
+            seq=self._seq,
+            at=at,
+            actor=draft.actor,
+            op=draft.op,
+            store=draft.store,
+            agent=draft.agent,
+            run=draft.run,
+            node=draft.node,
+            records=tuple(mentions),
+            detail=draft.detail,
+            prev=head.hash.hex(),
+            hash="",
+        )
+        digest = entry_hash(entry, self._canonical)
+        values = rows.entry_values(entry)[:-1]
+        statements.insert(self._connection, "add_entry", (*values, bytes.fromhex(digest)))
+        is_change = any(not isinstance(change, Touch) for change in commit.changes)
+        self._run(
+            "move_head",
+            tenant=commit.tenant,
+            seq=self._seq,
+            hash=bytes.fromhex(digest),
+            at=at,
+            changed=self._seq if is_change else head.changed,
+        )
+
+    def _run(self, statement: str, /, **values: rows.Value) -> None:
+        statements.run(self._connection, statement, **values)
+
+    def _first(self, statement: str, /, **values: rows.Value) -> rows.Row | None:
+        return statements.first(self._connection, statement, **values)
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _change(self, change: object) -> Sequence[Mention]:
+        raise TypeError(f"not a change: {type(change).__name__}")
+
+    @_change.register
+    def _put(self, put: Put) -> Sequence[Mention]:
+        record = put.record
+        self._check_store(record.store_id)
+        previous = self._expected(record.id, put.expects) if put.expects else None
+        terms = None if put.search_text is None else self._tokenizer.terms(put.search_text)
+        if previous is not None and not previous.is_closed:
+            self._end(previous.row, record.id, "replaced", None)
+        try:
+            statements.insert(self._connection, "add_version", rows.record_values(record, self._seq, terms))
+        except apsw.ConstraintError as error:
+            raise ConflictError("This id is taken.", reason="version_mismatch") from error
+        row = self._connection.last_insert_rowid()
+        self._index(put, row, previous)
+        for link in record.links:
+            self._run(
+                "add_link",
+                tenant=record.tenant,
+                from_id=record.id,
+                to_id=link.to,
+                rel=link.rel,
+                seq=self._seq,
+            )
+        if put.lifts_demotion and put.expects:
+            self._run("lift_demotion", tenant=record.tenant, id=record.id, seq=self._seq)
+        return [Mention(record.id, record.version, record.digest)]
+
+    def _check_store(self, store_id: str) -> None:
+        """Another process may have deleted the store since the caller looked it up."""
+        if (self._tenant, store_id) not in self._stores:
+            if not self._first("store_exists", tenant=self._tenant, id=store_id):
+                raise NotFoundError("There is no such memory store.", reason="store")
+            self._stores.add((self._tenant, store_id))
+
+    def _index(self, put: Put, row: int, previous: _Previous | None) -> None:
+        if put.keeps_index and previous is not None:
+            self._run("copy_terms", source=previous.row, target=row)
+            self._run("copy_vectors", source=previous.row, target=row)
+        elif put.vector is not None and self._space is not None:
+            self._run("add_vector", slot=2 * row + self._space % 2, space=self._space, data=put.vector)
+
+    @_change.register
+    def _close(self, close: Close) -> Sequence[Mention]:
+        record = close.record
+        previous = self._expected(record.id, record.version)
+        if previous.is_closed:
+            raise ConflictError("The record has changed meanwhile.", reason="version_mismatch")
+        self._end(previous.row, record.id, close.ending.value, close.merged_into)
+        return [Mention(record.id, record.version, record.digest)]
+
+    def _end(self, row: int, record_id: str, ending: str, merged_into: str | None) -> None:
+        self._run("close_version", row=row, seq=self._seq, ending=ending, merged_into=merged_into)
+        self._run("close_links", tenant=self._tenant, id=record_id, seq=self._seq)
+        if merged_into is not None:
+            self._run(
+                "redirect_links", tenant=self._tenant, id=record_id, merged_into=merged_into, seq=self._seq
+            )
+            self._run("close_links_to", tenant=self._tenant, id=record_id, seq=self._seq)
+
+    def _expected(self, record_id: str, version: int) -> _Previous:
+        row = self._first("latest", tenant=self._tenant, id=record_id)
+        if row is None or row[1] != version or row[3] is not None:
+            raise ConflictError(
+                "The record has changed meanwhile.",
+                reason="version_mismatch",
+                hint="Read it again and repeat the change.",
+            )
+        return _Previous(row[0], row[2] is not None)
+
+    @_change.register
+    def _erase(self, erase: Erase) -> Sequence[Mention]:
+        versions = statements.select(self._connection, "rows_of", tenant=self._tenant, id=erase.id)
+        self._run("empty_versions", tenant=self._tenant, id=erase.id, seq=self._seq)
+        for row, *_ in versions:
+            self._run("drop_vectors_of", row=row)
+        for name in ("drop_links_of", "drop_mark", "drop_reasons", "drop_answers", "drop_answer_records"):
+            self._run(name, tenant=self._tenant, id=erase.id)
+        self._run("drop_proposals", tenant=self._tenant, id=erase.id, at=self._at)
+        return [Mention(erase.id, version, digest.hex()) for _row, version, digest, _emptied in versions]
+
+    @_change.register
+    def _demote(self, demote: Demote) -> Sequence[Mention]:
+        record = demote.record
+        self._expected(record.id, record.version)
+        self._run("demote", tenant=self._tenant, id=record.id, seq=self._seq)
+        return [Mention(record.id, record.version, record.digest)]
+
+    @_change.register
+    def _touch(self, touch: Touch) -> Sequence[Mention]:
+        for record_id in touch.ids:
+            latest = self._first("latest", tenant=self._tenant, id=record_id)
+            # An erasure between the recall and this note must not bring the mark back.
+            if latest is not None and latest[4] != State.ERASED.value:
+                self._run("touch", tenant=self._tenant, id=record_id, at=touch.at)
+        return ()
+
+    @_change.register
+    def _open_store(self, change: OpenStore) -> Sequence[Mention]:
+        store = change.store
+        try:
+            self._run(
+                "open_store",
+                tenant=store.tenant,
+                id=store.id,
+                name=store.name,
+                scope=store.scope.value,
+                tier=store.tier.value,
+                namespace=store.namespace,
+                description=store.description,
+                created_at=store.created_at,
+            )
+        except apsw.ConstraintError as error:
+            raise ConflictError("A store of this name exists already.", reason="name_taken") from error
+        return ()
+
+    @_change.register
+    def _drop_store(self, change: DropStore) -> Sequence[Mention]:
+        if self._first("current_in_store", tenant=self._tenant, id=change.store_id):
+            raise ConflictError("The store has been written to meanwhile.", reason="version_mismatch")
+        self._run("drop_store", tenant=self._tenant, id=change.store_id)
+        return ()
+
+    @_change.register
+    def _stage(self, stage: Stage) -> Sequence[Mention]:
+        self._run(
+            "stage",
+            tenant=self._tenant,
+            id=stage.proposal_id,
+            operation=stage.operation,
+            agent_id=stage.agent_id,
+            record_id=stage.record_id,
+            request=rows.encoded(stage.request),
+            writer=self._actor,
+            held_by=rows.encoded(list(stage.held_by)),
+            created_at=self._at,
+            lapses_at=stage.lapses_at,
+        )
+        return ()
+
+    @_change.register
+    def _settle(self, settle: Settle) -> Sequence[Mention]:
+        status = "approved" if settle.approved else "rejected"
+        self._run(
+            "settle",
+            tenant=self._tenant,
+            id=settle.proposal_id,
+            status=status,
+            reviewer=settle.reviewer,
+            reason=settle.reason,
+            at=self._at,
+        )
+        if not self._connection.changes():
+            raise ConflictError("This proposal has been decided already.", reason="already_decided")
+        return ()
+
+    # -- idempotency --------------------------------------------------------------------------------------------
+
+    def _answered(self, commit: Commit, once: Once) -> Committed | None:
+        row = self._first(
+            "answer", tenant=commit.tenant, principal=once.principal, operation=once.operation, key=once.key
+        )
+        if row is None or row[2] < commit.draft.at - KEY_LIFE_MS:
+            return None
+        fingerprint, answer, at, seq = row
+        if fingerprint != once.fingerprint:
+            raise ConflictError(
+                "This idempotency key was used for a different request.",
+                reason="idempotency_key_mismatch",
+                hint="Use a fresh key for each request.",
+            )
+        return Committed(seq=seq, at=at, replayed=rows.decoded(answer))
+
+    def _keep_answer(self, tenant: str, once: Once) -> None:
+        key = {"tenant": tenant, "principal": once.principal, "operation": once.operation, "key": once.key}
+        self._run(
+            "keep_answer",
+            **key,
+            fingerprint=once.fingerprint,
+            answer=rows.encoded(once.answer),
+            at=self._at,
+            seq=self._seq,
+        )
+        for record_id in once.record_ids:
+            self._run("keep_answer_record", **key, record_id=record_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Previous:
+    row: int
+    is_closed: bool

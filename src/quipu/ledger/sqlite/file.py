@@ -1,0 +1,184 @@
+"""The database file: opening, creating, upgrading, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from quipu.errors import BackendUnavailableError, ConflictError, InternalError, InvalidError, QuipuError
+from quipu.ledger.sqlite import statements
+
+#: "QUIP", in the header of every file of ours.
+APPLICATION_ID = 0x51554950
+PAGE_SIZE = 8192
+BUSY_MS = 30_000
+
+_RESTORE = "Restore the latest backup, or run `quipu doctor` to see what can be read."
+_MEANING: Sequence[tuple[type[apsw.Error], str, str, str]] = (
+    (apsw.BusyError, "busy", "Another process held the file's write lock for too long.", "Try again."),
+    (apsw.LockedError, "busy", "Another process held the file's write lock for too long.", "Try again."),
+    (
+        apsw.FullError,
+        "disk_full",
+        "The disk is full; nothing of this write was kept.",
+        "Free some space and repeat it.",
+    ),
+    (
+        apsw.ReadOnlyError,
+        "read_only",
+        "The file or its directory is read-only.",
+        "Make the directory writable.",
+    ),
+    (
+        apsw.CantOpenError,
+        "cannot_open",
+        "The file cannot be opened.",
+        "Check that the directory exists and is writable.",
+    ),
+    (apsw.NotADBError, "not_a_database", "The file is not a Quipu database.", "Choose another path."),
+    (apsw.CorruptError, "corrupt", "The database file is damaged.", _RESTORE),
+    (
+        apsw.IOError,
+        "io_error",
+        "The disk failed while reading or writing.",
+        "Check the disk; nothing half-written was kept.",
+    ),
+    (apsw.NoMemError, "no_memory", "There was not enough memory.", "Close something and try again."),
+)
+
+
+@contextlib.contextmanager
+def translated() -> Generator[None]:
+    """SQLite's errors as Quipu's, cause kept; a driver's message never reaches a caller."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise meaning(error) from error
+
+
+def meaning(error: apsw.Error) -> QuipuError:
+    for kind, reason, message, hint in _MEANING:
+        if isinstance(error, kind):
+            return BackendUnavailableError(message, reason=reason, hint=hint)
+    if isinstance(error, apsw.ConstraintError):
+        return ConflictError("The write contradicts what the ledger holds.", reason="constraint")
+    return InternalError("The ledger failed.", reason="ledger")
+
+
+def migrations() -> list[str]:
+    """The steps from an empty file to the current schema; step n makes schema version n."""
+    folder = files("quipu.ledger.sqlite").joinpath("migrations")
+    return [
+        item.read_text("utf-8") for item in sorted(folder.iterdir(), key=str) if item.name.endswith(".sql")
+    ]
+
+
+def connect(path: Path, *, is_durable: bool = True, is_reader: bool = False) -> apsw.Connection:
+    """A connection with the settings every one of ours has."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (0 if is_reader else apsw.SQLITE_OPEN_CREATE)
+    with translated():
+        connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        connection.set_busy_timeout(BUSY_MS)
+        # A full sync after each commit is what makes an acknowledged write survive a power cut.
+        connection.pragma("synchronous", "FULL" if is_durable else "OFF")
+        connection.pragma("secure_delete", "ON")
+        connection.pragma("foreign_keys", "ON")
+        connection.pragma("cache_size", -32_000)
+        connection.pragma("mmap_size", 1 << 30)
+        connection.pragma("query_only", is_reader)
+    return connection
+
+
+def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> None:
+    """Make the file ready: create it, or check that it is ours and bring it up to date after a backup."""
+    with translated():
+        _refuse_foreign(path)
+        connection = connect(path, is_durable=is_durable)
+        try:
+            _create_or_upgrade(connection, path, steps)
+        finally:
+            connection.close()
+
+
+def _refuse_foreign(path: Path) -> None:
+    if path.is_dir():
+        raise InvalidError.at("/stores", "bad_value", f"{path} is a directory, not a database file.")
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header.startswith(b"SQLite format 3\x00"):
+        raise BackendUnavailableError(
+            f"{path} is not a Quipu database.",
+            reason="not_a_database",
+            hint="Choose another path; it was not touched.",
+        )
+    if int.from_bytes(header[68:72], "big") not in (APPLICATION_ID, 0):
+        raise _foreign(path)
+
+
+def _foreign(path: Path) -> QuipuError:
+    return BackendUnavailableError(
+        f"{path} is a SQLite database of another program.",
+        reason="not_a_database",
+        hint="Choose another path; a memorywire file can be brought in with `quipu import`. It was not touched.",
+    )
+
+
+def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> None:
+    if not path.stat().st_size:
+        connection.pragma("page_size", PAGE_SIZE)
+    version = _version(connection, path)
+    if version == len(steps):
+        if connection.pragma("journal_mode") != "wal":
+            connection.pragma("journal_mode", "wal")
+        return
+    if version > len(steps):
+        raise BackendUnavailableError(
+            f"{path} was written by a newer Quipu (schema {version}; this one knows {len(steps)}).",
+            reason="newer_schema",
+            hint="Upgrade quipu-memory. The file was not touched.",
+        )
+    connection.pragma("journal_mode", "wal")
+    if version:
+        back_up(connection, path.with_name(f"{path.name}.schema-{version}.backup"))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done the work while this one waited for the lock.
+        for step in steps[_version(connection, path) :]:
+            connection.execute(step)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(steps))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection, path: Path) -> int:
+    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    is_empty = statements.scalar(connection, "count_tables") == 0
+    if application == APPLICATION_ID or (application == 0 and version == 0 and is_empty):
+        return int(version)
+    raise _foreign(path)
+
+
+def back_up(
+    source: apsw.Connection, target: Path, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """A consistent copy of the whole file, put in place only when it is complete."""
+    draft = target.with_name(f"{target.name}.draft")
+    draft.unlink(missing_ok=True)
+    copy = apsw.Connection(str(draft))
+    with copy.backup("main", source, "main") as backup:
+        while not backup.done:
+            backup.step(2048)
+            if progress is not None:
+                progress(backup.page_count - backup.remaining, backup.page_count)
+    copy.pragma("journal_mode", "delete")
+    copy.close()
+    draft.replace(target)

@@ -1,0 +1,119 @@
+"""Keyword scores over one partition: an inverted index in memory, and BM25.
+
+Counts and lengths are taken over the rows a reader may see, so scores depend on nothing else and are the same when
+the same snapshot is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quipu.ledger.sqlite.terms import parsed
+
+Mask = NDArray[np.bool_]
+
+K1 = 1.2
+B = 0.75
+#: Rows added since the index was last laid out are looked through one by one up to this many.
+_TAIL = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """The rows that have a term, and how often."""
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+
+
+class Postings:
+    """Term → rows. Laid out as one sorted array, plus a short tail of what came since."""
+
+    def __init__(self) -> None:
+        self._terms = np.empty(0, np.uint32)
+        self._starts = np.zeros(1, np.int64)
+        self._rows = np.empty(0, np.int32)
+        self._counts = np.empty(0, np.uint8)
+        self._tail: dict[int, list[tuple[int, int]]] = {}
+        self._tail_blobs: list[tuple[int, bytes]] = []
+
+    @property
+    def nbytes(self) -> int:
+        return self._terms.nbytes + self._starts.nbytes + self._rows.nbytes + self._counts.nbytes
+
+    def add(self, first_row: int, blobs: Sequence[bytes | None]) -> None:
+        """Append rows; a row without a blob has no words."""
+        fresh = [(first_row + offset, blob) for offset, blob in enumerate(blobs) if blob]
+        self._tail_blobs.extend(fresh)
+        if len(self._tail_blobs) > max(_TAIL, len(self._rows) // 200):
+            self._lay_out()
+            return
+        for row, blob in fresh:
+            terms, counts = parsed(blob)
+            for term, count in zip(terms.tolist(), counts.tolist(), strict=True):
+                self._tail.setdefault(term, []).append((row, count))
+
+    def _lay_out(self) -> None:
+        parts = [parsed(blob) for _, blob in self._tail_blobs]
+        sizes = [len(terms) for terms, _ in parts]
+        rows = np.repeat(np.array([row for row, _ in self._tail_blobs], np.int32), sizes)
+        terms = np.concatenate(
+            [np.repeat(self._terms, np.diff(self._starts)), *(terms for terms, _ in parts)]
+        )
+        order = np.argsort(terms, kind="stable")
+        self._rows = np.concatenate([self._rows, rows])[order]
+        self._counts = np.concatenate([self._counts, *(counts for _, counts in parts)])[order]
+        self._terms, firsts = np.unique(terms[order], return_index=True)
+        self._starts = np.append(firsts, len(terms)).astype(np.int64)
+        self._tail, self._tail_blobs = {}, []
+
+    def of(self, term: int) -> Posting:
+        place = int(np.searchsorted(self._terms, term))
+        if place < len(self._terms) and self._terms[place] == term:
+            span = slice(self._starts[place], self._starts[place + 1])
+            rows, counts = self._rows[span], self._counts[span]
+        else:
+            rows, counts = self._rows[:0], self._counts[:0]
+        tail = self._tail.get(term)
+        if tail:
+            more = np.array(tail, np.int32)
+            rows = np.concatenate([rows, more[:, 0]])
+            counts = np.concatenate([counts, more[:, 1].astype(np.uint8)])
+        return Posting(rows, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordScores:
+    """BM25 per row, and the share of the query's weight of meaning that each row covers."""
+
+    scores: NDArray[np.float32]
+    coverage: NDArray[np.float32]
+
+
+def keyword_scores(
+    postings: Postings,
+    terms: Sequence[int],
+    visible: Mask,
+    lengths: NDArray[np.int32],
+    in_reach: int,
+    mean_length: float,
+) -> KeywordScores:
+    """Score every visible row against the query's terms."""
+    scores = np.zeros(len(visible), np.float32)
+    covered = np.zeros(len(visible), np.float32)
+    total = 0.0
+    for term in terms:
+        posting = postings.of(term)
+        seen = visible[posting.rows]
+        rows, counts = posting.rows[seen], posting.counts[seen].astype(np.float32)
+        weight = float(np.log1p((in_reach - len(rows) + 0.5) / (len(rows) + 0.5)))
+        total += weight
+        if len(rows):
+            norm = K1 * (1 - B + B * lengths[rows] / max(mean_length, 1e-9))
+            scores[rows] += (weight * (K1 + 1) * counts / (counts + norm)).astype(np.float32)
+            covered[rows] += np.float32(weight)
+    return KeywordScores(scores, covered / np.float32(total) if total else covered)

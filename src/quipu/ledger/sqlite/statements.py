@@ -1,0 +1,37 @@
+"""Running the named statements, with rows typed as what SQLite gives: tuples of anything."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import apsw
+
+from quipu.ledger.queries import queries
+from quipu.ledger.sqlite.rows import Row, Value
+
+_SQL = queries("quipu.ledger.sqlite")
+
+
+def run(connection: apsw.Connection, statement: str, /, **values: Value) -> None:
+    """Do it; there is nothing to read."""
+    connection.execute(_SQL[statement], values)
+
+
+def insert(connection: apsw.Connection, statement: str, values: tuple[Value, ...]) -> None:
+    """Do it, values by position."""
+    connection.execute(_SQL[statement], values)
+
+
+def select(connection: apsw.Connection, statement: str, /, **values: Value) -> list[Row]:
+    """All rows."""
+    return cast("list[Row]", connection.execute(_SQL[statement], values).fetchall())
+
+
+def first(connection: apsw.Connection, statement: str, /, **values: Value) -> Row | None:
+    """The first row, if there is one."""
+    return cast("Row | None", connection.execute(_SQL[statement], values).fetchone())
+
+
+def scalar(connection: apsw.Connection, statement: str, /, **values: Value) -> Any:
+    """The one value of the one row."""
+    return connection.execute(_SQL[statement], values).get

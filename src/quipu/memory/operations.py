@@ -1,0 +1,295 @@
+"""The five operations, and many remembers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from quipu.errors import InvalidError, QuipuError
+from quipu.faces.memorywire import wire
+from quipu.memory import arguments
+from quipu.memory.session import Session
+from quipu.model.operations import (
+    ExpireAction,
+    ExpirePolicy,
+    ExpireRequest,
+    Floor,
+    ForgetRequest,
+    Fusion,
+    MergeRequest,
+    MergeStrategy,
+    RecallRequest,
+    Redact,
+    RememberRequest,
+    UpdateStrategy,
+)
+from quipu.model.outcomes import (
+    ExpireResponse,
+    ForgetResponse,
+    MergeResponse,
+    RecallResponse,
+    RememberResponse,
+)
+from quipu.model.record import Link, MemoryType, PrivacyIntent
+from quipu.model.store import MAIN
+from quipu.model.value import Json, JsonObject
+
+
+class Operations(Session):
+    """remember, recall, forget, merge, expire."""
+
+    async def remember(
+        self,
+        content: str | JsonObject | RememberRequest,
+        /,
+        *,
+        type: MemoryType | str = MemoryType.SEMANTIC,
+        user_id: str | None = None,
+        metadata: JsonObject | None = None,
+        confidence: float | None = None,
+        source: str | None = None,
+        expires_at: int | None = None,
+        approval_required: bool = False,
+        store: str = MAIN,
+        session_id: str | None = None,
+        id: str | None = None,
+        update_strategy: UpdateStrategy | str = UpdateStrategy.OVERWRITE,
+        if_version: int | None = None,
+        importance: float | None = None,
+        idempotency_key: str | None = None,
+        privacy_intent: PrivacyIntent | Mapping[str, Any] | None = None,
+        embedding: arguments.EmbeddingLike = None,
+        tags: Sequence[str] | None = None,
+        links: Sequence[Link | Mapping[str, str]] | None = None,
+        reasoning: str | None = None,
+        find_similar: bool = False,
+        **details: Json,
+    ) -> RememberResponse:
+        """Keep a memory, or with `id` change one. Durable when it returns.
+
+        `details` are the fields of one type: event_time, location, participants (episodic); sentiment, valence,
+        arousal, emotion, target (emotional).
+        """
+        service = await self._service()
+        if isinstance(content, RememberRequest):
+            return await service.remember(self._principal, content)
+        request = RememberRequest(
+            agent_id=self.agent_id,
+            type=arguments.member(MemoryType, type, "/type"),
+            content=content,
+            user_id=user_id,
+            metadata=metadata,
+            confidence=confidence,
+            source=source,
+            expires_at=expires_at,
+            approval_required=approval_required,
+            store=store,
+            session_id=session_id,
+            id=id,
+            update_strategy=arguments.member(UpdateStrategy, update_strategy, "/update_strategy"),
+            if_version=if_version,
+            importance=importance,
+            idempotency_key=idempotency_key,
+            privacy_intent=arguments.privacy(privacy_intent),
+            embedding=arguments.embedding(embedding),
+            tags=None if tags is None else tuple(tags),
+            links=None if links is None else tuple(map(arguments.link, links)),
+            details=arguments.details(details),
+            reasoning=reasoning,
+            finds_similar=find_similar,
+        )
+        return await service.remember(self._principal, request)
+
+    async def recall(
+        self,
+        query: str | RecallRequest,
+        /,
+        *,
+        k: int = 5,
+        types: Sequence[MemoryType | str] | None = None,
+        hops: int = 0,
+        fusion: Fusion | str | None = None,
+        filter: JsonObject | None = None,
+        fresher_than_days: int | None = None,
+        user_id: str | None = None,
+        store: str | None = None,
+        session_id: str | None = None,
+        min_relevance: float | Floor | str = Floor.AUTO,
+        as_of: str | int | None = None,
+        max_tokens: int | None = None,
+        redact: Redact | str = Redact.MASK,
+        embedding: arguments.EmbeddingLike = None,
+        explain: bool = False,
+    ) -> RecallResponse:
+        """Find the memories that answer a query, best first; nothing when nothing does."""
+        service = await self._service()
+        if isinstance(query, RecallRequest):
+            return await service.recall(self._principal, query)
+        request = RecallRequest(
+            agent_id=self.agent_id,
+            query=query,
+            user_id=user_id,
+            k=k,
+            types=tuple(arguments.member(MemoryType, kind, "/types") for kind in types or ()),
+            hops=hops,
+            fusion=self._fusion if fusion is None else arguments.member(Fusion, fusion, "/fusion"),
+            filter=filter,
+            fresher_than_days=fresher_than_days,
+            store=store,
+            session_id=session_id,
+            min_relevance=arguments.floor(min_relevance),
+            as_of=None if as_of is None else str(as_of),
+            max_tokens=max_tokens,
+            redact=arguments.member(Redact, redact, "/redact"),
+            embedding=arguments.embedding(embedding),
+            explain=explain,
+        )
+        return await service.recall(self._principal, request)
+
+    async def forget(
+        self,
+        request: ForgetRequest | None = None,
+        /,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: JsonObject | None = None,
+        hard_delete: bool = False,
+        reason: str | None = None,
+        user_id: str | None = None,
+        store: str | None = None,
+        dry_run: bool = False,
+        approval_required: bool = False,
+        idempotency_key: str | None = None,
+    ) -> ForgetResponse:
+        """Forget, which `restore` undoes, or with `hard_delete` erase, which nothing undoes."""
+        service = await self._service()
+        return await service.forget(
+            self._principal,
+            request
+            or ForgetRequest(
+                agent_id=self.agent_id,
+                user_id=user_id,
+                ids=tuple(ids or ()),
+                filter=filter,
+                hard_delete=hard_delete,
+                reason=reason,
+                store=store,
+                dry_run=dry_run,
+                approval_required=approval_required,
+                idempotency_key=idempotency_key,
+            ),
+        )
+
+    async def merge(
+        self,
+        canonical: str | MergeRequest,
+        duplicates: Sequence[str] = (),
+        /,
+        *,
+        strategy: MergeStrategy | str = MergeStrategy.KEEP_CANONICAL,
+        store: str | None = None,
+        dry_run: bool = False,
+        approval_required: bool = False,
+        idempotency_key: str | None = None,
+    ) -> MergeResponse:
+        """Collapse duplicates into one record; each of them can be restored."""
+        service = await self._service()
+        if isinstance(canonical, MergeRequest):
+            return await service.merge(self._principal, canonical)
+        request = MergeRequest(
+            agent_id=self.agent_id,
+            canonical=canonical,
+            duplicates=tuple(duplicates),
+            strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
+            store=store,
+            dry_run=dry_run,
+            approval_required=approval_required,
+            idempotency_key=idempotency_key,
+        )
+        return await service.merge(self._principal, request)
+
+    async def expire(
+        self,
+        policy: ExpirePolicy | Mapping[str, Any] | ExpireRequest,
+        /,
+        *,
+        action: ExpireAction | str = ExpireAction.FORGET,
+        user_id: str | None = None,
+        store: str | None = None,
+        filter: JsonObject | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        approval_required: bool = False,
+        idempotency_key: str | None = None,
+    ) -> ExpireResponse:
+        """Forget, archive or demote what a policy matches."""
+        service = await self._service()
+        if isinstance(policy, ExpireRequest):
+            return await service.expire(self._principal, policy)
+        request = ExpireRequest(
+            agent_id=self.agent_id,
+            policy=arguments.policy(policy),
+            action=arguments.member(ExpireAction, action, "/action"),
+            user_id=user_id,
+            store=store,
+            filter=filter,
+            reason=reason,
+            dry_run=dry_run,
+            approval_required=approval_required,
+            idempotency_key=idempotency_key,
+        )
+        return await service.expire(self._principal, request)
+
+    async def submit(self, operation: str, body: Mapping[str, Any], /, *, strict: bool = True) -> Any:
+        """One operation as memorywire JSON. With `strict=False` unknown fields are ignored instead of refused."""
+        service = await self._service()
+        request, _ignored = wire.parsed(operation, {"agent_id": self.agent_id, **body}, strict=strict)
+        match request:
+            case RememberRequest():
+                return await service.remember(self._principal, request)
+            case RecallRequest():
+                return await service.recall(self._principal, request)
+            case ForgetRequest():
+                return await service.forget(self._principal, request)
+            case MergeRequest():
+                return await service.merge(self._principal, request)
+            case ExpireRequest():
+                return await service.expire(self._principal, request)
+            case _:
+                raise InvalidError.at("/operation", "bad_value", "Use remember_many for a batch.")
+
+    async def remember_many(
+        self, items: Iterable[Mapping[str, Any] | RememberRequest | str], /, *, atomic: bool = False
+    ) -> list[RememberResponse | QuipuError]:
+        """Many memories at once, embedded and committed together. `atomic`: all or none."""
+        service = await self._service()
+        requests: list[RememberRequest] = []
+        faults: dict[int, QuipuError] = {}
+        for place, item in enumerate(items):
+            try:
+                requests.append(self._request(item))
+            except QuipuError as error:
+                if atomic:
+                    raise
+                faults[place] = error
+        answers = iter(await service.remember_many(self._principal, requests, atomic=atomic))
+        return [
+            faults[place] if place in faults else next(answers)
+            for place in range(len(requests) + len(faults))
+        ]
+
+    def _request(self, item: Mapping[str, Any] | RememberRequest | str) -> RememberRequest:
+        if isinstance(item, RememberRequest):
+            return item
+        body: Mapping[str, Any] = {"content": item} if isinstance(item, str) else item
+        embedding = body.get("embedding")
+        if embedding is not None:  # vectors may come as bytes here, which JSON cannot carry
+            body = {key: value for key, value in body.items() if key != "embedding"}
+        request, _ = wire.parsed(
+            "remember", {"agent_id": self.agent_id, "type": MemoryType.SEMANTIC.value, **body}, strict=True
+        )
+        return (
+            request
+            if embedding is None
+            else arguments.with_embedding(request, arguments.embedding(embedding))
+        )

@@ -1,0 +1,101 @@
+"""Reading by id, page and history; stores; approval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quipu.memory import arguments
+from quipu.memory.session import Session
+from quipu.model.change import Proposal
+from quipu.model.operations import CreateStoreRequest, ListRequest
+from quipu.model.outcomes import Page, RememberResponse
+from quipu.model.record import MemoryType, Record, State, Tier
+from quipu.model.store import Store, StoreScope
+from quipu.model.value import JsonObject
+from quipu.service.reading import Version
+
+
+class Reads(Session):
+    """What is there, what it was, and what waits."""
+
+    async def get(self, record_id: str, /, *, as_of: str | int | None = None) -> Record:
+        """One record, as it stands or stood."""
+        service = await self._service()
+        moment = None if as_of is None else str(as_of)
+        return await service.reading.get(self._principal, self.agent_id, record_id, moment)
+
+    async def list(
+        self,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        store: str | None = None,
+        types: Sequence[MemoryType | str] | None = None,
+        states: Sequence[State | str] = (State.LIVE,),
+        filter: JsonObject | None = None,
+        as_of: str | int | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        all_agents: bool = False,
+    ) -> Page:
+        """A page of records, newest first."""
+        service = await self._service()
+        request = ListRequest(
+            agent_id=None if all_agents else self.agent_id,
+            user_id=user_id,
+            session_id=session_id,
+            store=store,
+            types=tuple(arguments.member(MemoryType, kind, "/types") for kind in types or ()),
+            states=tuple(arguments.member(State, state, "/states") for state in states),
+            filter=filter,
+            as_of=None if as_of is None else str(as_of),
+            limit=limit,
+            cursor=cursor,
+        )
+        return await service.reading.list(self._principal, request)
+
+    async def history(self, record_id: str, /) -> tuple[Version, ...]:
+        """All versions of a record, oldest first."""
+        return await (await self._service()).reading.history(self._principal, self.agent_id, record_id)
+
+    async def restore(self, record_id: str, /, *, reason: str | None = None) -> RememberResponse:
+        """Bring back what was forgotten, merged away, archived or demoted."""
+        return await (await self._service()).restore(self._principal, self.agent_id, record_id, reason)
+
+    async def create_store(
+        self,
+        name: str,
+        /,
+        *,
+        scope: StoreScope | str = StoreScope.AGENT,
+        tier: Tier | str = Tier.LONG_TERM,
+        namespace: str | None = None,
+        description: str | None = None,
+    ) -> Store:
+        """Open a memory store. One of scope `team` or `global` is shared by all agents."""
+        request = CreateStoreRequest(
+            name=name,
+            scope=arguments.member(StoreScope, scope, "/scope"),
+            tier=arguments.member(Tier, tier, "/tier"),
+            namespace=namespace,
+            description=description,
+        )
+        return await (await self._service()).stores.create(self._principal, request)
+
+    async def list_stores(self) -> tuple[Store, ...]:
+        return await (await self._service()).stores.list(self._principal)
+
+    async def delete_store(self, name: str, /, *, confirm: str, hard_delete: bool = False) -> int:
+        """Take a store away with all it holds; `confirm` is its name once more. Returns how many records went."""
+        service = await self._service()
+        return await service.stores.delete(self._principal, name, confirm, hard_delete=hard_delete)
+
+    async def proposals(self, status: str | None = "pending") -> tuple[Proposal, ...]:
+        """Writes that wait for a person, or were decided."""
+        return await (await self._service()).governance.proposals(self._principal, status)
+
+    async def decide(self, proposal_id: str, /, *, approved: bool, reason: str | None = None) -> Any:
+        """Approve a held write, which carries it out, or reject it."""
+        service = await self._service()
+        return await service.decide(self._principal, proposal_id, approved=approved, reason=reason)

@@ -1,0 +1,181 @@
+"""Import and export, proof, and upkeep of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self, TextIO, cast
+
+from quipu.errors import QuipuError
+from quipu.faces.memorywire import wire
+from quipu.memory import arguments
+from quipu.memory.session import Session
+from quipu.model.journal import Checkpoint, Entry
+from quipu.model.operations import ListRequest
+from quipu.model.outcomes import ImportSummary, Verification
+from quipu.model.record import MemoryType, State
+from quipu.model.store import MAIN
+from quipu.model.value import Json, JsonObject
+from quipu.service.memory import CAPABILITIES
+from quipu.service.writing import Line
+
+
+class LineFiles:
+    """Files of lines in one folder, opened as they are first written to."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._stack = ExitStack()
+        self._open: dict[str, TextIO] = {}
+
+    def write(self, name: str, line: str) -> None:
+        if name not in self._open:
+            self._open[name] = self._stack.enter_context((self._folder / name).open("w", encoding="utf-8"))
+        self._open[name].write(line + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+class Upkeep(Session):
+    """Bringing memories in and out, proving them, keeping the ledger in order."""
+
+    async def import_records(
+        self,
+        lines: Iterable[Mapping[str, Any] | str] | AsyncIterable[Mapping[str, Any] | str],
+        /,
+        *,
+        dry_run: bool = False,
+        stop_on_error: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportSummary:
+        """Bring in records as `export` writes them: objects or JSON lines, which may carry id and times."""
+        service = await self._service()
+        return await service.exchange.import_lines(
+            self._principal,
+            self._lines(lines),
+            dry_run=dry_run,
+            stop_on_error=stop_on_error,
+            progress=progress,
+        )
+
+    async def _lines(
+        self, lines: Iterable[Mapping[str, Any] | str] | AsyncIterable[Mapping[str, Any] | str]
+    ) -> AsyncIterator[Line | QuipuError]:
+        async for line in arguments.each(lines):
+            try:
+                data = wire.loads(line) if isinstance(line, str) else dict(line)
+                if isinstance(data, dict):
+                    data = {
+                        "agent_id": self.agent_id,
+                        "type": MemoryType.SEMANTIC.value,
+                        **cast("dict[str, Any]", data),
+                    }
+                parsed = wire.import_line(data)
+            except QuipuError as error:
+                yield error
+            else:
+                yield Line(parsed.request, parsed.id, parsed.created_at, parsed.updated_at)
+
+    async def export(
+        self,
+        *,
+        states: Sequence[State | str] = (State.LIVE, State.ARCHIVED),
+        filter: JsonObject | None = None,
+        as_of: str | int | None = None,
+        store: str | None = None,
+        all_agents: bool = False,
+    ) -> AsyncIterator[dict[str, Json]]:
+        """Every record as a JSON object that `import_records` takes back."""
+        service = await self._service()
+        request = ListRequest(
+            agent_id=None if all_agents else self.agent_id,
+            states=tuple(arguments.member(State, state, "/states") for state in states),
+            filter=filter,
+            as_of=None if as_of is None else str(as_of),
+            store=store,
+        )
+        names = {named.id: named.name for named in await service.stores.list(self._principal)}
+        async for record in service.exchange.export(self._principal, request):
+            yield wire.record_body(record, names.get(record.store_id, MAIN))
+
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+        """Check chain, digests, signatures and index."""
+        service = await self._service()
+        await service.flush()
+        return await service.audit.verify(self._principal, progress)
+
+    async def checkpoint(self) -> Checkpoint:
+        """Sign where the journal stands."""
+        service = await self._service()
+        await service.flush()
+        return await service.audit.checkpoint(self._principal)
+
+    async def journal(self, *, after: int = 0, limit: int = 100) -> Sequence[Entry]:
+        """A stretch of the journal."""
+        running = await self._opened()
+        return await running.parts.ledger.entries(self._principal.tenant, after, limit)
+
+    async def export_journal(self, folder: Path, /) -> int:
+        """Write the journal, its signatures and all digests into a folder that can be verified anywhere."""
+        service = await self._service()
+        await service.flush()
+        lines = 0
+        with LineFiles(folder) as files:
+            async for name, line in service.audit.exported(self._principal):
+                files.write(name, line)
+                lines += 1
+        return lines
+
+    async def backup(self, target: Path, /, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """A consistent copy of the whole ledger, while others go on writing."""
+        running = await self._opened()
+        await running.service.flush()
+        await running.parts.ledger.backup(target, progress)
+
+    async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
+        """Embed everything with the configured embedder; safe to stop and to run again."""
+        running = await self._opened()
+        done = 0
+        async for count in running.service.reembed(self._principal):
+            done += count
+            if progress is not None:
+                progress(done)
+        return done
+
+    async def sweep(self) -> int:
+        """Close for good what has expired."""
+        return await (await self._service()).sweep(self._principal)
+
+    async def vacuum(self, *, keep_history_days: int | None = None) -> int:
+        """Give space back; with `keep_history_days`, also empty versions that ended before then."""
+        running = await self._opened()
+        pruned = 0
+        if keep_history_days is not None:
+            moment = running.parts.clock() - keep_history_days * 86_400_000
+            horizon = await running.parts.ledger.position_at(self._principal.tenant, moment)
+            pruned = await running.parts.ledger.prune(self._principal.tenant, horizon)
+        await running.parts.ledger.compact()
+        return pruned
+
+    async def statistics(self) -> Mapping[str, int]:
+        """Counts and sizes."""
+        running = await self._opened()
+        return await running.parts.ledger.statistics(self._principal.tenant)
+
+    async def flush(self) -> None:
+        """Write what reads have left to be noted."""
+        await (await self._service()).flush()
+
+    async def health(self) -> Mapping[str, Json]:
+        return await (await self._service()).health(self._principal)
+
+    @property
+    def capabilities(self) -> set[str]:
+        """memorywire's promises; all are kept."""
+        return set(CAPABILITIES)

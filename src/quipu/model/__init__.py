@@ -1,0 +1,1 @@
+"""What things are: frozen values, standard library only."""

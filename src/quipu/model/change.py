@@ -1,0 +1,156 @@
+"""What a ledger is asked to write: changes decided beforehand, applied all or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from quipu.model.journal import Draft, Mention
+from quipu.model.record import Ending, Record
+from quipu.model.store import Store
+from quipu.model.value import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Add a version. The version before it, if any, is closed as replaced."""
+
+    record: Record
+    #: The version the decision was based on; 0 when the record is new. Anything else now there is a conflict.
+    expects: int = 0
+    #: What keyword search finds it by; None keeps it out of every search index.
+    search_text: str | None = None
+    vector: bytes | None = None
+    #: Take search terms and vector over from the version it follows (the text is the same).
+    keeps_index: bool = False
+    #: Also take away a standing demotion.
+    lifts_demotion: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """End the current version without a successor."""
+
+    record: Record
+    ending: Ending
+    merged_into: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erase:
+    """Remove content, vectors, terms and salts of every version of one record, for good."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demote:
+    """Let a record rank lower from now on; its version stays."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """Note that these records were returned by a recall."""
+
+    ids: tuple[str, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStore:
+    """Add a memory store; its name must be free."""
+
+    store: Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropStore:
+    """Take a memory store away; it must hold no current record any more after this commit."""
+
+    store_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Keep a held write aside until somebody decides."""
+
+    proposal_id: str
+    operation: str
+    agent_id: str
+    request: JsonObject
+    held_by: tuple[str, ...]
+    lapses_at: int | None
+    record_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Close a proposal; deciding twice is a conflict. The staged content goes with it."""
+
+    proposal_id: str
+    approved: bool
+    reviewer: str
+    reason: str | None = None
+
+
+Change: TypeAlias = Put | Close | Erase | Demote | Touch | OpenStore | DropStore | Stage | Settle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """Makes a write happen once: the same key and body give the first answer again."""
+
+    principal: str
+    operation: str
+    key: str
+    #: Hash of the request, to tell a repetition from a different request under the same key.
+    fingerprint: str
+    #: The answer to give again.
+    answer: JsonObject
+    #: The records whose erasure also erases the answer.
+    record_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One journal entry and the changes it tells of, in one transaction."""
+
+    tenant: str
+    draft: Draft
+    changes: tuple[Change, ...] = ()
+    #: Versions a read mentions; a write's mentions follow from its changes.
+    mentions: tuple[Mention, ...] = ()
+    once: Once | None = None
+    #: Why, in the caller's words. Kept beside the journal and gone when a record it speaks of is erased.
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """Durable. `replayed` is the first answer of an idempotent write that had happened before."""
+
+    seq: int
+    at: int
+    replayed: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A write that waits for a person."""
+
+    id: str
+    tenant: str
+    operation: str
+    agent_id: str
+    request: JsonObject
+    writer: str
+    held_by: tuple[str, ...]
+    status: str
+    created_at: int
+    lapses_at: int | None
+    record_id: str | None = None
+    reviewer: str | None = None
+    reviewed_at: int | None = None
+    reason: str | None = None

@@ -1,0 +1,50 @@
+"""Who is asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from quipu.model.record import Trust
+
+DEFAULT_TENANT = "default"
+
+
+class Permission(StrEnum):
+    """What a credential may do."""
+
+    READ = "memory:read"
+    WRITE = "memory:write"
+    DELETE = "memory:delete"
+    REVIEW = "memory:review"
+    ADMIN = "memory:admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated caller. The tenant comes from here and from nowhere else."""
+
+    tenant: str
+    name: str
+    permissions: frozenset[Permission]
+    #: Glob patterns of the agents it may act for.
+    agents: tuple[str, ...] = ("*",)
+    #: When set, the only user whose records it may touch.
+    user_id: str | None = None
+    trust: Trust = Trust.AGENT
+    #: The single person at an embedded file: may decide on their own proposals.
+    is_local: bool = False
+
+    def may(self, permission: Permission) -> bool:
+        return permission in self.permissions or Permission.ADMIN in self.permissions
+
+    def may_act_for(self, agent_id: str) -> bool:
+        return any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
+
+
+def local(tenant: str = DEFAULT_TENANT) -> Principal:
+    """Embedded use: one process, one person, every scope."""
+    return Principal(
+        tenant=tenant, name="local", permissions=frozenset(Permission), trust=Trust.USER, is_local=True
+    )

@@ -1,0 +1,159 @@
+"""The system of record. One port, split by noun; every implementation passes `quipu.testing.LedgerContract`.
+
+A ledger keeps, finds and never decides: what a change means was settled before it arrives as a `Commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from quipu.model.change import Commit, Committed, Proposal
+from quipu.model.journal import Checkpoint, Entry, Head
+from quipu.model.outcomes import Fault
+from quipu.model.record import Mark, Record
+from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The vector space a tenant's records live in. Vectors of another space are never mixed in."""
+
+    model: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """A version and what its index entry must say; `search_text` None means it has none."""
+
+    record: Record
+    search_text: str | None
+
+
+class Records(Protocol):
+    """Versions of records, and stores to keep them in."""
+
+    async def commit(self, *commits: Commit) -> Sequence[Committed]:
+        """Apply all commits or none, in order, durably. A version other than expected raises ConflictError."""
+        ...
+
+    async def read(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
+        """The version of each id current at `seq`; without `seq` the newest one, whatever became of it."""
+        ...
+
+    async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
+        """All versions, oldest first; of an erased record only content-free tombstones are left."""
+        ...
+
+    def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
+        """Walk through records, newest id first, one per id: the version current at the snapshot."""
+        ...
+
+    def every_version(self, tenant: str) -> AsyncIterator[Record]:
+        """Walk through all versions of all records, in the order they were born."""
+        ...
+
+    async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]: ...
+
+    async def reasons(self, tenant: str, record_id: str) -> Mapping[int, str]:
+        """Why the record was changed, by position, where a reason was given."""
+        ...
+
+    async def due(self, tenant: str, now: int, limit: int = 1000) -> Sequence[Record]:
+        """Current records whose expiry has passed and that nobody has closed yet."""
+        ...
+
+    async def stores(self, tenant: str) -> Sequence[Store]:
+        """The tenant's memory stores; opening the tenant made `main`."""
+        ...
+
+    async def proposals(self, tenant: str, status: str | None = None) -> Sequence[Proposal]: ...
+
+
+class Journal(Protocol):
+    """The chain, and the signed statements about it."""
+
+    async def head(self, tenant: str) -> Head: ...
+
+    async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]: ...
+
+    async def position_at(self, tenant: str, moment: int) -> int:
+        """The last position whose entry was written at or before the moment; 0 before the first."""
+        ...
+
+    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]: ...
+
+    async def add_checkpoint(self, checkpoint: Checkpoint) -> None: ...
+
+
+class Finding(Protocol):
+    """Search. Every restriction holds before the best are chosen."""
+
+    async def search(self, search: Search) -> Found: ...
+
+    async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares: ...
+
+    async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
+        """One hop along explicit links (both ways), shared subjects and adjacent turns of a session."""
+        ...
+
+
+class Upkeep(Protocol):
+    """What an operator does to the ledger as a whole."""
+
+    async def space(self, tenant: str) -> Space | None: ...
+
+    async def adopt_space(self, tenant: str, space: Space) -> None:
+        """Make `space` the tenant's. Vectors of the former one are dropped."""
+        ...
+
+    async def without_vector(self, tenant: str, space: Space, limit: int) -> Sequence[Record]:
+        """Versions, not erased, that have no vector in `space` yet."""
+        ...
+
+    async def add_vectors(self, tenant: str, space: Space, vectors: Sequence[tuple[Record, bytes]]) -> int:
+        """Add vectors to versions that still are what they were; returns how many were added."""
+        ...
+
+    async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
+        """Compare index rows with what they should be."""
+        ...
+
+    async def integrity_faults(self) -> Sequence[Fault]:
+        """The engine's own check of its files."""
+        ...
+
+    async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write a consistent copy while others go on writing."""
+        ...
+
+    async def prune(self, tenant: str, horizon: int) -> int:
+        """Empty versions that died at or before `horizon`; reads as of earlier positions end. Returns how many."""
+        ...
+
+    async def compact(self) -> None:
+        """Give unused space back to the file system."""
+        ...
+
+    async def statistics(self, tenant: str) -> Mapping[str, int]:
+        """Counts and sizes, by name."""
+        ...
+
+
+class Ledger(Records, Journal, Finding, Upkeep, Protocol):
+    """All of it."""
+
+    @property
+    def name(self) -> str:
+        """What `stores` in answers calls it: the URL's scheme, or the name it was given."""
+        ...
+
+    async def open(self, tenant: str) -> None:
+        """Make the tenant exist, with its first journal entry and the store `main`."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,26 @@
+"""Signatures over the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Signer(Protocol):
+    """Holds a private key."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    @property
+    def public_key(self) -> str:
+        """Raw Ed25519 public key, base64url without padding."""
+        ...
+
+    def sign(self, message: bytes) -> str: ...
+
+
+class Verifier(Protocol):
+    """Checks a signature. Returns False for a wrong one; raises UnverifiableError without the key."""
+
+    def verify(self, message: bytes, key_id: str, signature: str, keys: Mapping[str, str]) -> bool: ...

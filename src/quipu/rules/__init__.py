@@ -1,0 +1,1 @@
+"""What is decided: pure functions, the clock passed in."""

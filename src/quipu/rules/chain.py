@@ -1,0 +1,293 @@
+"""The hash chain and the record digests: how they are made, and how they are checked.
+
+1. An entry's hash covers every field of the entry but the hash itself, and so the previous entry's hash.
+2. The first entry is `genesis`; its `prev` is 64 zeros. Positions are dense from 1.
+3. A record's digest covers a random salt and every field a reader could see. The journal keeps the digest;
+   erasing salt and content leaves the chain whole and the digest unguessable.
+4. A checkpoint is a signature over {tenant, seq, hash, at}.
+
+Nothing here touches a file or a key: canonical bytes (RFC 8785) and signature checks are handed in, so that
+the live audit and the check of exported files are one path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+from quipu.errors import UnverifiableError
+from quipu.model.journal import GENESIS, Checkpoint, Entry, Op
+from quipu.model.outcomes import Fault
+from quipu.model.record import PrivacyIntent, Record
+from quipu.model.value import Json
+
+Canonical = Callable[[object], bytes]
+#: message, key id, signature → is it right? Raises UnverifiableError without the key.
+Check = Callable[[bytes, str, str], bool]
+
+_SAFE_INTEGER = 2**53 - 1
+
+
+def entry_body(entry: Entry) -> dict[str, Json]:
+    """What an entry's hash covers."""
+    return {
+        "tenant": entry.tenant,
+        "seq": entry.seq,
+        "at": entry.at,
+        "actor": entry.actor,
+        "op": entry.op.value,
+        "store": entry.store,
+        "agent": entry.agent,
+        "run": entry.run,
+        "node": entry.node,
+        "records": [{"id": m.id, "version": m.version, "digest": m.digest} for m in entry.records],
+        "detail": entry.detail,
+        "prev": entry.prev,
+    }
+
+
+def entry_hash(entry: Entry, canonical: Canonical) -> str:
+    return hashlib.sha256(canonical(entry_body(entry))).hexdigest()
+
+
+def digest_body(record: Record) -> dict[str, Json]:
+    """What a record's digest covers: all a reader could see of this version."""
+    provenance = record.provenance
+    return {
+        "tenant": record.tenant,
+        "id": record.id,
+        "version": record.version,
+        "store_id": record.store_id,
+        "agent_id": record.agent_id,
+        "user_id": record.user_id,
+        "session_id": record.session_id,
+        "type": record.type.value,
+        "tier": record.tier.value,
+        "state": record.state.value,
+        "content": record.content,
+        "metadata": exact(record.metadata),
+        "tags": list(record.tags),
+        "links": [[link.to, link.rel] for link in record.links],
+        "confidence": exact(record.confidence),
+        "importance": exact(record.importance),
+        "source": record.source,
+        "provenance": {
+            "written_by": provenance.written_by,
+            "trust": provenance.trust.value,
+            "run_id": provenance.run_id,
+            "node_id": provenance.node_id,
+            "subject": provenance.subject,
+            "import_id": provenance.import_id,
+            "captured_at": provenance.captured_at,
+            "receipt": provenance.receipt,
+        },
+        "details": exact(record.details),
+        "privacy": privacy_body(record.privacy),
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "expires_at": record.expires_at,
+    }
+
+
+def digest(record: Record, salt: bytes, canonical: Canonical) -> str:
+    return hashlib.sha256(salt + canonical(digest_body(record))).hexdigest()
+
+
+def privacy_body(privacy: PrivacyIntent | None) -> Json:
+    if privacy is None:
+        return None
+    body = asdict(privacy)
+    body["share_with"] = None if privacy.share_with is None else list(privacy.share_with)
+    body["sensitivity"] = None if privacy.sensitivity is None else privacy.sensitivity.value
+    return body
+
+
+def exact(value: Json) -> Json:
+    """The value in a form RFC 8785 can carry: integers that a double would round are written out as text.
+
+    Whole floats become integers, which have the same canonical bytes.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _SAFE_INTEGER else value
+    if isinstance(value, int):
+        return value if abs(value) <= _SAFE_INTEGER else {"$integer": str(value)}
+    if isinstance(value, Mapping):
+        return {key: exact(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(item) for item in value]
+    return value
+
+
+def checkpoint_body(checkpoint: Checkpoint) -> dict[str, Json]:
+    """What a checkpoint's signature covers."""
+    return {
+        "tenant": checkpoint.tenant,
+        "seq": checkpoint.seq,
+        "hash": checkpoint.hash,
+        "at": checkpoint.at,
+    }
+
+
+#: Operations whose mention of a version that already stood closes it.
+_CLOSING = frozenset({Op.FORGET, Op.MERGE, Op.EXPIRE, Op.SWEEP, Op.DELETE_STORE})
+
+
+@dataclass(slots=True)
+class Life:
+    """What the journal says of one version."""
+
+    digest: str
+    born: int
+    died: int | None = None
+
+
+@dataclass(slots=True)
+class Walk:
+    """A check that walks the chain once, in order, and remembers what the entries claim."""
+
+    canonical: Canonical
+    seq: int = 0
+    hash: str = GENESIS
+    at: int = 0
+    faults: list[Fault] = field(default_factory=list[Fault])
+    lives: dict[tuple[str, int], Life] = field(default_factory=dict[tuple[str, int], Life])
+    erased: set[str] = field(default_factory=set[str])
+    #: Versions that died at or before this position may have been emptied by retention.
+    pruned_to: int = 0
+    #: Hash at each position that a checkpoint names.
+    wanted: dict[int, str | None] = field(default_factory=dict[int, str | None])
+
+    def follow(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self.faults.extend(self._faults_of(entry))
+            self.seq, self.hash, self.at = entry.seq, entry.hash, max(self.at, entry.at)
+            if entry.seq in self.wanted:
+                self.wanted[entry.seq] = entry.hash
+            self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        horizon = entry.detail.get("horizon")
+        if entry.op is Op.PRUNE and isinstance(horizon, int):
+            self.pruned_to = max(self.pruned_to, horizon)
+        for mention in entry.records:
+            life = self.lives.get((mention.id, mention.version))
+            if life is None:
+                self.lives[mention.id, mention.version] = Life(mention.digest, entry.seq)
+                life = self.lives.get((mention.id, mention.version - 1))
+                closes = life is not None and life.died is None
+            else:
+                closes = entry.op is Op.ERASE or (entry.op in _CLOSING and life.died is None)
+            if closes and life is not None:
+                life.died = entry.seq if life.died is None else life.died
+            if entry.op is Op.ERASE:
+                self.erased.add(mention.id)
+
+    def _faults_of(self, entry: Entry) -> Iterator[Fault]:
+        if entry.seq != self.seq + 1:
+            yield Fault(
+                kind="gap",
+                seq=entry.seq,
+                detail=f"position {self.seq + 1} is missing: the next entry is {entry.seq}",
+            )
+        if entry.prev != self.hash:
+            yield Fault(kind="broken_link", seq=entry.seq, detail="prev is not the hash of the entry before")
+        if entry_hash(entry, self.canonical) != entry.hash:
+            yield Fault(
+                kind="altered_entry", seq=entry.seq, detail="the entry does not have the hash it states"
+            )
+        if entry.seq == 1 and entry.op is not Op.GENESIS:
+            yield Fault(kind="no_genesis", seq=1, detail="the chain does not begin with its genesis entry")
+        if entry.at < self.at:
+            yield Fault(kind="time_runs_back", seq=entry.seq, detail="the entry is older than the one before")
+
+
+#: What an exported version carries beside what its digest covers.
+_BESIDE = frozenset({"born", "died", "salt", "digest"})
+
+
+def version_body(record: Record) -> dict[str, Json]:
+    """A version with everything that is needed to check it: what its digest covers, salt, digest and life."""
+    beside: dict[str, Json] = {"born": record.born, "died": record.died, "salt": record.salt.hex()}
+    return {**digest_body(record), **beside, "digest": record.digest}
+
+
+def version_faults(body: Mapping[str, Json], walk: Walk) -> Iterator[Fault]:
+    """Is a version what the journal says it is, born and ended where the journal says? Takes it off `lives`."""
+    name, version, born, died = str(body.get("id")), body.get("version"), body.get("born"), body.get("died")
+    life = walk.lives.pop((name, version), None) if isinstance(version, int) else None
+    if life is None:
+        yield Fault(
+            kind="unjournaled_record",
+            seq=born if isinstance(born, int) else None,
+            id=name,
+            detail=f"version {version} stands in the ledger but in no journal entry",
+        )
+        return
+    if body.get("digest") != life.digest:
+        yield Fault(kind="digest_differs", seq=life.born, id=name, detail="its digest is not the journal's")
+    elif not body.get("salt"):
+        yield from _emptied_faults(body, name, life, walk)
+    elif _body_digest(body, walk.canonical) != life.digest:
+        yield Fault(kind="altered_record", seq=life.born, id=name, detail="it does not match its digest")
+    if (born, died) != (life.born, life.died):
+        yield Fault(
+            kind="life_differs",
+            seq=life.died or life.born,
+            id=name,
+            detail=f"version {version} was born at {life.born} and ended at {life.died} by the journal",
+        )
+
+
+def _body_digest(body: Mapping[str, Json], canonical: Canonical) -> str:
+    try:
+        salt = bytes.fromhex(str(body["salt"]))
+        covered = canonical({key: value for key, value in body.items() if key not in _BESIDE})
+    except ValueError:
+        return ""
+    return hashlib.sha256(salt + covered).hexdigest()
+
+
+def _emptied_faults(body: Mapping[str, Json], name: str, life: Life, walk: Walk) -> Iterator[Fault]:
+    pruned = life.died is not None and life.died <= walk.pruned_to
+    if name not in walk.erased and not pruned:
+        yield Fault(kind="emptied_record", seq=life.born, id=name, detail="it was emptied but never erased")
+    elif body.get("content") or body.get("metadata") or body.get("tags"):
+        yield Fault(kind="altered_record", seq=life.born, id=name, detail="an erased record has content")
+
+
+def missing_faults(walk: Walk) -> Iterator[Fault]:
+    """What the journal tells of and the ledger no longer has. Call when every version has been checked."""
+    for (record_id, version), life in walk.lives.items():
+        yield Fault(
+            kind="missing_record",
+            seq=life.born,
+            id=record_id,
+            detail=f"version {version} is gone from the ledger",
+        )
+
+
+def checkpoint_faults(
+    checkpoint: Checkpoint, walk: Walk, canonical: Canonical, check: Check
+) -> Iterator[Fault | UnverifiableError]:
+    """Does the chain still run through the point that was signed? Call after the walk, with `wanted` filled."""
+    at = walk.wanted.get(checkpoint.seq)
+    if at is None:
+        yield Fault(
+            kind="truncated",
+            seq=checkpoint.seq,
+            detail=f"a checkpoint vouches for position {checkpoint.seq}, which is no longer there",
+        )
+    elif at != checkpoint.hash:
+        yield Fault(
+            kind="rewritten", seq=checkpoint.seq, detail="the chain does not pass through its checkpoint"
+        )
+    try:
+        if not check(canonical(checkpoint_body(checkpoint)), checkpoint.key_id, checkpoint.signature):
+            yield Fault(
+                kind="bad_signature", seq=checkpoint.seq, detail="the checkpoint's signature is wrong"
+            )
+    except UnverifiableError as error:
+        yield error

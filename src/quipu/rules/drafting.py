@@ -1,0 +1,170 @@
+"""From a request to the version it asks for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from quipu.errors import ConflictError
+from quipu.model.operations import RememberRequest, UpdateStrategy
+from quipu.model.principal import Principal
+from quipu.model.record import Provenance, Record, State, Trust
+from quipu.model.store import Store
+from quipu.model.value import JsonObject
+from quipu.rules.chain import Canonical, digest
+from quipu.rules.expiry import effective_expiry
+from quipu.rules.texts import subject_of
+
+#: Sources whose words are somebody else's, whoever passes them on.
+_EXTERNAL_SOURCES = frozenset({"web_page", "document", "tool_result", "import"})
+_TRUST_ORDER = tuple(Trust)
+
+
+def new_record(
+    request: RememberRequest,
+    *,
+    record_id: str,
+    store: Store,
+    principal: Principal,
+    now: int,
+    import_id: str | None = None,
+) -> Record:
+    """The first version of a record."""
+    metadata = dict(request.metadata or {})
+    details = dict(request.details)
+    return Record(
+        tenant=principal.tenant,
+        id=record_id,
+        version=1,
+        store_id=store.id,
+        agent_id=request.agent_id,
+        user_id=request.user_id,
+        session_id=request.session_id,
+        type=request.type,
+        tier=store.tier,
+        content=content_text(request.content),
+        metadata=metadata,
+        tags=request.tags or (),
+        links=request.links or (),
+        confidence=1.0 if request.confidence is None else request.confidence,
+        importance=request.importance,
+        source=request.source,
+        provenance=provenance(request, principal, metadata, details, import_id),
+        details=details,
+        privacy=request.privacy_intent,
+        created_at=now,
+        updated_at=now,
+        expires_at=effective_expiry(now, request.expires_at, request.privacy_intent),
+    )
+
+
+def changed_record(current: Record, request: RememberRequest, *, principal: Principal, now: int) -> Record:
+    """The next version, as the update strategy says."""
+    if current.type is not request.type:
+        raise ConflictError(
+            f"The record is {current.type.value}; its type cannot be changed.", reason="type_mismatch"
+        )
+    if request.if_version is not None and request.if_version != current.version:
+        raise ConflictError(
+            f"The record is at version {current.version}.",
+            reason="version_mismatch",
+            hint="Read it again and repeat the change.",
+        )
+    if request.update_strategy is not UpdateStrategy.OVERWRITE:
+        request = _filled(current, request)
+    metadata = dict(request.metadata or {})
+    details = dict(request.details)
+    return replace(
+        current,
+        version=current.version + 1,
+        state=State.LIVE,
+        content=content_text(request.content),
+        metadata=metadata,
+        tags=request.tags or (),
+        links=request.links or (),
+        confidence=1.0 if request.confidence is None else request.confidence,
+        importance=request.importance,
+        source=request.source,
+        provenance=provenance(request, principal, metadata, details, None),
+        details=details,
+        privacy=request.privacy_intent,
+        updated_at=now,
+        expires_at=effective_expiry(current.created_at, request.expires_at, request.privacy_intent),
+        born=0,
+        died=None,
+        ending=None,
+        merged_into=None,
+    )
+
+
+def _filled(current: Record, request: RememberRequest) -> RememberRequest:
+    """What the request leaves out stays as it is; metadata is joined key by key, the request wins."""
+    text = content_text(request.content)
+    if request.update_strategy is UpdateStrategy.APPEND:
+        text = f"{current.content}\n{text}"
+    return replace(
+        request,
+        content=text,
+        metadata={**current.metadata, **(request.metadata or {})},
+        tags=current.tags if request.tags is None else request.tags,
+        links=current.links if request.links is None else request.links,
+        confidence=current.confidence if request.confidence is None else request.confidence,
+        importance=current.importance if request.importance is None else request.importance,
+        source=current.source if request.source is None else request.source,
+        expires_at=current.expires_at if request.expires_at is None else request.expires_at,
+        details={**current.details, **request.details},
+        privacy_intent=current.privacy if request.privacy_intent is None else request.privacy_intent,
+    )
+
+
+def revived(last: Record, *, principal: Principal, now: int, state: State = State.LIVE) -> Record:
+    """A version that says what the last one said, in another state."""
+    return replace(
+        last,
+        version=last.version + 1,
+        state=state,
+        updated_at=now,
+        provenance=replace(last.provenance, written_by=principal.name),
+        born=0,
+        died=None,
+        ending=None,
+        merged_into=None,
+    )
+
+
+def provenance(
+    request: RememberRequest,
+    principal: Principal,
+    metadata: JsonObject,
+    details: JsonObject,
+    import_id: str | None,
+) -> Provenance:
+    trust = principal.trust
+    if import_id is not None or request.source in _EXTERNAL_SOURCES:
+        trust = least_trusted(trust, Trust.EXTERNAL)
+    return Provenance(
+        written_by=principal.name,
+        trust=trust,
+        run_id=request.run_id,
+        node_id=request.node_id,
+        subject=subject_of(metadata, details),
+        import_id=import_id,
+    )
+
+
+def least_trusted(*levels: Trust) -> Trust:
+    return max(levels, key=_TRUST_ORDER.index)
+
+
+def content_text(content: str | JsonObject) -> str:
+    """Text as it is; a machine as JSON text."""
+    return (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def sealed(record: Record, salt: bytes, canonical: Canonical) -> Record:
+    """The version with the digest that the journal will state."""
+    return replace(record, salt=salt, digest=digest(record, salt, canonical))

@@ -1,0 +1,82 @@
+"""When a memory has had its time: expiry policies, and what `retain` makes of `expires_at`."""
+
+from __future__ import annotations
+
+from quipu.errors import InvalidError
+from quipu.model.operations import ExpirePolicy
+from quipu.model.record import Mark, PrivacyIntent, Record
+from quipu.rules.durations import DAY_MS, SESSION_MS, Span, duration
+
+POLICY_KEYS = ("older_than_days", "type", "confidence_below", "no_recall_in_days")
+
+
+def checked_policy(policy: ExpirePolicy, pointer: str = "/policy") -> None:
+    """Raise unless at least one key is set and every key that is set makes sense."""
+    if all(getattr(policy, key) is None for key in POLICY_KEYS):
+        raise InvalidError.at(
+            pointer, "empty_policy", "A policy must say what expires.", accepted=POLICY_KEYS
+        )
+    for key in ("older_than_days", "no_recall_in_days"):
+        _checked_days(getattr(policy, key), f"{pointer}/{key}")
+    below = policy.confidence_below
+    if below is not None and (isinstance(below, bool) or not 0 <= below <= 1):
+        raise InvalidError.at(
+            f"{pointer}/confidence_below",
+            "bad_value",
+            "A confidence lies between 0 and 1.",
+            accepted=("0..1",),
+        )
+
+
+def _checked_days(days: object, pointer: str) -> None:
+    if days is None:
+        return
+    if isinstance(days, bool) or not isinstance(days, int) or days < 1:
+        raise InvalidError.at(
+            pointer, "bad_value", "A number of days is whole and at least 1.", accepted=("integer >= 1",)
+        )
+
+
+def matches_policy(policy: ExpirePolicy, record: Record, mark: Mark | None, now: int) -> bool:
+    """Whether every key of the policy matches; an empty policy matches nothing."""
+    tests: list[bool] = []
+    if policy.older_than_days is not None:
+        tests.append(record.created_at <= now - policy.older_than_days * DAY_MS)
+    if policy.type is not None:
+        tests.append(record.type == policy.type)
+    if policy.confidence_below is not None:
+        tests.append(record.confidence < policy.confidence_below)
+    if policy.no_recall_in_days is not None:
+        tests.append(_last_used_at(record, mark) < now - policy.no_recall_in_days * DAY_MS)
+    return bool(tests) and all(tests)
+
+
+def _last_used_at(record: Record, mark: Mark | None) -> int:
+    recalled_at = mark.last_recalled_at if mark is not None else None
+    return record.created_at if recalled_at is None else max(record.created_at, recalled_at)
+
+
+def effective_expiry(
+    created_at: int,
+    expires_at: int | None,
+    privacy: PrivacyIntent | None,
+    max_retain_ms: int | None = None,
+    *,
+    session_written_at: int | None = None,
+) -> int | None:
+    """The earliest of: the time asked for, the end of `retain`, the end of the operator's maximum.
+
+    `session_written_at` is the last write in the record's session; without it the record's own creation counts.
+    """
+    ends = [expires_at]
+    if privacy is not None and privacy.retain is not None:
+        match duration(privacy.retain):
+            case Span.SESSION:
+                ends.append(max(created_at, session_written_at or created_at) + SESSION_MS)
+            case Span.FOREVER:
+                pass
+            case length_ms:
+                ends.append(created_at + length_ms)
+    if max_retain_ms is not None:
+        ends.append(created_at + max_retain_ms)
+    return min((end for end in ends if end is not None), default=None)

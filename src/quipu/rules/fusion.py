@@ -1,0 +1,207 @@
+"""How the rankings of several backends become one.
+
+- `rrf`: sum of 1 / (60 + rank), ranks from 0; what backends report as scores plays no part.
+- `max`: the largest similarity. `weighted`: the sum of weight × similarity.
+- Trimmed votes (rrf, three backends or more): the f best and f worst votes of an item are left out,
+  f = floor((N - 1) / 2), an absent vote counting as 0; ties by the full sum.
+- Ties (scores equal to 12 decimals): resolved before foreign, in more lists, lower best rank, higher
+  summed weight, higher relevance, smaller id. The order in which backends are listed never matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, assert_never
+
+from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.model.operations import Fusion
+
+RRF_CONSTANT: Final = 60
+TIE_DECIMALS: Final = 12
+DEFAULT_WEIGHT: Final = 1.0
+
+
+class Foreign(StrEnum):
+    """What becomes of hits that no record of the ledger stands behind."""
+
+    LAST = "last"
+    MIX = "mix"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """One place in one backend's ranking. Only the similarity of a foreign hit is what the backend reports."""
+
+    id: str
+    similarity: float
+    relevance: float
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """One item of the common ranking."""
+
+    id: str
+    score: float
+    #: Everybody that returned it, the one that ranked it best first, then by name.
+    backends: tuple[str, ...]
+    best_rank: int
+    relevance: float
+    foreign: bool
+    #: The summed weight of its backends.
+    weight: float
+    #: The sum before trimming, which breaks ties of trimmed scores; 0 when nothing was trimmed.
+    untrimmed: float = 0.0
+
+    @property
+    def source(self) -> str:
+        """The backend that ranked it best."""
+        return self.backends[0]
+
+
+def fused(
+    lists: Mapping[str, Sequence[Vote]],
+    method: Fusion,
+    weights: Mapping[str, float] | None = None,
+    *,
+    quorum_k: int = 1,
+    trim_votes: bool = False,
+) -> list[Fused]:
+    """The common ranking, best first. With a quorum, only what so many backends returned; never foreign hits."""
+    ballots = _ballots(lists)
+    trim = (len(lists) - 1) // 2 if trim_votes and method is Fusion.RRF and len(lists) >= 3 else 0
+    items = (_item(id, ballot, method, weights or {}, trim, len(lists)) for id, ballot in ballots.items())
+    return sorted(
+        (item for item in items if _counts(item, quorum_k)), key=lambda item: _place(item, item.score)
+    )
+
+
+def ordered(
+    scored: Iterable[tuple[Fused, float]], foreign: Foreign = Foreign.LAST
+) -> list[tuple[Fused, float]]:
+    """Items by their final score, with the tie rules of fusion and the place that foreign hits are given."""
+    pairs = [pair for pair in scored if foreign is not Foreign.OFF or not pair[0].foreign]
+    is_apart = foreign is Foreign.LAST
+    return sorted(pairs, key=lambda pair: (is_apart and pair[0].foreign, *_place(*pair)))
+
+
+def final_score(
+    fused_score: float,
+    hop_factor: float,
+    confidence: float,
+    demoted: bool,
+    confidence_weight: float = 0.2,
+    demote_factor: float = 0.25,
+) -> float:
+    """The fused score after hop boost, confidence and demotion."""
+    doubt = 1 - confidence_weight * (1 - confidence)
+    return fused_score * hop_factor * doubt * (demote_factor if demoted else 1.0)
+
+
+def checked_weights(
+    weights: Mapping[str, float], backends: Collection[str], pointer: str = "/weights"
+) -> None:
+    """Raise for the weight of an unknown backend, and for one that is negative or no number."""
+    for name in sorted(weights):
+        place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        if name not in backends:
+            raise InvalidError.at(
+                place, "bad_value", "There is no backend of this name.", accepted=sorted(backends)
+            )
+        if not (math.isfinite(weights[name]) and weights[name] >= 0):
+            raise InvalidError.at(
+                place, "bad_value", "A weight is a number from 0 up.", accepted=("number >= 0",)
+            )
+
+
+def checked_quorum(quorum_k: int, configured: int, answered: int, pointer: str = "/quorum_k") -> None:
+    """Raise when so many backends are not there at all, or did not answer."""
+    if quorum_k > configured:
+        raise InvalidError.at(
+            pointer,
+            "quorum_unreachable",
+            "There are fewer backends than this quorum.",
+            accepted=(f"1..{configured}",),
+        )
+    if quorum_k > answered:
+        raise BackendUnavailableError(
+            "Too few backends answered for this quorum.", reason="quorum_unreachable"
+        )
+
+
+def _ballots(lists: Mapping[str, Sequence[Vote]]) -> dict[str, list[tuple[str, int, Vote]]]:
+    """Per item its votes in name order. An id that a backend repeats counts once, where it stands first."""
+    ballots: dict[str, list[tuple[str, int, Vote]]] = {}
+    for name in sorted(lists):
+        distinct: dict[str, Vote] = {}
+        for vote in lists[name]:
+            distinct.setdefault(vote.id, vote)
+        for rank, vote in enumerate(distinct.values()):
+            ballots.setdefault(vote.id, []).append((name, rank, vote))
+    return ballots
+
+
+def _item(
+    id: str,
+    ballot: Sequence[tuple[str, int, Vote]],
+    method: Fusion,
+    weights: Mapping[str, float],
+    trim: int,
+    voters: int,
+) -> Fused:
+    own_weights = [weights.get(name, DEFAULT_WEIGHT) for name, _, _ in ballot]
+    similarities = [_clamped(vote.similarity) for _, _, vote in ballot]
+    shares = [1 / (RRF_CONSTANT + rank) for _, rank, _ in ballot]
+    match method:
+        case Fusion.RRF:
+            score = _trimmed(shares, trim, voters)
+        case Fusion.MAX:
+            score = max(similarities)
+        case Fusion.WEIGHTED:
+            score = math.fsum(weight * value for weight, value in zip(own_weights, similarities, strict=True))
+        case _:
+            assert_never(method)
+    return Fused(
+        id=id,
+        score=score,
+        backends=tuple(name for _, name in sorted((rank, name) for name, rank, _ in ballot)),
+        best_rank=min(rank for _, rank, _ in ballot),
+        relevance=max(vote.relevance for _, _, vote in ballot),
+        foreign=all(vote.foreign for _, _, vote in ballot),
+        weight=math.fsum(own_weights),
+        untrimmed=math.fsum(shares) if trim else 0.0,
+    )
+
+
+def _trimmed(shares: Sequence[float], trim: int, voters: int) -> float:
+    """The sum without the `trim` best and worst votes; whoever did not vote gave 0."""
+    everybody = sorted([0.0] * (voters - len(shares)) + list(shares))
+    return math.fsum(everybody[trim : voters - trim])
+
+
+def _clamped(similarity: float) -> float:
+    """Within 0..1, whatever a backend claims; what is no number is worth nothing."""
+    return min(max(similarity, 0.0), 1.0) if not math.isnan(similarity) else 0.0
+
+
+def _counts(item: Fused, quorum_k: int) -> bool:
+    return quorum_k <= 1 or (len(item.backends) >= quorum_k and not item.foreign)
+
+
+def _place(item: Fused, score: float) -> tuple[float | bool | int | str, ...]:
+    """Sorts best first."""
+    return (
+        -round(score, TIE_DECIMALS),
+        -round(item.untrimmed, TIE_DECIMALS),
+        item.foreign,
+        -len(item.backends),
+        item.best_rank,
+        -round(item.weight, TIE_DECIMALS),
+        -item.relevance,
+        item.id,
+    )

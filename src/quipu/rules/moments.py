@@ -1,0 +1,79 @@
+"""Which snapshot a reader means by `as_of`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from quipu.errors import InvalidError, NotFoundError
+from quipu.model.journal import Head
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ACCEPTED = (
+    "a journal position such as 42",
+    "a moment with its zone such as 2026-05-08T13:56:00Z",
+    "a run id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the journal."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time, in milliseconds."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What a run saw when it began."""
+
+    run_id: str
+
+
+AsOf: TypeAlias = Position | Moment | RunStart
+
+
+def as_of(text: str, pointer: str = "/as_of") -> AsOf:
+    """What the text names."""
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return Position(int(text))
+    if text.startswith("run_"):
+        return RunStart(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidError.at(pointer, "bad_value", "as_of names no snapshot.", accepted=_ACCEPTED)
+    return Moment((moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def checked_position(seq: int, head: Head, pointer: str = "/as_of") -> int:
+    """A position that can be read: neither ahead of the journal nor behind its horizon."""
+    if seq > head.seq:
+        raise InvalidError.at(
+            pointer,
+            "bad_value",
+            f"Position {seq} lies in the future.",
+            accepted=[f"{head.horizon} … {head.seq}"],
+        )
+    if seq < head.horizon:
+        raise NotFoundError(
+            "That snapshot is gone: retention has emptied versions that were current then.",
+            reason="snapshot_unavailable",
+        )
+    return seq
+
+
+def future(pointer: str = "/as_of") -> InvalidError:
+    """A moment that has not come yet cannot be read as of."""
+    return InvalidError.at(pointer, "bad_value", "That moment lies in the future.", accepted=_ACCEPTED)

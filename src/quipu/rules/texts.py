@@ -1,0 +1,120 @@
+"""What a memory is found by: the words for keyword search, the text for the embedder, and what a query means.
+
+The date in words and the subject stand beside the text, so that "in May" and "what did Ana say" find their turns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from quipu.model.record import MemoryType, Record
+from quipu.model.search import WordShares
+from quipu.model.value import Json, JsonObject
+
+_STOP_WORDS = frozenset(
+    """a about after again all also am an and any are aren't as at be because been before being between both but by
+    can can't cannot could couldn't did didn't do does doesn't doing don't down during each ever few for from further
+    get gets getting give go goes going got had hadn't has hasn't have haven't having he he'd he'll he's her here here's
+    hers herself him himself his how how's i i'd i'll i'm i've if in into is isn't it it's its itself just let's like
+    many may me might more most much must my myself no nor not of off on once one only or other ought our ours ourselves
+    out over own please really same shall she she'd she'll she's should shouldn't so some such tell than that that's the
+    their theirs them themselves then there there's these they they'd they'll they're they've this those through to too
+    under until up upon us very was wasn't we we'd we'll we're we've were weren't what what's when when's where where's
+    which while who who's whom whose why why's will with won't would wouldn't yes yet you you'd you'll you're you've
+    your yours yourself yourselves""".split()  # noqa: SIM905  words read better as a text than as two hundred literals
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Metadata keys that name whom or what a memory is about, in the order they are asked.
+_SUBJECT_KEYS = ("subject", "speaker", "entity_name", "entity", "author")
+
+
+def is_stop_word(word: str) -> bool:
+    return word.replace("\u2019", "'").lower() in _STOP_WORDS
+
+
+def subject_of(metadata: JsonObject, details: JsonObject) -> str | None:
+    """Whom or what a memory is about, where the writer said so."""
+    named: list[Json] = [metadata.get(key) for key in _SUBJECT_KEYS]
+    named.append(details.get("target"))
+    return next((name for name in named if isinstance(name, str) and name.strip()), None)
+
+
+def procedure_text(machine: Mapping[str, Json]) -> str:
+    """A machine in words: name, description, states, triggers."""
+    metadata = machine.get("metadata")
+    described = metadata.get("description") if isinstance(metadata, Mapping) else None
+    parts: list[Json] = [machine.get("name"), described, *_items(machine.get("states"))]
+    for transition in _items(machine.get("transitions")):
+        if isinstance(transition, Mapping):
+            parts.append(transition.get("trigger"))
+    words = [part for part in parts if isinstance(part, str)]
+    return " ".join(dict.fromkeys(word.replace("_", " ").replace("-", " ") for word in words))
+
+
+def _items(value: Json) -> Sequence[Json]:
+    return cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
+
+
+def body_text(record: Record) -> str:
+    """What the record says, in words."""
+    if record.type is MemoryType.PROCEDURAL:
+        machine = json.loads(record.content)
+        if isinstance(machine, dict):
+            return procedure_text(cast("dict[str, Json]", machine))
+    return record.content
+
+
+def search_text(record: Record) -> str:
+    """What keyword search finds the record by: its words, its subject, place and people, tags, and its date."""
+    details = record.details
+    parts: list[Json] = [body_text(record), record.provenance.subject, details.get("location")]
+    parts.extend(_items(details.get("participants")))
+    parts.extend((details.get("emotion"), *record.tags))
+    moment = details.get("event_time")
+    if record.type is MemoryType.EPISODIC:
+        parts.append(date_words(moment if isinstance(moment, int) else record.created_at))
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def embedding_text(record: Record) -> str:
+    """What the embedder sees: who, then what."""
+    subject = record.provenance.subject
+    text = body_text(record)
+    return f"{subject}: {text}" if subject and subject.lower() not in text.lower() else text
+
+
+def date_words(moment: int) -> str:
+    """A day as people write it."""
+    try:
+        day = _EPOCH + timedelta(milliseconds=moment)
+    except OverflowError:
+        return ""
+    return f"{day.day} {day:%B} {day.year} {day:%A}"
+
+
+def stripped(query: str, shares: WordShares, common_from: float) -> str:
+    """The query without words that a large share of the records in reach have: names above all.
+
+    Those words say nothing about which record is meant, and they pull every record of that name near. When nothing
+    else is left the query stays as it is.
+    """
+    if shares.in_reach < 8:
+        return query
+    kept = [word for word, share in shares.words if share < common_from]
+    return " ".join(kept) if any(not is_stop_word(word) for word in kept) else query
+
+
+def named(text: str, names: Iterable[str]) -> frozenset[str]:
+    """Which of the names the text mentions, as whole words."""
+    padded = f" {' '.join(_plain_words(text))} "
+    return frozenset(name for name in names if name and f" {' '.join(_plain_words(name))} " in padded)
+
+
+def _plain_words(text: str) -> list[str]:
+    cleaned = "".join(
+        char.lower() if char.isalnum() else " " for char in text.replace("\u2019s", "").replace("'s", "")
+    )
+    return cleaned.split()

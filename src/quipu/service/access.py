@@ -1,0 +1,74 @@
+"""Who may do what to which records: from a principal and a request to a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quipu.errors import ForbiddenError, NotFoundError
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record
+from quipu.model.search import Scope
+from quipu.model.store import Store
+from quipu.ports.ledger import Ledger
+from quipu.rules.reach import in_reach
+
+
+class Access:
+    """Answers for one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stores: dict[str, dict[str, Store]] = {}
+
+    def authorise(self, principal: Principal, permission: Permission, agent_id: str | None = None) -> None:
+        if not principal.may(permission):
+            raise ForbiddenError(f"This needs {permission.value}.", reason="missing_scope")
+        if agent_id is not None and not principal.may_act_for(agent_id):
+            raise ForbiddenError("This credential may not act for that agent.", reason="agent_not_allowed")
+
+    async def store(self, tenant: str, name: str) -> Store:
+        """A memory store by its name or id."""
+        known = self._stores.get(tenant, {}).get(name) or (await self.stores(tenant)).get(name)
+        if known is not None:
+            return known
+        raise NotFoundError(
+            "There is no such memory store.",
+            reason="store",
+            hint="`quipu store list` shows them; `main` is always there.",
+        )
+
+    async def stores(self, tenant: str) -> dict[str, Store]:
+        """The tenant's stores, by name and by id, read anew."""
+        stores = await self._ledger.stores(tenant)
+        by_name = {store.name: store for store in stores} | {store.id: store for store in stores}
+        self._stores[tenant] = by_name
+        return by_name
+
+    async def store_names(self, tenant: str) -> dict[str, str]:
+        """Names by id. A store that has been deleted has none."""
+        known = self._stores.get(tenant) or await self.stores(tenant)
+        return {store.id: store.name for store in known.values()}
+
+    async def scope(
+        self, principal: Principal, agent_id: str, user_id: str | None = None, store_name: str | None = None
+    ) -> Scope:
+        """Whose records the request is about. Naming a shared store reaches all agents' records in it."""
+        store = None if store_name is None else await self.store(principal.tenant, store_name)
+        if principal.user_id is not None and user_id not in (None, principal.user_id):
+            raise ForbiddenError("This credential is bound to another user.", reason="user_not_allowed")
+        return Scope(
+            tenant=principal.tenant,
+            agent_id=None if store is not None and store.scope.is_shared else agent_id,
+            user_id=principal.user_id if user_id is None else user_id,
+            store_id=None if store is None else store.id,
+            reader=agent_id,
+        )
+
+    async def newest(self, scope: Scope, ids: Sequence[str]) -> dict[str, Record]:
+        """The newest version of each id that is in reach, in the order asked."""
+        found = await self._ledger.read(scope.tenant, ids)
+        return {
+            record_id: found[record_id]
+            for record_id in dict.fromkeys(ids)
+            if record_id in found and in_reach(found[record_id], scope)
+        }

@@ -1,0 +1,109 @@
+"""Texts to vectors in the tenant's space."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from quipu.errors import BackendUnavailableError, ConflictError, UnsupportedError
+from quipu.model.operations import Embedding
+from quipu.model.record import Record
+from quipu.ports.ledger import Space
+from quipu.ports.parts import Parts
+from quipu.rules.texts import embedding_text
+from quipu.rules.vectors import unit_vector
+
+_log = logging.getLogger("quipu.embedding")
+_BATCH = 256
+
+
+class Vectors:
+    """The embedder and the space of each tenant, kept together: vectors of different spaces are never mixed."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._spaces: dict[str, Space] = {}
+        self._has_warned = False
+
+    async def space(self, tenant: str, given: Embedding | None = None) -> Space | None:
+        """The tenant's space; the first embedder or vector that comes settles it."""
+        known = self._spaces.get(tenant) or await self._parts.ledger.space(tenant)
+        embedder = self._parts.embedder
+        if known is None and embedder is not None:
+            known = Space(embedder.model, embedder.dimensions)
+            await self._parts.ledger.adopt_space(tenant, known)
+        if known is None and given is not None:
+            size = len(given.vector) // 4 if isinstance(given.vector, bytes) else len(given.vector)
+            known = Space(given.model, size)
+            await self._parts.ledger.adopt_space(tenant, known)
+        if known is None:
+            return None
+        if embedder is not None and (embedder.model, embedder.dimensions) != (known.model, known.dimensions):
+            raise ConflictError(
+                f"This memory was embedded with {known.model}; the embedder now is {embedder.model}.",
+                reason="embedding_mismatch",
+                hint="Run `quipu reembed` to move it over, or configure the former embedder.",
+            )
+        self._spaces[tenant] = known
+        return known
+
+    async def of_query(self, tenant: str, text: str, given: Embedding | None) -> bytes | None:
+        """The query's vector; None when there is no way to have one, and recall goes by words."""
+        space = await self.space(tenant, given)
+        if space is None:
+            return None
+        if given is not None:
+            return unit_vector(given, space.model, space.dimensions)
+        vectors = await self._embedded([text])
+        return vectors[0]
+
+    async def of_records(
+        self, tenant: str, records: Sequence[Record], given: Sequence[Embedding | None]
+    ) -> Sequence[bytes | None]:
+        """A vector for each record: the caller's, or the embedder's."""
+        first = next((embedding for embedding in given if embedding is not None), None)
+        space = await self.space(tenant, first)
+        if space is None:
+            return [None] * len(records)
+        vectors: list[bytes | None] = [
+            None if embedding is None else unit_vector(embedding, space.model, space.dimensions)
+            for embedding in given
+        ]
+        missing = [place for place, vector in enumerate(vectors) if vector is None]
+        made = await self._embedded([embedding_text(records[place]) for place in missing])
+        for place, vector in zip(missing, made, strict=True):
+            vectors[place] = vector
+        return vectors
+
+    async def _embedded(self, texts: Sequence[str]) -> Sequence[bytes | None]:
+        """Vectors, or Nones when the embedder cannot be had: writing and recalling by words go on."""
+        embedder = self._parts.embedder
+        if embedder is None or not texts:
+            return [None] * len(texts)
+        try:
+            return await embedder.embed(texts)
+        except BackendUnavailableError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "No embedder: %s %s Memory works by keywords alone.", error.message, error.hint or ""
+                )
+            return [None] * len(texts)
+
+    async def reembed(self, tenant: str) -> AsyncIterator[int]:
+        """Bring every version into the configured embedder's space; yields how many were done each time.
+
+        Stops and resumes anywhere: what has its vector is not done again. Recall stays in the former space until the
+        last vector is there.
+        """
+        embedder = self._parts.embedder
+        if embedder is None:
+            raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
+        target = Space(embedder.model, embedder.dimensions)
+        ledger = self._parts.ledger
+        while records := await ledger.without_vector(tenant, target, _BATCH):
+            vectors = await embedder.embed([embedding_text(record) for record in records])
+            await ledger.add_vectors(tenant, target, list(zip(records, vectors, strict=True)))
+            yield len(records)
+        await ledger.adopt_space(tenant, target)
+        self._spaces[tenant] = target

@@ -1,0 +1,146 @@
+"""Bringing many memories in and taking them out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+
+from quipu.errors import QuipuError
+from quipu.model.journal import Draft, Op
+from quipu.model.operations import ListRequest
+from quipu.model.outcomes import ImportSummary
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record
+from quipu.ports.parts import Parts
+from quipu.service.access import Access
+from quipu.service.notes import ReadNotes
+from quipu.service.reading import Reading
+from quipu.service.writing import Line, Writing
+
+_CHUNK = 500
+_TOLD = 1_000
+#: Told after each chunk: lines read so far.
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class _Tally:
+    read: int = 0
+    stored: int = 0
+    failed: int = 0
+    errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def fail(self, number: int, error: QuipuError) -> None:
+        self.failed += 1
+        if len(self.errors) < _TOLD:
+            self.errors.append((number, f"{error.code}: {error.message}"))
+
+
+class Exchange:
+    """Import and export of records."""
+
+    def __init__(
+        self, parts: Parts, access: Access, writing: Writing, reading: Reading, notes: ReadNotes
+    ) -> None:
+        self._parts, self._access = parts, access
+        self._writing, self._reading, self._notes = writing, reading, notes
+
+    async def import_lines(
+        self,
+        principal: Principal,
+        lines: AsyncIterable[Line | QuipuError],
+        *,
+        dry_run: bool = False,
+        stop_on_error: bool = False,
+        progress: Progress | None = None,
+    ) -> ImportSummary:
+        """Write lines in chunks, each one transaction. A line that is no request arrives as its error."""
+        self._access.authorise(principal, Permission.WRITE)
+        import_id = self._parts.mint_id("imp")
+        tally = _Tally()
+        chunk: list[tuple[int, Line]] = []
+        async for line in lines:
+            tally.read += 1
+            accepted = self._accepted(principal, line)
+            if isinstance(accepted, QuipuError):
+                tally.fail(tally.read, accepted)
+                if stop_on_error:
+                    break
+                continue
+            chunk.append((tally.read, accepted))
+            if len(chunk) >= _CHUNK:
+                await self._write(principal, chunk, tally, import_id, dry_run=dry_run)
+                chunk = []
+                if progress is not None:
+                    progress(tally.read)
+        await self._write(principal, chunk, tally, import_id, dry_run=dry_run)
+        if progress is not None:
+            progress(tally.read)
+        return ImportSummary(
+            import_id=import_id,
+            read=tally.read,
+            stored=tally.stored,
+            held=0,
+            failed=tally.failed,
+            errors=tuple(tally.errors),
+        )
+
+    def _accepted(self, principal: Principal, line: Line | QuipuError) -> Line | QuipuError:
+        if isinstance(line, QuipuError):
+            return line
+        try:
+            if line.record_id is not None or line.created_at is not None or line.updated_at is not None:
+                self._access.authorise(principal, Permission.ADMIN)
+            return replace(line, request=self._writing.accepted(principal, line.request))
+        except QuipuError as error:
+            return error
+
+    async def _write(
+        self,
+        principal: Principal,
+        chunk: list[tuple[int, Line]],
+        tally: _Tally,
+        import_id: str,
+        *,
+        dry_run: bool,
+    ) -> None:
+        if not chunk:
+            return
+        fresh = await self._with_free_ids(principal, [line for _, line in chunk])
+        if dry_run:
+            tally.stored += len(chunk)
+            return
+        answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
+        for (number, _), answer in zip(chunk, answers, strict=True):
+            if isinstance(answer, QuipuError):
+                tally.fail(number, answer)
+            else:
+                tally.stored += 1
+
+    async def _with_free_ids(self, principal: Principal, lines: list[Line]) -> list[Line]:
+        """An id is kept if it is free in the tenant; otherwise the record gets a new one."""
+        wanted = [line.record_id for line in lines if line.record_id is not None]
+        taken = set(await self._parts.ledger.read(principal.tenant, wanted)) if wanted else set[str]()
+        result: list[Line] = []
+        for line in lines:
+            is_free = line.record_id is not None and line.record_id not in taken
+            if line.record_id is not None:
+                taken.add(line.record_id)
+            result.append(line if is_free else replace(line, record_id=None))
+        return result
+
+    async def export(self, principal: Principal, request: ListRequest) -> AsyncIterator[Record]:
+        """All records a list request means, noted in the journal as an export."""
+        self._access.authorise(principal, Permission.ADMIN, request.agent_id)
+        count = 0
+        async for record in self._reading.walk(principal, request):
+            count += 1
+            yield record
+        draft = Draft(
+            op=Op.EXPORT,
+            actor=principal.name,
+            at=self._parts.clock(),
+            agent=request.agent_id,
+            detail={"records": count},
+        )
+        self._notes.add(principal.tenant, draft, [], is_recall=False)

@@ -1,0 +1,93 @@
+"""Writes that wait for a person: held, shown, decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quipu.errors import ConflictError, ForbiddenError, NotFoundError
+from quipu.model.change import Commit, Proposal, Settle, Stage
+from quipu.model.journal import Draft, Op
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import Permission, Principal
+from quipu.ports.parts import Parts
+from quipu.rules import staging
+from quipu.rules.staging import Held
+from quipu.service.access import Access
+from quipu.service.committing import plain
+
+
+class Governance:
+    """The queue between a write and memory."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+
+    async def hold(self, principal: Principal, request: Held, held_by: Sequence[str]) -> Proposal:
+        """Stage a write, apart from records and search."""
+        now = self._parts.clock()
+        operation = staging.operation_of(request)
+        lapses_at = now + self._parts.proposal_life_ms
+        is_new = isinstance(request, RememberRequest) and request.id is None
+        stage = Stage(
+            proposal_id=self._parts.mint_id("prp"),
+            operation=operation,
+            agent_id=request.agent_id,
+            request=plain(request),
+            held_by=tuple(held_by),
+            lapses_at=lapses_at,
+            record_id=self._parts.mint_id("mem") if is_new else None,
+        )
+        draft = Draft(
+            op=Op.HOLD,
+            actor=principal.name,
+            at=now,
+            agent=request.agent_id,
+            detail={"proposal": stage.proposal_id, "operation": operation, "held_by": list(held_by)},
+        )
+        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(stage,)))
+        return Proposal(
+            id=stage.proposal_id,
+            tenant=principal.tenant,
+            operation=operation,
+            agent_id=request.agent_id,
+            request=stage.request,
+            writer=principal.name,
+            held_by=stage.held_by,
+            status="pending",
+            created_at=now,
+            lapses_at=lapses_at,
+            record_id=stage.record_id,
+        )
+
+    async def proposals(self, principal: Principal, status: str | None = None) -> tuple[Proposal, ...]:
+        """What waits, and what was decided, as far as the reviewer may see the agents."""
+        self._access.authorise(principal, Permission.REVIEW)
+        found = await self._parts.ledger.proposals(principal.tenant, status)
+        return tuple(proposal for proposal in found if principal.may_act_for(proposal.agent_id))
+
+    async def decision(
+        self, principal: Principal, proposal_id: str, *, approved: bool, reason: str | None
+    ) -> tuple[Proposal, Held, Commit]:
+        """The commit that settles a proposal, and the request that it lets through if approved."""
+        proposal = next((p for p in await self.proposals(principal) if p.id == proposal_id), None)
+        if proposal is None:
+            raise NotFoundError("There is no such proposal.", reason="proposal")
+        if proposal.status != "pending":
+            raise ConflictError("This proposal has been decided already.", reason="already_decided")
+        now = self._parts.clock()
+        if approved and proposal.lapses_at is not None and proposal.lapses_at <= now:
+            raise ConflictError("This proposal has lapsed.", reason="already_decided")
+        if approved and proposal.writer == principal.name and not principal.is_local:
+            raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
+        request = staging.request_of(proposal.operation, proposal.request)
+        settle = Settle(proposal_id=proposal_id, approved=approved, reviewer=principal.name, reason=reason)
+        draft = Draft(
+            op=Op.DECIDE,
+            actor=principal.name,
+            at=now,
+            agent=proposal.agent_id,
+            detail={"proposal": proposal_id, "approved": approved},
+        )
+        commit = Commit(tenant=principal.tenant, draft=draft, changes=(settle,))
+        return proposal, replace(request, approval_required=False), commit

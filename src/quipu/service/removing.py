@@ -1,0 +1,352 @@
+"""Forget, erase, merge, expire: taking memories out of use, each as one commit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from quipu.errors import ConflictError, InvalidError, NotFoundError
+from quipu.model.change import Change, Close, Commit, Committed, Demote, Erase, Once, Put
+from quipu.model.journal import Draft, Op
+from quipu.model.operations import ExpireAction, ExpireRequest, ForgetRequest, MergeRequest, MergeStrategy
+from quipu.model.outcomes import ExpireResponse, ForgetResponse, ForgetRow, MergeResponse
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Ending, Record, State
+from quipu.model.search import Scope, Selection, Snapshot
+from quipu.model.value import Json, JsonObject
+from quipu.ports.parts import Parts
+from quipu.rules import drafting, expiry, merging, texts, validation
+from quipu.rules.reach import in_reach
+from quipu.service.access import Access
+from quipu.service.committing import Plan, carried_out, once
+from quipu.service.embedding import Vectors
+from quipu.service.notes import ReadNotes
+
+_CURRENT = frozenset({State.LIVE, State.ARCHIVED})
+_NOT_ERASED = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
+_TOLD = 1_000
+
+
+class Removing:
+    """Everything that takes memories away."""
+
+    def __init__(self, parts: Parts, access: Access, vectors: Vectors, notes: ReadNotes) -> None:
+        self._parts, self._access, self._vectors, self._notes = parts, access, vectors, notes
+
+    # -- forget -------------------------------------------------------------------------------------------------
+
+    def accepted_forget(self, principal: Principal, request: ForgetRequest) -> ForgetRequest:
+        needs = Permission.ADMIN if request.hard_delete else Permission.DELETE
+        self._access.authorise(principal, needs, request.agent_id)
+        return validation.checked_forget(request, self._parts.limits)
+
+    async def forgotten(
+        self, principal: Principal, request: ForgetRequest, before: Sequence[Commit] = ()
+    ) -> ForgetResponse:
+        return await carried_out(
+            self._parts.ledger, lambda: self._forgetting(principal, request), before=before
+        )
+
+    async def _forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
+        now = self._parts.clock()
+        scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
+        records = await self._chosen(scope, request, now)
+        ids = [record.id for record in records]
+        answer: dict[str, Json] = {"ids": list(ids)}
+        if request.dry_run or not records:
+            return Plan(None, lambda _: self._forget_answer(request, None, answer, is_dry=request.dry_run))
+        changes: list[Change] = (
+            [Erase(id=record_id) for record_id in ids]
+            if request.hard_delete
+            else [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
+        )
+        commit = Commit(
+            tenant=principal.tenant,
+            draft=Draft(
+                op=Op.ERASE if request.hard_delete else Op.FORGET,
+                actor=principal.name,
+                at=now,
+                store=scope.store_id,
+                agent=request.agent_id,
+            ),
+            changes=tuple(changes),
+            # Whatever was said about an erased memory goes with it.
+            reason=None if request.hard_delete else request.reason,
+            once=self._once(principal, "forget", request, answer),
+        )
+        return Plan(commit, lambda done: self._forget_answer(request, done, answer))
+
+    def _once(
+        self,
+        principal: Principal,
+        name: str,
+        request: ForgetRequest | MergeRequest | ExpireRequest,
+        answer: dict[str, Json],
+    ) -> Once | None:
+        body = replace(request, idempotency_key=None)
+        return once(principal, name, request.idempotency_key, body, answer, [], self._parts.canonical)
+
+    async def _chosen(self, scope: Scope, request: ForgetRequest, now: int) -> list[Record]:
+        """The named and the matching records, as far as they are in reach and still there to be removed."""
+        wanted = _NOT_ERASED if request.hard_delete else _CURRENT
+        chosen = {
+            record.id: record
+            for record in (await self._access.newest(scope, request.ids)).values()
+            if record.standing in wanted
+        }
+        if request.filter:
+            async for record in self._matching(
+                scope, wanted, request.filter, now, with_expired=request.hard_delete
+            ):
+                chosen.setdefault(record.id, record)
+        return list(chosen.values())
+
+    async def _matching(
+        self,
+        scope: Scope,
+        states: frozenset[State],
+        filter: JsonObject | None,
+        now: int,
+        *,
+        with_expired: bool = False,
+    ) -> AsyncIterator[Record]:
+        selection = Selection(
+            tenant=scope.tenant,
+            agent_id=scope.agent_id,
+            user_id=scope.user_id,
+            store_id=scope.store_id,
+            states=states,
+            filter=filter,
+        )
+        # Erasure also reaches what has expired: a clock at the beginning of time sees everything.
+        snapshot = Snapshot(None, -(1 << 62) if with_expired else now)
+        async for record in self._parts.ledger.scan(selection, snapshot):
+            if in_reach(record, scope):
+                yield record
+
+    def _forget_answer(
+        self, request: ForgetRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
+    ) -> ForgetResponse:
+        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
+        ids: tuple[str, ...] = tuple(told["ids"])
+        extensions: dict[str, Json] = {"seq": None if done is None else done.seq, "ids": list(ids[:_TOLD])}
+        known = set(ids)
+        missing: list[Json] = [record_id for record_id in request.ids if record_id not in known]
+        if missing:
+            extensions["not_found"] = missing
+        if request.hard_delete and done is not None:
+            extensions["receipt"] = {"seq": done.seq, "erased": len(ids), "at": done.at}
+        removed = () if is_dry else ids
+        return ForgetResponse(
+            forgotten_ids=removed,
+            hard_delete=request.hard_delete,
+            stores=(ForgetRow(store=self._parts.ledger.name, count=len(removed)),),
+            extensions=extensions,
+        )
+
+    # -- merge --------------------------------------------------------------------------------------------------
+
+    def accepted_merge(self, principal: Principal, request: MergeRequest) -> MergeRequest:
+        self._access.authorise(principal, Permission.WRITE, request.agent_id)
+        return validation.checked_merge(request, self._parts.limits)
+
+    async def merged(
+        self, principal: Principal, request: MergeRequest, before: Sequence[Commit] = ()
+    ) -> MergeResponse:
+        return await carried_out(self._parts.ledger, lambda: self._merging(principal, request), before=before)
+
+    async def _merging(self, principal: Principal, request: MergeRequest) -> Plan[MergeResponse]:
+        now = self._parts.clock()
+        scope = await self._access.scope(principal, request.agent_id, None, request.store)
+        canonical = await self._canonical(scope, request.canonical, now)
+        duplicates, missing = await self._duplicates(scope, request.duplicates, now)
+        result = merging.merged(canonical, duplicates, request.strategy, now)
+        self._check_size(result.record)
+        ids = [record.id for record in result.collapsed]
+        answer: dict[str, Json] = {
+            "canonical_id": canonical.id,
+            "merged_ids": list(ids),
+            "not_found": list(missing),
+        }
+        if request.dry_run or not ids:
+            return Plan(None, lambda _: self._merge_answer(request, None, answer, is_dry=request.dry_run))
+        changes: list[Change] = []
+        if result.record is not None:
+            changes.append(await self._merged_put(principal, canonical, result.record, result.is_text_new))
+        changes.extend(
+            Close(record=record, ending=Ending.MERGED, merged_into=canonical.id)
+            for record in result.collapsed
+        )
+        commit = Commit(
+            tenant=principal.tenant,
+            draft=Draft(
+                op=Op.MERGE,
+                actor=principal.name,
+                at=now,
+                store=canonical.store_id,
+                agent=request.agent_id,
+                detail={"canonical": canonical.id, "strategy": request.strategy.value},
+            ),
+            changes=tuple(changes),
+            once=self._once(principal, "merge", request, answer),
+        )
+        return Plan(commit, lambda done: self._merge_answer(request, done, answer))
+
+    def _check_size(self, record: Record | None) -> None:
+        """What a merge makes must itself be a memory one could have written."""
+        limits = self._parts.limits
+        if record is None:
+            return
+        if len(record.content.encode("utf-8")) > limits.content_bytes or len(record.tags) > limits.tags:
+            raise InvalidError.at(
+                "/duplicates",
+                "too_large",
+                "The merged record would be too large.",
+                hint="Merge fewer, or keep_canonical.",
+            )
+
+    async def _merged_put(
+        self, principal: Principal, canonical: Record, record: Record, is_text_new: bool
+    ) -> Put:
+        record = replace(record, provenance=replace(record.provenance, written_by=principal.name))
+        sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
+        vector = None
+        if is_text_new:
+            (vector,) = await self._vectors.of_records(principal.tenant, [record], [None])
+        is_same = not is_text_new and texts.search_text(record) == texts.search_text(canonical)
+        return Put(
+            record=sealed,
+            expects=canonical.version,
+            search_text=texts.search_text(record),
+            vector=vector,
+            keeps_index=is_same,
+            lifts_demotion=False,
+        )
+
+    async def _canonical(self, scope: Scope, name: str, now: int) -> Record:
+        by_id = (await self._access.newest(scope, [name])).get(name)
+        found = [by_id] if by_id is not None else await self._named(scope, name, now)
+        live = [record for record in found if record.standing is State.LIVE and not record.expired(now)]
+        if not live:
+            raise NotFoundError("There is no such record to merge into.", reason="canonical")
+        if len(live) > 1:
+            raise ConflictError("Several records have this name; use an id.", reason="ambiguous_name")
+        return live[0]
+
+    async def _named(self, scope: Scope, name: str, now: int) -> list[Record]:
+        filter = {"metadata.entity_name": name}
+        return [record async for record in self._matching(scope, frozenset({State.LIVE}), filter, now)]
+
+    async def _duplicates(
+        self, scope: Scope, names: Sequence[str], now: int
+    ) -> tuple[list[Record], list[str]]:
+        by_id = await self._access.newest(scope, names)
+        found: dict[str, Record] = {}
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            rows = [by_id[name]] if name in by_id else await self._named(scope, name, now)
+            live = [row for row in rows if row.standing in _CURRENT and not row.expired(now)]
+            found.update({row.id: row for row in live})
+            if not live:
+                missing.append(name)
+        return list(found.values()), missing
+
+    def _merge_answer(
+        self, request: MergeRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
+    ) -> MergeResponse:
+        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
+        return MergeResponse(
+            canonical=request.canonical,
+            merged_count=0 if is_dry else len(told["merged_ids"]),
+            strategy_used=MergeStrategy(request.strategy),
+            stores=(self._parts.ledger.name,),
+            extensions={"seq": None if done is None else done.seq, **told},
+        )
+
+    # -- expire -------------------------------------------------------------------------------------------------
+
+    def accepted_expire(self, principal: Principal, request: ExpireRequest) -> ExpireRequest:
+        needs = Permission.DELETE if request.action is ExpireAction.FORGET else Permission.WRITE
+        self._access.authorise(principal, needs, request.agent_id)
+        return validation.checked_expire(request, self._parts.limits)
+
+    async def expired(
+        self, principal: Principal, request: ExpireRequest, before: Sequence[Commit] = ()
+    ) -> ExpireResponse:
+        await self._notes.flush()  # expiry never acts on stale recall marks
+        return await carried_out(
+            self._parts.ledger, lambda: self._expiring(principal, request), before=before
+        )
+
+    async def matching_policy(self, principal: Principal, request: ExpireRequest) -> list[Record]:
+        """The records an expiry would act on."""
+        now = self._parts.clock()
+        scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
+        rows = [
+            row async for row in self._matching(scope, frozenset({State.LIVE}), request.filter or None, now)
+        ]
+        marks = await self._parts.ledger.marks(principal.tenant, [row.id for row in rows])
+        return [
+            row
+            for row in rows
+            if expiry.matches_policy(request.policy, row, marks.get(row.id), now)
+            and not (request.action is ExpireAction.DEMOTE and row.id in marks and marks[row.id].is_demoted)
+        ]
+
+    async def _expiring(self, principal: Principal, request: ExpireRequest) -> Plan[ExpireResponse]:
+        now = self._parts.clock()
+        records = await self.matching_policy(principal, request)
+        answer: dict[str, Json] = {"ids": [record.id for record in records]}
+        if request.dry_run or not records:
+            return Plan(None, lambda _: self._expire_answer(request, None, answer, is_dry=request.dry_run))
+        ops = {
+            ExpireAction.FORGET: Op.EXPIRE,
+            ExpireAction.ARCHIVE: Op.ARCHIVE,
+            ExpireAction.DEMOTE: Op.DEMOTE,
+        }
+        commit = Commit(
+            tenant=principal.tenant,
+            draft=Draft(op=ops[request.action], actor=principal.name, at=now, agent=request.agent_id),
+            changes=tuple(self._retired(principal, record, request.action, now) for record in records),
+            reason=request.reason,
+            once=self._once(principal, "expire", request, answer),
+        )
+        return Plan(commit, lambda done: self._expire_answer(request, done, answer))
+
+    def _retired(self, principal: Principal, record: Record, action: ExpireAction, now: int) -> Change:
+        match action:
+            case ExpireAction.FORGET:
+                return Close(record=record, ending=Ending.EXPIRED)
+            case ExpireAction.DEMOTE:
+                return Demote(record=record)
+            case ExpireAction.ARCHIVE:
+                archived = drafting.revived(record, principal=principal, now=now, state=State.ARCHIVED)
+                sealed = drafting.sealed(archived, self._parts.mint_salt(), self._parts.canonical)
+                return Put(record=sealed, expects=record.version)
+
+    def _expire_answer(
+        self, request: ExpireRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
+    ) -> ExpireResponse:
+        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
+        return ExpireResponse(
+            matched_count=0 if is_dry else len(told["ids"]),
+            action_taken=request.action,
+            stores=(self._parts.ledger.name,),
+            extensions={"seq": None if done is None else done.seq, "ids": told["ids"][:_TOLD]},
+        )
+
+    async def sweep(self, principal: Principal) -> int:
+        """Close for good what has expired; nobody saw it any more anyway. Returns how many."""
+        self._access.authorise(principal, Permission.DELETE)
+        swept = 0
+        while records := await self._parts.ledger.due(principal.tenant, self._parts.clock()):
+            now = self._parts.clock()
+            draft = Draft(op=Op.SWEEP, actor="system", at=now)
+            changes = tuple(Close(record=record, ending=Ending.EXPIRED) for record in records)
+            try:
+                await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=changes))
+            except ConflictError:
+                continue  # somebody changed one of them: look again
+            swept += len(records)
+        return swept

@@ -1,0 +1,83 @@
+"""Memory stores: opening, listing, deleting."""
+
+from __future__ import annotations
+
+from quipu.errors import ConflictError, InvalidError
+from quipu.model.change import Change, Close, Commit, DropStore, Erase, OpenStore
+from quipu.model.journal import Draft, Op
+from quipu.model.operations import CreateStoreRequest
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Ending, State
+from quipu.model.search import Selection, Snapshot
+from quipu.model.store import MAIN, Store
+from quipu.ports.parts import Parts
+from quipu.rules.validation import name_faults
+from quipu.service.access import Access
+from quipu.service.committing import Plan, carried_out
+
+
+class Stores:
+    """The containers of a tenant."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+
+    async def create(self, principal: Principal, request: CreateStoreRequest) -> Store:
+        self._access.authorise(principal, Permission.WRITE)
+        for fault, message in name_faults("/name", request.name, self._parts.limits, least=1):
+            raise InvalidError(message, reason=fault.reason, faults=[fault])
+        now = self._parts.clock()
+        store = Store(
+            tenant=principal.tenant,
+            id=self._parts.mint_id("ms"),
+            name=request.name,
+            scope=request.scope,
+            tier=request.tier,
+            namespace=request.namespace,
+            description=request.description,
+            created_at=now,
+        )
+        draft = Draft(op=Op.CREATE_STORE, actor=principal.name, at=now, store=store.id)
+        await self._parts.ledger.commit(
+            Commit(tenant=principal.tenant, draft=draft, changes=(OpenStore(store=store),))
+        )
+        await self._access.stores(principal.tenant)
+        return store
+
+    async def list(self, principal: Principal) -> tuple[Store, ...]:
+        self._access.authorise(principal, Permission.READ)
+        return tuple(await self._parts.ledger.stores(principal.tenant))
+
+    async def delete(self, principal: Principal, name: str, confirm: str, *, hard_delete: bool) -> int:
+        """Take a store away with all it holds; its name must be given twice. Returns how many records went."""
+        self._access.authorise(principal, Permission.ADMIN)
+        store = await self._access.store(principal.tenant, name)
+        if confirm != store.name:
+            raise InvalidError.at(
+                "/confirm",
+                "bad_value",
+                "Deleting a store needs its name once more.",
+                hint=f"Confirm with {store.name!r}.",
+            )
+        if store.name == MAIN:
+            raise ConflictError("The store main is always there.", reason="store_in_use")
+        removed = await carried_out(self._parts.ledger, lambda: self._deletion(principal, store, hard_delete))
+        await self._access.stores(principal.tenant)
+        return removed
+
+    async def _deletion(self, principal: Principal, store: Store, hard_delete: bool) -> Plan[int]:
+        now = self._parts.clock()
+        states = {State.LIVE, State.ARCHIVED} | ({State.FORGOTTEN} if hard_delete else set[State]())
+        selection = Selection(tenant=principal.tenant, store_id=store.id, states=frozenset(states))
+        everything = Snapshot(None, -(1 << 62))
+        records = [record async for record in self._parts.ledger.scan(selection, everything)]
+        changes: list[Change] = [
+            Erase(id=record.id) if hard_delete else Close(record=record, ending=Ending.FORGOTTEN)
+            for record in records
+        ]
+        commits_as = Op.ERASE if hard_delete and records else Op.DELETE_STORE
+        draft = Draft(op=commits_as, actor=principal.name, at=now, store=store.id)
+        commit = Commit(
+            tenant=principal.tenant, draft=draft, changes=(*changes, DropStore(store_id=store.id))
+        )
+        return Plan(commit, lambda _: len(records))

@@ -1,0 +1,144 @@
+"""The same memory for code that cannot await: every call runs on one event loop in a thread of its own.
+
+with Memory(agent_id="assistant") as memory:
+    memory.remember("Mara is vegetarian", user_id="mara")
+    print(memory.recall("what does Mara eat?")[0].content)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from quipu.errors import BackendUnavailableError
+from quipu.memory import Memory as AsyncMemory
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Portal:
+    """An event loop in a thread, and the way in."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="quipu-portal", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise BackendUnavailableError("This memory is closed.", reason="closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Memory, P], R]:
+    """The same method, waited for."""
+
+    @functools.wraps(method)
+    def run(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.run(method(self.memory, *args, **kwargs))
+
+    return run
+
+
+def _iterating(
+    method: Callable[Concatenate[AsyncMemory, P], AsyncIterator[R]],
+) -> Callable[Concatenate[Memory, P], Iterator[R]]:
+    """The same stream, item by item."""
+
+    @functools.wraps(method)
+    def run(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        stream = method(self.memory, *args, **kwargs)
+
+        async def following() -> tuple[R] | None:
+            try:
+                return (await anext(stream),)
+            except StopAsyncIteration:
+                return None
+
+        while (item := self.portal.run(following())) is not None:
+            yield item[0]
+
+    return run
+
+
+class Memory:
+    """`quipu.Memory`, blocking."""
+
+    @functools.wraps(AsyncMemory.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.memory = AsyncMemory(*args, **kwargs)
+        self.portal = Portal()
+
+    def open(self) -> Self:
+        """Open the ledger now instead of at the first call."""
+        self.portal.run(self.memory.open())
+        return self
+
+    def close(self) -> None:
+        """Write what waits, sign the journal if that is due, and let go of the file."""
+        try:
+            self.portal.run(self.memory.close())
+        finally:
+            self.portal.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def agent_id(self) -> str:
+        return self.memory.agent_id
+
+    @property
+    def capabilities(self) -> set[str]:
+        """memorywire's promises; all are kept."""
+        return self.memory.capabilities
+
+    remember = _blocking(AsyncMemory.remember)
+    recall = _blocking(AsyncMemory.recall)
+    forget = _blocking(AsyncMemory.forget)
+    merge = _blocking(AsyncMemory.merge)
+    expire = _blocking(AsyncMemory.expire)
+    submit = _blocking(AsyncMemory.submit)
+    remember_many = _blocking(AsyncMemory.remember_many)
+    get = _blocking(AsyncMemory.get)
+    list = _blocking(AsyncMemory.list)
+    history = _blocking(AsyncMemory.history)
+    restore = _blocking(AsyncMemory.restore)
+    create_store = _blocking(AsyncMemory.create_store)
+    list_stores = _blocking(AsyncMemory.list_stores)
+    delete_store = _blocking(AsyncMemory.delete_store)
+    proposals = _blocking(AsyncMemory.proposals)
+    decide = _blocking(AsyncMemory.decide)
+    import_records = _blocking(AsyncMemory.import_records)
+    export = _iterating(AsyncMemory.export)
+    verify = _blocking(AsyncMemory.verify)
+    checkpoint = _blocking(AsyncMemory.checkpoint)
+    journal = _blocking(AsyncMemory.journal)
+    export_journal = _blocking(AsyncMemory.export_journal)
+    backup = _blocking(AsyncMemory.backup)
+    reembed = _blocking(AsyncMemory.reembed)
+    sweep = _blocking(AsyncMemory.sweep)
+    vacuum = _blocking(AsyncMemory.vacuum)
+    statistics = _blocking(AsyncMemory.statistics)
+    flush = _blocking(AsyncMemory.flush)
+    health = _blocking(AsyncMemory.health)

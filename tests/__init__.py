@@ -1,0 +1,1 @@
+"""Everything that proves Quipu right. A test's name is a sentence."""

@@ -1,0 +1,78 @@
+"""The pins: exact versions with hashes, no addresses, and the base install is a part of the whole."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, SOURCE
+
+PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==(\S+)(?: ; [^\\]+?)? \\$")
+HASH = re.compile(r"^ {4}--hash=sha256:[0-9a-f]{64}(?: \\)?$")
+#: packages that another one brings in its own exact version, and is documented together with
+COMPANIONS = {"pydantic-core": "pydantic"}
+FILES = sorted(ROOT.glob("requirements*.txt"))
+
+
+def pins(file: Path) -> dict[str, str]:
+    """Package -> version."""
+    return dict(match.groups() for line in file.read_text("utf-8").splitlines() if (match := PIN.match(line)))
+
+
+def normal(requirement: str) -> str:
+    """The package name of a requirement, as indexes spell it."""
+    name = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert name
+    return re.sub(r"[-_.]+", "-", name.group()).lower()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_requirement_file_holds_pins_and_hashes_and_nothing_else(file: Path) -> None:
+    lines = file.read_text("utf-8").splitlines()
+    strange = [line for line in lines if not (line.startswith("# ") or PIN.match(line) or HASH.match(line))]
+    assert not strange
+    assert pins(file)
+
+
+def declared(extra: str | None = None) -> set[str]:
+    """What pyproject.toml asks for: always, or with an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    return {normal(requirement) for requirement in asked}
+
+
+def imports(file: Path) -> set[str]:
+    """The top-level packages that a file imports, other than the standard library and ours."""
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"quipu"}
+
+
+def test_everything_that_is_imported_is_declared() -> None:
+    owners = packages_distributions()
+    for file in SOURCE.rglob("*.py"):
+        allowed = declared() | (declared("testing") if SOURCE / "testing" in file.parents else set())
+        for name in imports(file):
+            owned = {normal(owner) for owner in owners.get(name, [name])}
+            owned |= {COMPANIONS[owner] for owner in owned & COMPANIONS.keys()}
+            assert owned & allowed, f"{file.name} imports {name}"
+
+
+def test_every_declared_dependency_is_pinned() -> None:
+    base, dev = declared(), declared("testing") | declared("dev")
+    assert base <= pins(ROOT / "requirements-base.txt").keys(), "run `make pins`"
+    assert base | dev <= pins(ROOT / "requirements.txt").keys(), "run `make pins`"
+
+
+def test_users_and_developers_get_the_same_versions() -> None:
+    assert pins(ROOT / "requirements-base.txt").items() <= pins(ROOT / "requirements.txt").items()
+
+
+def test_no_pinned_package_is_a_deep_learning_framework() -> None:
+    heavy = {"torch", "tensorflow", "jax", "transformers", "sentence-transformers"}
+    assert not heavy & {name for file in FILES for name in pins(file)}

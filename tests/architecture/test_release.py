@@ -1,0 +1,63 @@
+"""What a release says about itself agrees: version, changelog, documentation, front door."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+from quipu._version import __version__
+from tests.architecture.tree import ROOT, SOURCE, tracked
+
+HEADING = re.compile(r"^## \[(.+?)\](?: - (?:\d{4}-\d{2}-\d{2}|unreleased))$", re.M)
+
+
+def script(name: str) -> ModuleType:
+    """A program of scripts/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_top_of_the_changelog_is_this_version() -> None:
+    versions = HEADING.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
+    assert versions[0] == __version__
+    assert len(versions) == len(set(versions))
+
+
+def test_links_anchors_and_generated_pages_are_right() -> None:
+    assert not script("docs").faults()
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "make run" in readme
+    assert "make test" in readme
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project.get("readme") == "README.md"
+
+
+def test_ci_calls_the_command_of_the_readme() -> None:
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == "make test"
+
+
+def test_the_wheel_carries_all_that_the_package_reads(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    carried = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("quipu/")}
+    package = {f"quipu/{file.relative_to(SOURCE).as_posix()}" for file in tracked() if SOURCE in file.parents}
+    schemas = {
+        f"quipu/{file.relative_to(ROOT).as_posix()}" for file in tracked() if ROOT / "schemas" in file.parents
+    }
+    assert carried == package | schemas
+    assert "quipu/py.typed" in carried

@@ -1,0 +1,24 @@
+"""What holds for every test."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+FACES = Path(__file__).parent / "faces"
+
+# No deadline per example: a busy machine is no fault of the code. `timeout` in pyproject.toml bounds a test.
+settings.register_profile("quipu", deadline=None, print_blob=True)
+settings.load_profile("quipu")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the folder of a contract that has a manifest, every test claims a requirement."""
+    contracts = {FACES / file.stem for file in (FACES / "requirements").glob("*.toml")}
+    silent = [
+        item.nodeid
+        for item in items
+        if contracts.intersection(item.path.parents) and not any(item.iter_markers("requirement"))
+    ]
+    if silent:
+        raise pytest.UsageError("these tests claim no @requirement:\n  " + "\n  ".join(silent))

@@ -1,0 +1,235 @@
+"""The endpoint embedder against a real HTTP server on loopback."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+
+import httpx
+import numpy as np
+import pytest
+
+from quipu.embed.openai import OpenAIEmbedder
+from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.ports.embedder import Embedder
+from tests.embed.server import Reply, Server
+
+KEY = "sk-very-secret-7a1f"
+TEXT = "the launch code is swordfish"
+
+Script = Callable[[str, bytes], Reply]
+
+
+def vector(text: str, size: int = 4) -> list[float]:
+    return [float(len(text) + position) for position in range(size)]
+
+
+def listing(body: bytes, size: int = 4) -> list[dict[str, object]]:
+    texts = json.loads(body)["input"]
+    return [{"index": number, "embedding": vector(text, size)} for number, text in enumerate(texts)]
+
+
+def data(items: object) -> Reply:
+    return 200, {"Content-Type": "application/json"}, json.dumps({"data": items}).encode()
+
+
+def right(path: str, body: bytes) -> Reply:
+    return data(listing(body))
+
+
+def status(code: int, headers: dict[str, str] | None = None) -> Script:
+    # An unkind endpoint: it repeats what it was sent, key and all.
+    return lambda path, body: (code, headers or {}, b"refused " + body + KEY.encode())
+
+
+def unit(numbers: list[float]) -> bytes:
+    exact = np.array(numbers)
+    return (exact / np.linalg.norm(exact)).astype("<f4").tobytes()
+
+
+class Waits:
+    """A clock that passes at once and remembers how long it was asked to wait."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def opened(server: Server, **settings: object) -> OpenAIEmbedder:
+    defaults: dict[str, object] = {"model": "tiny", "api_key": KEY, "sleep": Waits(), "dimensions": 4}
+    return await OpenAIEmbedder.open(base_url=server.url, **{**defaults, **settings})  # type: ignore[arg-type]
+
+
+async def failure(server: Server, *replies: Script, **settings: object) -> BackendUnavailableError:
+    """What embedding two texts ends in; checked to hold neither the key nor a text, wherever it is printed."""
+    server.replies = list(replies)
+    embedder = await opened(server, **settings)
+    with pytest.raises(BackendUnavailableError) as caught:
+        await embedder.embed([TEXT, "another"])
+    await embedder.close()
+    error = caught.value
+    printed = "".join(traceback.format_exception(error)) + repr(error) + str(error.hint) + repr(embedder)
+    assert KEY not in printed
+    assert "swordfish" not in printed
+    return error
+
+
+async def test_it_probes_dimensions_and_normalises(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server, dimensions=None)
+    assert isinstance(embedder, Embedder)
+    assert (embedder.dimensions, embedder.model) == (4, "openai:tiny/4")
+    assert await embedder.embed(["a", "bcd"]) == [unit(vector("a")), unit(vector("bcd"))]
+    assert server.bodies[-1] == {"model": "tiny", "input": ["a", "bcd"]}
+    assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
+    await embedder.close()
+
+
+async def test_given_dimensions_are_asked_for_and_not_probed(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server, api_key=None)
+    assert server.bodies == []
+    await embedder.embed(["a"])
+    assert server.bodies[-1]["dimensions"] == 4
+    assert "Authorization" not in server.headers[-1]
+    await embedder.close()
+
+
+async def test_texts_go_out_in_batches_and_come_back_in_order(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server, batch_size=2)
+    texts = ["a", "bb", "ccc", "dddd", "eeeee"]
+    assert await embedder.embed(texts) == [unit(vector(text)) for text in texts]
+    assert [len(str(body["input"]).split(",")) for body in server.bodies] == [2, 2, 1]
+    assert await embedder.embed([]) == []
+    await embedder.close()
+
+
+async def test_vectors_listed_in_another_order_are_put_right_by_index(server: Server) -> None:
+    server.replies = [lambda path, body: data(listing(body)[::-1])]
+    embedder = await opened(server)
+    assert await embedder.embed(["a", "bcd"]) == [unit(vector("a")), unit(vector("bcd"))]
+    await embedder.close()
+
+
+async def test_empty_and_malformed_texts_are_sent_as_something_an_endpoint_takes(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server)
+    await embedder.embed(["", "\ud800"])
+    assert server.bodies[-1]["input"] == [" ", "?"]
+    await embedder.close()
+
+
+async def test_a_rate_limit_is_waited_out_as_long_as_the_endpoint_asks(server: Server) -> None:
+    waits = Waits()
+    server.replies = [status(429, {"Retry-After": "3"}), status(503), right]
+    embedder = await opened(server, sleep=waits)
+    assert await embedder.embed(["a"]) == [unit(vector("a"))]
+    assert waits.seconds == [3.0, 0.5]
+    await embedder.close()
+
+
+async def test_a_wait_that_is_too_long_is_not_begun(server: Server) -> None:
+    waits = Waits()
+    error = await failure(server, status(429, {"Retry-After": "86400"}), sleep=waits)
+    assert error.reason == "endpoint_rate_limited"
+    assert waits.seconds == []
+
+
+async def test_attempts_are_bounded(server: Server) -> None:
+    waits = Waits()
+    error = await failure(server, status(500), retries=2, sleep=waits)
+    assert error.reason == "endpoint_refused"
+    assert (len(server.bodies), waits.seconds) == (3, [0.25, 0.5])
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 302])
+async def test_a_refusal_that_will_not_pass_is_not_tried_again(server: Server, code: int) -> None:
+    error = await failure(server, status(code, {"Location": "http://127.0.0.1:9/"}))
+    assert error.reason == "endpoint_refused"
+    assert str(code) in str(error)
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda path, body: data(listing(body, size=5)),
+        lambda path, body: data(listing(body)[:1]),
+        lambda path, body: data([{"index": 0, "embedding": vector("a")}] * 2),
+        lambda path, body: data([{"index": 7, "embedding": vector("a")}] * 2),
+        lambda path, body: data([{**item, "embedding": [1.0, float("nan"), 0.0, 0.0]} for item in listing(body)]),
+        lambda path, body: data([{**item, "embedding": [1e999, 0.0, 0.0, 0.0]} for item in listing(body)]),
+        lambda path, body: data([{**item, "embedding": [0.0] * 4} for item in listing(body)]),
+        lambda path, body: data([{**item, "embedding": ["swordfish"] * 4} for item in listing(body)]),
+        lambda path, body: data([{**item, "embedding": [[1.0], [2.0], [3.0], [4.0]]} for item in listing(body)]),
+        lambda path, body: data([{**item, "index": [0]} for item in listing(body)]),
+        lambda path, body: data([None, None]),
+        lambda path, body: data(None),
+        lambda path, body: (200, {}, b"[]"),
+        lambda path, body: (200, {}, b"swordfish " + KEY.encode()),
+        lambda path, body: (200, {}, b"\xff\xfe\xfd"),
+    ],
+    ids=[
+        "wrong-dimensions", "too-few", "index-twice", "index-out-of-range", "nan", "infinite", "all-zero", "words",
+        "nested", "index-is-a-list", "nothing-inside", "no-data", "not-an-object", "not-json", "not-text",
+    ],
+)  # fmt: skip
+async def test_an_answer_that_cannot_be_trusted_is_refused(server: Server, reply: Script) -> None:
+    error = await failure(server, reply)
+    assert error.reason == "endpoint_answer"
+    assert len(server.bodies) == 1
+
+
+async def test_an_endpoint_that_does_not_answer_is_given_up(server: Server) -> None:
+    def silence(path: str, body: bytes) -> Reply:
+        server.released.wait(30)  # until the test is over
+        return 200, {}, b""
+
+    error = await failure(server, silence, timeout_ms=100)
+    assert error.reason == "endpoint_timeout"
+    assert isinstance(error.__cause__, httpx.TimeoutException)
+    assert error.retryable
+
+
+async def test_an_endpoint_that_is_not_there_is_tried_again_and_named_unreachable() -> None:
+    waits = Waits()
+    with pytest.raises(BackendUnavailableError) as caught:
+        await OpenAIEmbedder.open(base_url="http://127.0.0.1:1/v1", model="tiny", sleep=waits)
+    assert caught.value.reason == "endpoint_unreachable"
+    assert isinstance(caught.value.__cause__, httpx.ConnectError)
+    assert len(waits.seconds) == 3
+
+
+@pytest.mark.parametrize("url", ["localhost:11434", "ftp://host", "http://[::1"])
+async def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(BackendUnavailableError) as caught:
+        await OpenAIEmbedder.open(base_url=url, model="tiny", sleep=Waits())
+    assert caught.value.reason == "endpoint_unreachable"
+
+
+@pytest.mark.parametrize("key", ["sk-line\n", "sk-ü", "sk with blanks"])
+async def test_a_key_no_header_can_carry_is_refused_without_being_quoted(server: Server, key: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        await opened(server, api_key=key)
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_a_client_handed_in_stays_open(server: Server) -> None:
+    server.replies = [right]
+    async with httpx.AsyncClient() as client:
+        embedder = await opened(server, client=client)
+        await embedder.embed(["a"])
+        await embedder.close()
+        assert not client.is_closed
+
+
+async def test_a_client_of_its_own_is_closed_with_it(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server)
+    await embedder.close()
+    with pytest.raises(RuntimeError):
+        await embedder.embed(["a"])
