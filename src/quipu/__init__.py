@@ -1,65 +1,134 @@
-"""Quipu: one memory for every agent."""
+"""Quipu: one memory for every agent.
+
+Names are imported when they are first used, so that `import quipu` and the command line start fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from quipu._version import __version__
-from quipu.errors import (
-    ApprovalRejectedError,
-    BackendUnavailableError,
-    ConflictError,
-    DeadlineError,
-    ForbiddenError,
-    InternalError,
-    InvalidError,
-    NotFoundError,
-    QuipuError,
-    QuotaExceededError,
-    RateLimitedError,
-    SecretLeakageError,
-    TamperedError,
-    UnauthenticatedError,
-    UnsupportedError,
-    UnverifiableError,
-)
-from quipu.memory import Memory
-from quipu.model.operations import (
-    Embedding,
-    ExpireAction,
-    ExpirePolicy,
-    ExpireRequest,
-    Floor,
-    ForgetRequest,
-    Fusion,
-    MergeRequest,
-    MergeStrategy,
-    RecallRequest,
-    RememberRequest,
-    UpdateStrategy,
-)
-from quipu.model.outcomes import (
-    ExpireResponse,
-    ForgetResponse,
-    Hit,
-    MergeResponse,
-    RecallResponse,
-    RememberResponse,
-    Verification,
-)
-from quipu.model.record import (
-    Link,
-    MemoryType,
-    PrivacyIntent,
-    Provenance,
-    Record,
-    Sensitivity,
-    State,
-    Tier,
-    Trust,
-)
-from quipu.model.store import Store, StoreScope
-from quipu.ports.embedder import Embedder
-from quipu.ports.memory_store import MemoryStore
 
-#: memorywire's name for it.
-ValidationError = InvalidError
+if TYPE_CHECKING:
+    from quipu.errors import (
+        ApprovalRejectedError,
+        BackendUnavailableError,
+        ConflictError,
+        DeadlineError,
+        ForbiddenError,
+        InternalError,
+        InvalidError,
+        NotFoundError,
+        QuipuError,
+        QuotaExceededError,
+        RateLimitedError,
+        SecretLeakageError,
+        TamperedError,
+        UnauthenticatedError,
+        UnsupportedError,
+        UnverifiableError,
+    )
+    from quipu.errors import InvalidError as ValidationError
+    from quipu.memory import Memory
+    from quipu.model.operations import (
+        Embedding,
+        ExpireAction,
+        ExpirePolicy,
+        ExpireRequest,
+        Floor,
+        ForgetRequest,
+        Fusion,
+        MergeRequest,
+        MergeStrategy,
+        RecallRequest,
+        RememberRequest,
+        UpdateStrategy,
+    )
+    from quipu.model.outcomes import (
+        ExpireResponse,
+        ForgetResponse,
+        Hit,
+        MergeResponse,
+        RecallResponse,
+        RememberResponse,
+        Verification,
+    )
+    from quipu.model.record import (
+        Link,
+        MemoryType,
+        PrivacyIntent,
+        Provenance,
+        Record,
+        Sensitivity,
+        State,
+        Tier,
+        Trust,
+    )
+    from quipu.model.store import Store, StoreScope
+    from quipu.ports.embedder import Embedder
+    from quipu.ports.memory_store import MemoryStore
+
+_HOMES = {
+    "quipu.errors": (
+        "ApprovalRejectedError",
+        "BackendUnavailableError",
+        "ConflictError",
+        "DeadlineError",
+        "ForbiddenError",
+        "InternalError",
+        "InvalidError",
+        "NotFoundError",
+        "QuipuError",
+        "QuotaExceededError",
+        "RateLimitedError",
+        "SecretLeakageError",
+        "TamperedError",
+        "UnauthenticatedError",
+        "UnsupportedError",
+        "UnverifiableError",
+    ),
+    "quipu.memory": ("Memory",),
+    "quipu.model.operations": (
+        "Embedding",
+        "ExpireAction",
+        "ExpirePolicy",
+        "ExpireRequest",
+        "Floor",
+        "ForgetRequest",
+        "Fusion",
+        "MergeRequest",
+        "MergeStrategy",
+        "RecallRequest",
+        "RememberRequest",
+        "UpdateStrategy",
+    ),
+    "quipu.model.outcomes": (
+        "ExpireResponse",
+        "ForgetResponse",
+        "Hit",
+        "MergeResponse",
+        "RecallResponse",
+        "RememberResponse",
+        "Verification",
+    ),
+    "quipu.model.record": (
+        "Link",
+        "MemoryType",
+        "PrivacyIntent",
+        "Provenance",
+        "Record",
+        "Sensitivity",
+        "State",
+        "Tier",
+        "Trust",
+    ),
+    "quipu.model.store": (
+        "Store",
+        "StoreScope",
+    ),
+    "quipu.ports.embedder": ("Embedder",),
+    "quipu.ports.memory_store": ("MemoryStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ApprovalRejectedError",
@@ -114,3 +183,17 @@ __all__ = [
     "Verification",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # ValidationError is memorywire's name for InvalidError.
+    home = _HOME_OF.get("InvalidError" if name == "ValidationError" else name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), "InvalidError" if name == "ValidationError" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

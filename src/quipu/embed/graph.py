@@ -18,13 +18,14 @@ The tokenizer travels in the graph's metadata: one file is all that a start need
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper, numpy_helper
 from safetensors.numpy import load
 
+from quipu.embed import onnx_file
 from quipu.embed.artifact import Progress, silent
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def build_graph(weights: Weights, progress: Progress = silent) -> bytes:
 
 def _embeddings(graph: _Graph, tensors: dict[str, Array]) -> str:
     table, scale = _quantised(tensors["embeddings.word_embeddings.weight"])
-    codes = graph.add("Cast", graph.add("Gather", graph.constant(table), "ids"), to=TensorProto.FLOAT)
+    codes = graph.add("Cast", graph.add("Gather", graph.constant(table), "ids"), to=onnx_file.FLOAT)
     words = graph.add("Mul", codes, graph.add("Gather", graph.constant(scale), "ids"))
     # A single text is all segment 0, so its segment vector is part of every position.
     segment = tensors["embeddings.token_type_embeddings.weight"][0]
@@ -98,8 +99,8 @@ def _linear(graph: _Graph, layer: dict[str, Array], names: list[str], hidden: st
     codes, scale = _quantised(matrix.reshape(rows, columns // BLOCK, BLOCK))
     unsigned = (codes.astype(np.int16) + 128).astype(np.uint8)  # 128 is the operator's own zero
     inputs = [graph.constant(unsigned), graph.constant(scale[..., 0]), "", "", graph.constant(bias)]
-    sizes: dict[str, Any] = {"K": columns, "N": rows, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
-    return graph.add("MatMulNBits", hidden, *inputs, domain=RUNTIME, **sizes)
+    sizes = {"K": columns, "N": rows, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
+    return graph.add_with("MatMulNBits", [hidden, *inputs], RUNTIME, sizes)
 
 
 def _add_and_norm(graph: _Graph, layer: dict[str, Array], name: str, hidden: str, residual: str) -> str:
@@ -117,30 +118,51 @@ class _Graph:
     """Nodes and constants in the order they are added, each under a number."""
 
     def __init__(self) -> None:
-        self._nodes: list[NodeProto] = []
-        self._constants: list[TensorProto] = []
+        self._nodes: list[bytes] = []
+        self._constants: list[bytes] = []
 
     def constant(self, values: Array) -> str:
         name = f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        self._constants.append(onnx_file.tensor(name, values))
         return name
 
-    def add(self, operator: str, *inputs: str, output: str = "", domain: str = "", **attributes: Any) -> str:
+    def add(
+        self,
+        operator: str,
+        *inputs: str,
+        output: str = "",
+        domain: str = "",
+        **attributes: onnx_file.Attribute,
+    ) -> str:
+        return self.add_with(operator, inputs, domain, attributes, output)
+
+    def add_with(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        domain: str,
+        attributes: Mapping[str, onnx_file.Attribute],
+        output: str = "",
+    ) -> str:
         name = output or f"{operator}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
+        self._nodes.append(onnx_file.node(operator, inputs, [name], domain, attributes))
         return name
 
-    def add_many(self, operator: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+    def add_many(
+        self, operator: str, count: int, *inputs: str, **attributes: onnx_file.Attribute
+    ) -> list[str]:
         names = [f"{operator}_{len(self._nodes)}_{number}" for number in range(count)]
-        self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        self._nodes.append(onnx_file.node(operator, inputs, names, "", attributes))
         return names
 
     def serialized(self, **metadata: str) -> bytes:
-        ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "length"])
-        vector = helper.make_tensor_value_info("vector", TensorProto.FLOAT, [1, WIDTH])
-        graph = helper.make_graph(self._nodes, "quipu", [ids], [vector], self._constants)
-        opsets = [helper.make_opsetid("", 20), helper.make_opsetid(RUNTIME, 1)]
-        # The runtime reads files of its own age or older, so the versions are named, not the newest.
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-        helper.set_model_props(model, metadata)
-        return model.SerializeToString(deterministic=True)
+        return onnx_file.model(
+            self._nodes,
+            self._constants,
+            [onnx_file.value("ids", onnx_file.INT64, [1, "length"])],
+            [onnx_file.value("vector", onnx_file.FLOAT, [1, WIDTH])],
+            # The runtime reads files of its own age or older, so the versions are named, not the newest.
+            version=9,
+            operators={"": 20, RUNTIME: 1},
+            metadata=metadata,
+        )

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 from quipu.errors import InvalidError
-from quipu.faces.memorywire import wire
 from quipu.model.operations import Embedding, ExpirePolicy, Floor, RememberRequest
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
 from quipu.model.value import Json
@@ -52,6 +51,8 @@ def link(value: Link | Mapping[str, str]) -> Link:
 def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | None:
     if value is None or isinstance(value, PrivacyIntent):
         return value
+    from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+
     request, _ = wire.parsed(
         "remember", {"agent_id": "a", "type": "semantic", "content": "-", "privacy_intent": dict(value)}
     )

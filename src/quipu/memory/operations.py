@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from quipu.errors import InvalidError, QuipuError
-from quipu.faces.memorywire import wire
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.operations import (
@@ -243,6 +242,8 @@ class Operations(Session):
     async def submit(self, operation: str, body: Mapping[str, Any], /, *, strict: bool = True) -> Any:
         """One operation as memorywire JSON. With `strict=False` unknown fields are ignored instead of refused."""
         service = await self._service()
+        from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+
         request, _ignored = wire.parsed(operation, {"agent_id": self.agent_id, **body}, strict=strict)
         match request:
             case RememberRequest():
@@ -285,6 +286,8 @@ class Operations(Session):
         embedding = body.get("embedding")
         if embedding is not None:  # vectors may come as bytes here, which JSON cannot carry
             body = {key: value for key, value in body.items() if key != "embedding"}
+        from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+
         request, _ = wire.parsed(
             "remember", {"agent_id": self.agent_id, "type": MemoryType.SEMANTIC.value, **body}, strict=True
         )

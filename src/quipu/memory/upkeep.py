@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self, TextIO, cast
 
 from quipu.errors import QuipuError
-from quipu.faces.memorywire import wire
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.journal import Checkpoint, Entry
@@ -67,6 +66,8 @@ class Upkeep(Session):
     async def _lines(
         self, lines: Iterable[Mapping[str, Any] | str] | AsyncIterable[Mapping[str, Any] | str]
     ) -> AsyncIterator[Line | QuipuError]:
+        from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+
         async for line in arguments.each(lines):
             try:
                 data = wire.loads(line) if isinstance(line, str) else dict(line)
@@ -92,6 +93,8 @@ class Upkeep(Session):
         all_agents: bool = False,
     ) -> AsyncIterator[dict[str, Json]]:
         """Every record as a JSON object that `import_records` takes back."""
+        from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+
         service = await self._service()
         request = ListRequest(
             agent_id=None if all_agents else self.agent_id,

@@ -126,9 +126,7 @@ class Recalling:
             types=frozenset(request.types),
             created_from=None if days is None else now - days * DAY_MS,
             filter=request.filter or None,
-            without_sensitivity=frozenset(
-                {Sensitivity.SECRET.value} if request.redact is Redact.OMIT else ()
-            ),
+            without_sensitivity=frozenset({Sensitivity.SECRET.value} if _leaves_out_secrets(request) else ()),
         )
 
     async def _ranked(

@@ -8,16 +8,15 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
 from quipu.errors import ConflictError, NotFoundError, TamperedError
 from quipu.ledger.sqlite import file, rows, statements
 from quipu.ledger.sqlite.apply import Transaction
-from quipu.ledger.sqlite.cache import PartitionCache
-from quipu.ledger.sqlite.finding import Finder
 from quipu.ledger.sqlite.terms import Tokenizer
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
@@ -30,6 +29,9 @@ from quipu.model.store import MAIN, Store
 from quipu.ports.ledger import Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 from quipu.rules import filters
+
+if TYPE_CHECKING:
+    from quipu.ledger.sqlite.finding import Finder
 
 T = TypeVar("T")
 
@@ -61,13 +63,12 @@ class SqliteLedger:
         self._clock, self._mint_id, self._canonical, self._mirrors = clock, mint_id, canonical, tuple(mirrors)
         is_durable = path is not None
         file.prepare(self.path, steps if steps is not None else file.migrations(), is_durable=is_durable)
-        self._cache = PartitionCache(cache_bytes)
+        self._cache_bytes = cache_bytes
         self._local = threading.local()
         self._open_connections: list[apsw.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
         self._writer = Writer(lambda: file.connect(self.path, is_durable=is_durable))
         self._writer_tokenizer = Tokenizer()
-        self._finder = Finder(self._cache)
         self._keeper = Keeper(self.path)
         self._opened: set[str] = set()
 
@@ -100,7 +101,6 @@ class SqliteLedger:
         for connection in self._open_connections:
             connection.close()
         self._open_connections.clear()
-        self._cache.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -265,6 +265,14 @@ class SqliteLedger:
             "signature": checkpoint.signature,
         }
         await self._write(lambda connection: statements.run(connection, "add_checkpoint", **values))
+
+    @cached_property
+    def _finder(self) -> Finder:
+        """Search, and numpy with it, is loaded when it is first needed: most commands never do."""
+        from quipu.ledger.sqlite.cache import PartitionCache
+        from quipu.ledger.sqlite.finding import Finder
+
+        return Finder(PartitionCache(self._cache_bytes))
 
     # -- finding ------------------------------------------------------------------------------------------------
 

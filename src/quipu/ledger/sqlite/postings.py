@@ -12,14 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quipu.ledger.sqlite.terms import parsed
-
 Mask = NDArray[np.bool_]
 
 K1 = 1.2
 B = 0.75
 #: Rows added since the index was last laid out are looked through one by one up to this many.
 _TAIL = 2048
+
+
+def parsed(blob: bytes) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """The terms of a blob and how often each occurs."""
+    count = len(blob) // 5
+    return np.frombuffer(blob, dtype="<u4", count=count), np.frombuffer(
+        blob, dtype=np.uint8, offset=4 * count
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ saturating). No word is kept as text, so erasing the blob erases the words.
 from __future__ import annotations
 
 import re
+import sys
 import zlib
+from array import array
 from collections import Counter
 
 import apsw
-import numpy as np
-from numpy.typing import NDArray
 
 #: Scripts written without spaces: every character is a word of its own.
 _UNSPACED = re.compile("([\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff])")
@@ -40,8 +40,10 @@ class Tokenizer:
     def terms(self, text: str) -> bytes:
         """The blob of a text."""
         counts = Counter(term(stem) for stem in self.stems(text))
-        ordered = sorted(counts)
-        return np.array(ordered, dtype="<u4").tobytes() + bytes(min(counts[key], 255) for key in ordered)
+        ordered = array("I", sorted(counts))
+        if sys.byteorder == "big":
+            ordered.byteswap()
+        return ordered.tobytes() + bytes(min(counts[key], 255) for key in sorted(counts))
 
     def words(self, text: str) -> list[tuple[str, list[int]]]:
         """The words as written, each with the terms it stands for."""
@@ -50,11 +52,3 @@ class Tokenizer:
 
 def term(stem: str) -> int:
     return zlib.crc32(stem.encode("utf-8"))
-
-
-def parsed(blob: bytes) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """The terms of a blob and how often each occurs."""
-    count = len(blob) // 5
-    return np.frombuffer(blob, dtype="<u4", count=count), np.frombuffer(
-        blob, dtype=np.uint8, offset=4 * count
-    )
