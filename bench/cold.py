@@ -27,7 +27,7 @@ def _seconds(arguments: list[str], folder: Path) -> float:
 def measured(folder: Path) -> dict[str, Any]:
     """Seconds of `quipu recall` and of a command that needs no model, on a small file."""
     folder.mkdir(parents=True, exist_ok=True)
-    database = ["--db", str(folder / "cold.db")]
+    database = ["--store-url", f"sqlite://{folder / 'cold.db'}"]
     _seconds([*database, "remember", "Ada keeps bees on the roof"], folder)
     return {
         "recall_seconds": _seconds([*database, "recall", "who has bees?"], folder),

@@ -1,6 +1,6 @@
 """The keyword leg: an FTS5 table against Quipu's own, on the same texts, with the same questions.
 
-FTS5 gets the form PERFORMANCE.md found fastest: content words joined with OR, stop words dropped, the agent as a term
+FTS5 gets the form that was found fastest: content words joined with OR, stop words dropped, the agent as a term
 inside MATCH. Quipu is opened without an embedder, so that its keyword leg answers alone.
 """
 

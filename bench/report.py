@@ -32,6 +32,12 @@ def _times(row: Mapping[str, Any]) -> str:
     return f"{row['p50_ms']:.2f} / {row['p95_ms']:.2f}"
 
 
+def _recalled(row: Mapping[str, Any]) -> str:
+    """p50 / p95 in milliseconds, and the share returned of what could be, without which a time says nothing."""
+    foreign = f", {row['foreign']} WRONG" if row.get("foreign") else ""
+    return f"{_times(row)} ({row['returned_share']:.2f}{foreign})"
+
+
 def _machine(result: Mapping[str, Any]) -> list[str]:
     about = result["machine"]
     load = ", ".join(f"{one:.2f}" for one in about["load"])
@@ -104,7 +110,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
     rows: list[list[str]] = []
     for records, row in result.get("scale", {}).items():
         if "error" in row:
-            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 9])
+            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 10])
             continue
         for name in ("largest", "middle"):
             if name in row:
@@ -115,7 +121,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                         records,
                         f"{name} ({part['records']:,})",
                         _number(row["ingest_per_second"]),
-                        *(_times(recall[key]) for key in ("live", "filtered", "as_of")),
+                        *(_recalled(recall[key]) for key in ("live", "filtered", "metadata_filter", "as_of")),
                         _number(recall["exact_share"]),
                         _times(writes["one_writer"]),
                         _number(writes["concurrent"]["per_second"]),
@@ -124,13 +130,14 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                     ]
                 )
     for records, row in result.get("upstream_scale", {}).items():
-        times = [_times(row["recall"][key]) for key in ("live", "filtered")]
+        times = [_recalled(row["recall"][key]) for key in ("live", "filtered")]
         rows.append(
             [
                 records,
                 "memorywire",
                 "–",
                 *times,
+                "–",
                 "–",
                 "–",
                 _times(row["writes"]),
@@ -146,7 +153,8 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
         "agent",
         "batch /s",
         "live",
-        "filtered",
+        "user filter",
+        "metadata filter",
         "as of",
         "exact",
         "one write",
@@ -154,7 +162,11 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
         "bytes",
         "peak MB",
     )
-    return ["## Scale, embedder excluded, p50 / p95 ms", "", *_table(head, rows)]
+    return [
+        "## Scale, embedder excluded, p50 / p95 ms (share returned of what could be)",
+        "",
+        *_table(head, rows),
+    ]
 
 
 def _keyword(result: Mapping[str, Any]) -> list[str]:

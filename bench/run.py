@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import cold, embedding, keyword, labelled, locomo, machine, micro, report, scale, upstream
-from bench.metrics import latency_summary
+from bench.metrics import latency_summary, mean
 from bench.progress import Steps
 from bench.quipu_side import QuipuLocomo
 from bench.targets import judged
@@ -138,9 +138,9 @@ class Run:
                 "fill_seconds": found["fill_seconds"],
                 "writes": latency_summary(found["writes"]),
                 "writes_per_second": 1000 * len(found["writes"]) / sum(found["writes"]),
-                "recall": {name: latency_summary(millis) for name, millis in found["recalls"].items()},
-                "returned": {
-                    name: sum(counts) / len(counts) / 10 for name, counts in found["returned"].items()
+                "recall": {
+                    name: {**latency_summary(millis), "returned_share": mean(found["returned"][name])}
+                    for name, millis in found["recalls"].items()
                 },
                 "bytes_per_record": found["bytes"] / (records + len(found["writes"])),
             }
@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, few questions")
     parser.add_argument("--only", help="some of: " + ",".join(PARTS))
-    parser.add_argument("--data", type=Path, help="folder of locomo-dev.json (default: ../shared/data)")
+    parser.add_argument("--data", type=Path, help="folder of locomo-dev.json (default: a folder shared/data beside the repository)")
     given = parser.parse_args()
     parts = given.only.split(",") if given.only else list(PARTS)
     if unknown := set(parts) - set(PARTS):
@@ -193,7 +193,10 @@ def main() -> None:
         "failed": run.failed,
     }
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{about['date'][:10]}-{about['commit'].rstrip('+')}.json"
+    # A run of some parts must not take the place of a whole one.
+    partial = "" if parts == list(PARTS) else "-" + "-".join(parts)
+    name = f"{about['date'][:10]}-{about['commit'].rstrip('+')}{'-quick' if given.quick else ''}{partial}"
+    path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (RESULTS / "latest.md").write_text(report.page(result), encoding="utf-8")
     _printed(result, Console())

@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,15 @@ CALLERS = 64
 AGENTS = 1_000
 MIDDLE = 32
 ONE_AGENT_UP_TO = 100_000
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One kind of recall: what it adds to the call, how many records fit it, and whether a record does."""
+
+    more: Callable[[synthetic.Probe], dict[str, Any]]
+    possible: Callable[[synthetic.Probe], int]
+    is_allowed: Callable[[synthetic.Probe, int], bool]
 
 
 def bare_sqlite(path: Path, records: list[synthetic.Record]) -> list[float]:
@@ -113,44 +123,60 @@ def _nearest(
     return found
 
 
-def _owned(source: synthetic.Source, start: int, count: int) -> Counter[str]:
-    """How many records each user has in a partition."""
-    return Counter(record.user_id for record in source.records(count, start))
+def _owners(source: synthetic.Source, ranges: Sequence[tuple[int, int]]) -> dict[int, str]:
+    """Whose each record of a partition is, by its number; ranges are (first number, count)."""
+    return {
+        record.number: record.user_id for start, count in ranges for record in source.records(count, start)
+    }
 
 
 async def _recalls(
-    memory: Any, probes: list[synthetic.Probe], as_of: str, nearest: list[set[int]], owned: Counter[str]
+    memory: Any, probes: list[synthetic.Probe], as_of: str, nearest: list[set[int]], owners: dict[int, str]
 ) -> dict[str, Any]:
     """Live, filtered and as-of recalls, each kind in a pass of its own, and how exact the vector leg is.
 
-    A filtered recall must return K records, or all the user has.
+    Every pass says which share of the K records it could return came back, and how many came back that its filter
+    excludes: a recall that finds nothing is fast, and must not count as such.
     """
-    kinds: dict[str, Callable[[synthetic.Probe], dict[str, Any]]] = {
-        "live": lambda _: {},
-        "filtered": lambda probe: {"user_id": probe.user_id},
-        "metadata_filter": lambda _: {"filter": {"number": {"gte": 100}}},
-        "as_of": lambda _: {"as_of": as_of},
+    late = max(owners) // 10
+    per_user = Counter(owners.values())
+    fitting = sum(number >= late for number in owners)
+    everything = len(owners)
+    kinds: dict[str, Pass] = {
+        "live": Pass(lambda _: {}, lambda _: everything, lambda _, __: True),
+        "filtered": Pass(
+            lambda probe: {"user_id": probe.user_id},
+            lambda probe: per_user[probe.user_id],
+            lambda probe, number: owners[number] == probe.user_id,
+        ),
+        "metadata_filter": Pass(
+            lambda _: {"filter": {"number": {"$gte": late}}},
+            lambda _: fitting,
+            lambda _, number: number >= late,
+        ),
+        "as_of": Pass(lambda _: {"as_of": as_of}, lambda _: everything, lambda _, __: True),
     }
     summary: dict[str, Any] = {}
-    full: list[float] = []
-    for name, more in kinds.items():
-        await quipu_side.recall(
-            memory, probes[0].text, k=K, embedding=quipu_side.given(probes[0].vector), **more(probes[0])
-        )
+    for name, kind in kinds.items():
         times: list[float] = []
-        for probe in probes:
+        shares: list[float] = []
+        foreign = 0
+        for probe in [probes[0], *probes]:
             vector = quipu_side.given(probe.vector)
-            hits, millis = await quipu_side.recall(memory, probe.text, k=K, embedding=vector, **more(probe))
+            hits, millis = await quipu_side.recall(
+                memory, probe.text, k=K, embedding=vector, **kind.more(probe)
+            )
             times.append(millis)
-            if name == "filtered" and owned[probe.user_id]:
-                full.append(len(hits) / min(K, owned[probe.user_id]))
-        summary[name] = latency_summary(times)
+            if possible := min(K, kind.possible(probe)):
+                shares.append(len(hits) / possible)
+            foreign += sum(not kind.is_allowed(probe, hit.metadata["number"]) for hit in hits)
+        summary[name] = {**latency_summary(times[1:]), "returned_share": mean(shares), "foreign": foreign}
     exact: list[float] = []
     for probe, wanted in zip(probes, nearest, strict=True):
         vector = quipu_side.given(probe.vector)
         hits, _ = await quipu_side.recall(memory, quipu_side.WORDLESS, k=K, embedding=vector, as_of=as_of)
         exact.append(len(wanted & {hit.metadata["number"] for hit in hits}) / len(wanted))
-    return {**summary, "exact_share": mean(exact), "filtered_returned_share": mean(full)}
+    return {**summary, "exact_share": mean(exact)}
 
 
 async def measured(
@@ -179,9 +205,10 @@ async def measured(
             await quipu_side.recall(memory, probes[0].text, k=K, embedding=quipu_side.given(probes[0].vector))
             first = (time.perf_counter() - started) * 1000
             writes = await _writes(memory, source, fresh, sample)
+            owners = _owners(source, [(start, count), (fresh, 2 * sample)])
             fresh += 2 * sample
             nearest = _nearest(source, start, count, probes)
-            recalls = await _recalls(memory, probes, as_of, nearest, _owned(source, start, count))
+            recalls = await _recalls(memory, probes, as_of, nearest, owners)
         result[name] = {"records": count, "first_recall_ms": first, "writes": writes, "recall": recalls}
     result["bare_sqlite"] = latency_summary(
         bare_sqlite(folder / "bare.db", list(source.records(sample, start=fresh)))

@@ -1,7 +1,8 @@
-"""The targets of PERFORMANCE.md §5, judged from a result; what was not measured in a run is said to be so."""
+"""What Quipu wants to reach, judged from a result; what was not measured in a run is said to be so."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -51,6 +52,12 @@ def _upstream_scale(result: dict[str, Any], records: int, *keys: str) -> Any:
     return value
 
 
+def _recall_ms(result: dict[str, Any], records: int, agent: str, kind: str) -> float:
+    """p50 of one kind of recall; infinite when the pass did not return all it could, or returned what it must not."""
+    row = _scale(result, records, agent, "recall", kind)
+    return row["p50_ms"] if row["returned_share"] >= 0.999 and not row["foreign"] else math.inf
+
+
 def _evidence(k: int) -> Callable[[dict[str, Any]], float]:
     return lambda result: result["locomo"]["quipu"]["off"]["evidence"]["all"][f"@{k}"]
 
@@ -87,7 +94,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "recall p50 at 100k in one agent, embedder excluded",
         "≤ 12 ms (≤ 30 ms with FTS5 alone)",
-        lambda r: _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+        lambda r: _recall_ms(r, 100_000, "largest", "live"),
         lambda value: value <= 12,
         " ms",
     ),
@@ -96,7 +103,7 @@ TARGETS: tuple[Target, ...] = (
         "≥ 5× faster",
         lambda r: _ratio(
             _upstream_scale(r, 100_000, "recall", "live", "p50_ms"),
-            _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+            _recall_ms(r, 100_000, "largest", "live"),
         ),
         lambda value: value >= 5,
         "×",
@@ -104,7 +111,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "the same with a user filter",
         "≤ 12 ms",
-        lambda r: _scale(r, 100_000, "largest", "recall", "filtered", "p50_ms"),
+        lambda r: _recall_ms(r, 100_000, "largest", "filtered"),
         lambda value: value <= 12,
         " ms",
     ),
@@ -117,14 +124,14 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "recall p50 at 1M in 1,000 agents, middle agent",
         "≤ 12 ms",
-        lambda r: _scale(r, 1_000_000, "middle", "recall", "live", "p50_ms"),
+        lambda r: _recall_ms(r, 1_000_000, "middle", "live"),
         lambda value: value <= 12,
         " ms",
     ),
     Target(
         "recall p50 at 1M in 1,000 agents, largest agent",
         "≤ 20 ms (≤ 70 ms with FTS5 alone)",
-        lambda r: _scale(r, 1_000_000, "largest", "recall", "live", "p50_ms"),
+        lambda r: _recall_ms(r, 1_000_000, "largest", "live"),
         lambda value: value <= 20,
         " ms",
     ),
@@ -171,8 +178,8 @@ TARGETS: tuple[Target, ...] = (
         "as-of recall against live recall at 100k",
         "≤ 1.3×",
         lambda r: _ratio(
-            _scale(r, 100_000, "largest", "recall", "as_of", "p50_ms"),
-            _scale(r, 100_000, "largest", "recall", "live", "p50_ms"),
+            _recall_ms(r, 100_000, "largest", "as_of"),
+            _recall_ms(r, 100_000, "largest", "live"),
         ),
         lambda value: value <= 1.3,
         "×",

@@ -12,6 +12,7 @@ import json
 import sqlite3
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ class Worker:
             await memory.remember(record.text, type=types.SEMANTIC, user_id=record.user_id)
             writes.append((time.perf_counter() - started) * 1000)
             given.clear()
+        owned = Counter(record.user_id for record in source.records(records + sample))
         recalls: dict[str, list[float]] = {"live": [], "filtered": []}
         returned: dict[str, list[float]] = {"live": [], "filtered": []}
         for query in source.queries(queries):
@@ -140,7 +142,8 @@ class Worker:
                 started = time.perf_counter()
                 hits = await memory.recall(query.text, k=10, user_id=user_id)
                 recalls[name].append((time.perf_counter() - started) * 1000)
-                returned[name].append(float(len(hits)))
+                if possible := min(10, owned[user_id] if user_id else records):
+                    returned[name].append(len(hits) / possible)
             given.clear()
         store._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         store.close()

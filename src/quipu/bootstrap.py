@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from quipu._version import __version__
 from quipu.config import Config
 from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
-from quipu.errors import InvalidError
+from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.model.limits import Limits
 from quipu.ports.embedder import Embedder
@@ -47,12 +49,38 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Randomness:
+    """The system's random bytes, asked for in blocks: on some machines one question costs more than a whole write."""
+
+    def __init__(self, block: int = 8192) -> None:
+        self._block = block
+        self._lock = threading.Lock()
+        self._bytes = b""
+        self._used = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A forked child must not hand out what its parent hands out."""
+        self._bytes, self._used, self._lock = b"", 0, threading.Lock()
+
+    def __call__(self, size: int) -> bytes:
+        with self._lock:
+            if self._used + size > len(self._bytes):
+                self._bytes, self._used = secrets.token_bytes(max(self._block, size)), 0
+            piece = self._bytes[self._used : self._used + size]
+            self._used += size
+            return piece
+
+
+_random = Randomness()
+
+
 def mint_id(prefix: str) -> str:
-    return f"{prefix}_{ULID()}"
+    return f"{prefix}_{ULID.from_bytes(now_ms().to_bytes(6, 'big') + _random(10))}"
 
 
 def mint_salt() -> bytes:
-    return secrets.token_bytes(16)
+    return _random(16)
 
 
 def address(url: str) -> Address:
@@ -60,7 +88,7 @@ def address(url: str) -> Address:
     if not url:
         return Address("sqlite", settings.data_dir() / "memory.db")
     if "://" not in url:
-        return Address("sqlite", None if url == _MEMORY else Path(url).expanduser())
+        return Address("sqlite", None if url == _MEMORY else _file(url))
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in SQLITE_SCHEMES:
         raise InvalidError.at(
@@ -79,13 +107,27 @@ def address(url: str) -> Address:
     if place in (_MEMORY, ""):
         return Address(name, None)
     # sqlite:///abs.db has three slashes: the rest of the third is the absolute path.
-    return Address(name, Path(place).expanduser())
+    return Address(name, _file(place))
+
+
+def _file(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.name:
+        raise InvalidError.at("/stores", "bad_value", f"{text} names a directory, not a database file.")
+    return path
 
 
 def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
     """The ledger at an address; the directory is made if it is missing."""
     if where.path is not None:
-        where.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            where.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BackendUnavailableError(
+                f"The directory {where.path.parent} cannot be made.",
+                reason="cannot_open",
+                hint="Choose a path in a directory that is writable.",
+            ) from error
     return SqliteLedger(
         where.path,
         clock=clock,
@@ -142,7 +184,8 @@ def open_signer(where: Address) -> Signer:
     """The key that signs the journal, in a file of its own beside the ledger."""
     if where.path is None:
         return keys.Ed25519Signer.fresh()
-    return keys.Ed25519Signer.kept_in(where.path.with_name(where.path.name + ".key"))
+    where.path.parent.mkdir(parents=True, exist_ok=True)
+    return keys.KeptSigner(where.path.with_name(where.path.name + ".key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +197,12 @@ class Running:
     owns_embedder: bool
 
     async def close(self) -> None:
-        await self.service.close()
-        if self.parts.embedder is not None and self.owns_embedder:
-            await self.parts.embedder.close()
-        await self.parts.ledger.close()
+        try:
+            await self.service.close()
+        finally:
+            if self.parts.embedder is not None and self.owns_embedder:
+                await self.parts.embedder.close()
+            await self.parts.ledger.close()
 
 
 async def start(
@@ -171,16 +216,24 @@ async def start(
 ) -> Running:
     """Everything wired together."""
     where = address(config.store_url)
+    chosen = embedder or await open_embedder(config, progress)
+    try:
+        signer = open_signer(where)
+        ledger = open_ledger(where, config, clock=clock)
+    except BaseException:
+        if chosen is not None and embedder is None:
+            await chosen.close()
+        raise
     parts = Parts(
-        ledger=open_ledger(where, config, clock=clock),
-        embedder=embedder or await open_embedder(config, progress),
+        ledger=ledger,
+        embedder=chosen,
         clock=clock,
         mint_id=mint_id,
         mint_salt=mint_salt,
         canonical=canonical,
-        signer=open_signer(where),
+        signer=signer,
         verify=keys.verify,
-        limits=limits or Limits(),
+        limits=limits or config.limits,
         weights=weights or Weights(),
     )
     return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from quipu.errors import InvalidError
+from quipu.model.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,25 @@ class Config:
     cache_mb: int = 1024
     checkpoint_every_s: int = 60
     checkpoint_every_entries: int = 1000
+    limit_content_bytes: int = Limits().content_bytes
+    limit_metadata_bytes: int = Limits().metadata_bytes
+    limit_metadata_depth: int = Limits().metadata_depth
+    limit_query_bytes: int = Limits().query_bytes
+    limit_ids_per_call: int = Limits().ids_per_call
+    limit_tags: int = Limits().tags
+    limit_tag_length: int = Limits().tag_length
+    limit_links: int = Limits().links
+    limit_name_length: int = Limits().name_length
+    limit_reason_length: int = Limits().reason_length
+    limit_key_length: int = Limits().key_length
+    limit_batch: int = Limits().batch
+    limit_k: int = Limits().k
+    limit_page: int = Limits().page
+
+    @property
+    def limits(self) -> Limits:
+        """How large things may be."""
+        return Limits(**{field.name: getattr(self, f"limit_{field.name}") for field in fields(Limits)})
 
     def with_values(self, **values: object) -> Config:
         """The same with some settings given by the caller; None leaves one as it is."""
@@ -47,6 +67,23 @@ class Config:
             self, **cast("Any", {key: value for key, value in values.items() if value is not None})
         )
 
+
+_LIMITS = {
+    "content_bytes": "Bytes of one memory's content.",
+    "metadata_bytes": "Bytes of one memory's metadata.",
+    "metadata_depth": "How deep metadata may be nested.",
+    "query_bytes": "Bytes of a query.",
+    "ids_per_call": "Ids or duplicates in one call.",
+    "tags": "Tags of one memory.",
+    "tag_length": "Characters of a tag.",
+    "links": "Links of one memory.",
+    "name_length": "Characters of an agent, user, session or source.",
+    "reason_length": "Characters kept of a reason; the rest is cut.",
+    "key_length": "Characters of an idempotency key.",
+    "batch": "Memories in one batch.",
+    "k": "Hits one recall may ask for.",
+    "page": "Records on one page.",
+}
 
 SETTINGS = (
     Setting(
@@ -83,6 +120,7 @@ SETTINGS = (
         "checkpoint_every_s", "QUIPU_CHECKPOINT_S", "Sign the journal's head at least this often, in seconds."
     ),
     Setting("checkpoint_every_entries", "QUIPU_CHECKPOINT_ENTRIES", "Or after this many entries."),
+    *(Setting(f"limit_{name}", f"QUIPU_LIMIT_{name.upper()}", help) for name, help in _LIMITS.items()),
 )
 
 _TRUE = frozenset({"1", "true", "yes", "on"})

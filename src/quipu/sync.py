@@ -10,12 +10,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from quipu.bootstrap import BuildProgress
+from quipu.config import Config
 from quipu.errors import BackendUnavailableError
 from quipu.memory import Memory as AsyncMemory
+from quipu.model.operations import Fusion
+from quipu.model.principal import Principal
+from quipu.ports.embedder import Embedder
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,14 +35,23 @@ class Portal:
         self._thread = threading.Thread(target=self._loop.run_forever, name="quipu-portal", daemon=True)
         self._thread.start()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._loop.is_closed()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
+        if self.is_closed:
             work.close()
             raise BackendUnavailableError("This memory is closed.", reason="closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # an interrupted caller does not leave its work behind
+            raise
 
     def close(self) -> None:
-        if not self._loop.is_closed():
+        if not self.is_closed:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -70,18 +84,51 @@ def _iterating(
             except StopAsyncIteration:
                 return None
 
-        while (item := self.portal.run(following())) is not None:
-            yield item[0]
+        try:
+            while (item := self.portal.run(following())) is not None:
+                yield item[0]
+        finally:
+            if not self.portal.is_closed:  # a reader that leaves early leaves nothing running
+                self.portal.run(closed(stream))
 
     return run
+
+
+async def closed(stream: AsyncIterator[Any]) -> None:
+    if isinstance(stream, AsyncGenerator):
+        await stream.aclose()
 
 
 class Memory:
     """`quipu.Memory`, blocking."""
 
-    @functools.wraps(AsyncMemory.__init__)
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.memory = AsyncMemory(*args, **kwargs)
+    def __init__(
+        self,
+        agent_id: str | None = None,
+        stores: Sequence[str] | str | None = None,
+        *,
+        fusion: Fusion | str = Fusion.RRF,
+        governance: object | None = None,
+        write_policy: str = "all",
+        embedder: Embedder | str | None = None,
+        config: Config | None = None,
+        principal: Principal | None = None,
+        clock: Callable[[], int] | None = None,
+        progress: BuildProgress | None = None,
+    ) -> None:
+        """As `quipu.Memory`: nothing is opened before the first call."""
+        self.memory = AsyncMemory(
+            agent_id,
+            stores,
+            fusion=fusion,
+            governance=governance,
+            write_policy=write_policy,
+            embedder=embedder,
+            config=config,
+            principal=principal,
+            clock=clock,
+            progress=progress,
+        )
         self.portal = Portal()
 
     def open(self) -> Self:
@@ -90,14 +137,20 @@ class Memory:
         return self
 
     def close(self) -> None:
-        """Write what waits, sign the journal if that is due, and let go of the file."""
+        """Write what waits, sign the journal if that is due, and let go of the file. Closing twice does no harm."""
+        if self.portal.is_closed:
+            return
         try:
             self.portal.run(self.memory.close())
         finally:
             self.portal.close()
 
     def __enter__(self) -> Self:
-        return self.open()
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

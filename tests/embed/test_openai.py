@@ -60,7 +60,7 @@ class Waits:
 
 async def opened(server: Server, **settings: object) -> OpenAIEmbedder:
     defaults: dict[str, object] = {"model": "tiny", "api_key": KEY, "sleep": Waits(), "dimensions": 4}
-    return await OpenAIEmbedder.open(base_url=server.url, **{**defaults, **settings})  # type: ignore[arg-type]
+    return await OpenAIEmbedder.open(base_url=server.url, **{**defaults, **settings})  # type: ignore[arg-type]  a wrong value on purpose
 
 
 async def failure(server: Server, *replies: Script, **settings: object) -> BackendUnavailableError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Ed25519Signer:
         raw = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.public_key = _b64(raw)
         self.key_id = key_id(self.public_key)
+        self.known_keys: Mapping[str, str] = {self.key_id: self.public_key}
 
     def sign(self, message: bytes) -> str:
         return _b64(self._key.sign(message))
@@ -46,38 +48,75 @@ class Ed25519Signer:
         """A key that lives no longer than the process."""
         return cls(Ed25519PrivateKey.generate())
 
-    @classmethod
-    def kept_in(cls, path: Path) -> Ed25519Signer:
-        """The key in the file, made on first use. Two processes that start at once end up with one key."""
-        if not path.exists():
-            _write_once(path, Ed25519PrivateKey.generate())
-        try:
-            key = load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError) as error:
-            raise BackendUnavailableError(
-                f"The signing key {path.name} cannot be read.",
-                reason="bad_key",
-                hint="Restore the key file from a backup, or move it away to start with a new key.",
-            ) from error
-        if not isinstance(key, Ed25519PrivateKey):
-            raise BackendUnavailableError(f"The key {path.name} is not an Ed25519 key.", reason="bad_key")
-        return cls(key)
+
+class KeptSigner:
+    """A key in a file, made when something is first signed. Reading and verifying make none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._signer: Ed25519Signer | None = None
+
+    @property
+    def known_keys(self) -> Mapping[str, str]:
+        """The public key by its id; nothing when there is no key yet."""
+        if self._signer is None and not self._path.exists():
+            return {}
+        return self._opened().known_keys
+
+    @property
+    def key_id(self) -> str:
+        return self._opened().key_id
+
+    @property
+    def public_key(self) -> str:
+        return self._opened().public_key
+
+    def sign(self, message: bytes) -> str:
+        return self._opened().sign(message)
+
+    def _opened(self) -> Ed25519Signer:
+        """Two processes that start at once end up with one key."""
+        if self._signer is None:
+            if not self._path.exists():
+                try:
+                    _write_once(self._path, Ed25519PrivateKey.generate())
+                except OSError as error:
+                    raise BackendUnavailableError(
+                        f"The signing key {self._path.name} cannot be written.",
+                        reason="bad_key",
+                        hint="Check that its directory exists and is writable.",
+                    ) from error
+            self._signer = Ed25519Signer(_read(self._path))
+        return self._signer
+
+
+def _read(path: Path) -> Ed25519PrivateKey:
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError) as error:
+        raise BackendUnavailableError(
+            f"The signing key {path.name} cannot be read.",
+            reason="bad_key",
+            hint="Restore the key file from a backup, or move it away to start with a new key.",
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BackendUnavailableError(f"The key {path.name} is not an Ed25519 key.", reason="bad_key")
+    return key
 
 
 def _write_once(path: Path, key: Ed25519PrivateKey) -> None:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor, draft = tempfile.mkstemp(".draft", f"{path.name}.", path.parent)  # for its owner alone
     try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(draft, path)
     except FileExistsError:
-        pass  # another process was first: its key is the key
+        pass  # somebody else was first: their key is the key
     finally:
-        draft.unlink()
+        os.unlink(draft)
 
 
 def key_id(public_key: str) -> str:
@@ -90,10 +129,11 @@ def verify(message: bytes, name: str, signature: str, keys: Mapping[str, str]) -
     public = keys.get(name)
     if public is None:
         raise UnverifiableError(f"The public key {name} is not at hand.", reason="missing_key")
-    if key_id(public) != name:
-        return False
     try:
-        Ed25519PublicKey.from_public_bytes(_unb64(public)).verify(_unb64(signature), message)
+        signed = _unb64(signature)
+        if key_id(public) != name or _b64(signed) != signature:  # a signature is written in one way only
+            return False
+        Ed25519PublicKey.from_public_bytes(_unb64(public)).verify(signed, message)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
@@ -44,8 +44,22 @@ def with_embedding(request: RememberRequest, embedding: Embedding | None) -> Rem
     return replace(request, embedding=embedding)
 
 
-def link(value: Link | Mapping[str, str]) -> Link:
-    return value if isinstance(value, Link) else Link(value["to"], value["rel"])
+def link(value: Link | Mapping[str, str], pointer: str) -> Link:
+    if isinstance(value, Link):
+        return value
+    try:
+        return Link(value["to"], value["rel"])
+    except KeyError:
+        raise InvalidError.at(pointer, "missing_field", "A link has a `to` and a `rel`.") from None
+
+
+def several(values: Sequence[str], pointer: str) -> tuple[str, ...]:
+    """A list of texts; a single text would be taken for its letters."""
+    if isinstance(values, str):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is one text, not a list.", accepted=["list of texts"]
+        )
+    return tuple(values)
 
 
 def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | None:
@@ -59,9 +73,9 @@ def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | 
     return request.privacy_intent
 
 
-def policy(value: ExpirePolicy | Mapping[str, Any]) -> ExpirePolicy:
-    if isinstance(value, ExpirePolicy):
-        return value
+def policy(value: ExpirePolicy | Mapping[str, Any] | None) -> ExpirePolicy:
+    if value is None or isinstance(value, ExpirePolicy):
+        return value or ExpirePolicy()  # an empty one is refused by the rules
     known = {field.name for field in fields(ExpirePolicy)}
     for name in value:
         if name not in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quipu.errors import InvalidError, QuipuError
@@ -32,6 +33,7 @@ from quipu.model.outcomes import (
 from quipu.model.record import Link, MemoryType, PrivacyIntent
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
+from quipu.service.memory import MemoryService, in_item
 
 
 class Operations(Session):
@@ -91,8 +93,10 @@ class Operations(Session):
             idempotency_key=idempotency_key,
             privacy_intent=arguments.privacy(privacy_intent),
             embedding=arguments.embedding(embedding),
-            tags=None if tags is None else tuple(tags),
-            links=None if links is None else tuple(map(arguments.link, links)),
+            tags=None if tags is None else arguments.several(tags, "/tags"),
+            links=None
+            if links is None
+            else tuple(arguments.link(link, f"/links/{index}") for index, link in enumerate(links)),
             details=arguments.details(details),
             reasoning=reasoning,
             finds_similar=find_similar,
@@ -168,7 +172,7 @@ class Operations(Session):
             or ForgetRequest(
                 agent_id=self.agent_id,
                 user_id=user_id,
-                ids=tuple(ids or ()),
+                ids=arguments.several(ids or (), "/ids"),
                 filter=filter,
                 hard_delete=hard_delete,
                 reason=reason,
@@ -198,7 +202,7 @@ class Operations(Session):
         request = MergeRequest(
             agent_id=self.agent_id,
             canonical=canonical,
-            duplicates=tuple(duplicates),
+            duplicates=arguments.several(duplicates, "/duplicates"),
             strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
             store=store,
             dry_run=dry_run,
@@ -209,7 +213,7 @@ class Operations(Session):
 
     async def expire(
         self,
-        policy: ExpirePolicy | Mapping[str, Any] | ExpireRequest,
+        policy: ExpirePolicy | Mapping[str, Any] | ExpireRequest | None = None,
         /,
         *,
         action: ExpireAction | str = ExpireAction.FORGET,
@@ -240,11 +244,25 @@ class Operations(Session):
         return await service.expire(self._principal, request)
 
     async def submit(self, operation: str, body: Mapping[str, Any], /, *, strict: bool = True) -> Any:
-        """One operation as memorywire JSON. With `strict=False` unknown fields are ignored instead of refused."""
+        """One operation as memorywire JSON.
+
+        With `strict=False` unknown fields are ignored instead of refused, and named in the answer's `extensions`.
+        """
         service = await self._service()
         from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
-        request, _ignored = wire.parsed(operation, {"agent_id": self.agent_id, **body}, strict=strict)
+        if operation not in wire.BODIES:
+            raise InvalidError.at(
+                "/operation", "bad_value", "There is no such operation.", accepted=list(wire.BODIES)
+            )
+        request, ignored = wire.parsed(operation, {"agent_id": self.agent_id, **body}, strict=strict)
+        response = await self._answered(service, request)
+        if not ignored:
+            return response
+        warnings: list[Json] = [f"ignored field: {name}" for name in ignored]
+        return replace(response, extensions={**response.extensions, "warnings": warnings})
+
+    async def _answered(self, service: MemoryService, request: object) -> Any:
         match request:
             case RememberRequest():
                 return await service.remember(self._principal, request)
@@ -257,7 +275,7 @@ class Operations(Session):
             case ExpireRequest():
                 return await service.expire(self._principal, request)
             case _:
-                raise InvalidError.at("/operation", "bad_value", "Use remember_many for a batch.")
+                raise TypeError(f"not a request: {type(request).__name__}")
 
     async def remember_many(
         self, items: Iterable[Mapping[str, Any] | RememberRequest | str], /, *, atomic: bool = False
@@ -271,7 +289,7 @@ class Operations(Session):
                 requests.append(self._request(item))
             except QuipuError as error:
                 if atomic:
-                    raise
+                    raise in_item(error, place) from error
                 faults[place] = error
         answers = iter(await service.remember_many(self._principal, requests, atomic=atomic))
         return [

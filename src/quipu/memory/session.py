@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -10,12 +11,14 @@ from typing import Any, Self
 from quipu import config as settings
 from quipu.bootstrap import BuildProgress, Running, start
 from quipu.config import Config
-from quipu.errors import InvalidError
+from quipu.errors import BackendUnavailableError, InvalidError, QuipuError
 from quipu.memory import arguments
 from quipu.model.operations import Fusion
 from quipu.model.principal import Principal, local
 from quipu.ports.embedder import Embedder
 from quipu.service.memory import MemoryService
+
+_log = logging.getLogger("quipu.memory")
 
 
 class Session:
@@ -63,6 +66,7 @@ class Session:
         self._progress = progress
         self._running: Running | None = None
         self._opening: asyncio.Lock | None = None
+        self._is_closed = False
 
     async def open(self) -> Self:
         """Open the ledger now instead of at the first call."""
@@ -70,29 +74,57 @@ class Session:
         return self
 
     async def _service(self) -> MemoryService:
+        return (await self._opened()).service
+
+    async def _opened(self) -> Running:
+        if self._is_closed:
+            raise BackendUnavailableError("This memory is closed.", reason="closed")
         if self._running is not None:
-            return self._running.service
+            return self._running
         if self._opening is None:
             self._opening = asyncio.Lock()
         async with self._opening:
             if self._running is None:
                 extra: dict[str, Any] = {} if self._clock is None else {"clock": self._clock}
                 running = await start(self._config, embedder=self._embedder, progress=self._progress, **extra)
-                await running.parts.ledger.open(self._principal.tenant)
+                try:
+                    await running.parts.ledger.open(self._principal.tenant)
+                except BaseException:
+                    await running.close()
+                    raise
                 self._running = running
-            return self._running.service
+                self._seq_at_open = (await running.parts.ledger.head(self._principal.tenant)).seq
+                self._signing = asyncio.create_task(self._sign_now_and_then(running))
+            return self._running
+
+    async def _sign_now_and_then(self, running: Running) -> None:
+        """As long as the memory is open, sign where the journal stands whenever that is due."""
+        while True:
+            await asyncio.sleep(self._config.checkpoint_every_s)
+            try:
+                await self._sign_if_due(running)
+            except QuipuError as error:
+                _log.warning("The journal could not be signed: %s", error.code)
+
+    async def _sign_if_due(self, running: Running) -> None:
+        """Only what was written here is signed here: looking into somebody's backup must not change it."""
+        if (await running.parts.ledger.head(self._principal.tenant)).seq > self._seq_at_open:
+            await running.service.audit.checkpoint_if_due(
+                self._principal,
+                every_ms=self._config.checkpoint_every_s * 1000,
+                every_entries=self._config.checkpoint_every_entries,
+            )
 
     async def close(self) -> None:
-        """Write what waits, sign the journal if that is due, and let go of the file."""
+        """Write what waits, sign the journal if that is due, and let go of the file. Closing twice does no harm."""
+        self._is_closed = True
         running, self._running = self._running, None
         if running is not None:
+            self._signing.cancel()
+            await asyncio.gather(self._signing, return_exceptions=True)
             try:
                 await running.service.flush()
-                await running.service.audit.checkpoint_if_due(
-                    self._principal,
-                    every_ms=self._config.checkpoint_every_s * 1000,
-                    every_entries=self._config.checkpoint_every_entries,
-                )
+                await self._sign_if_due(running)
             finally:
                 await running.close()
 
@@ -103,9 +135,3 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _opened(self) -> Running:
-        await self._service()
-        if self._running is None:
-            raise InvalidError("This memory is closed.", reason="closed")
-        return self._running

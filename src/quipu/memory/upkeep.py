@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TextIO, cast
 
@@ -81,7 +82,13 @@ class Upkeep(Session):
             except QuipuError as error:
                 yield error
             else:
-                yield Line(parsed.request, parsed.id, parsed.created_at, parsed.updated_at)
+                yield Line(
+                    parsed.request,
+                    parsed.id,
+                    parsed.created_at,
+                    parsed.updated_at,
+                    State.LIVE if parsed.state is None else parsed.state,
+                )
 
     async def export(
         self,
@@ -105,7 +112,9 @@ class Upkeep(Session):
         )
         names = {named.id: named.name for named in await service.stores.list(self._principal)}
         async for record in service.exchange.export(self._principal, request):
-            yield wire.record_body(record, names.get(record.store_id, MAIN))
+            is_forgotten = as_of is None and record.standing is State.FORGOTTEN
+            shown = replace(record, state=State.FORGOTTEN) if is_forgotten else record
+            yield wire.record_body(shown, names.get(record.store_id, MAIN))
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check chain, digests, signatures and index."""

@@ -21,6 +21,8 @@ class Put:
     #: What keyword search finds it by; None keeps it out of every search index.
     search_text: str | None = None
     vector: bytes | None = None
+    #: The model that made the vector; a ledger that has moved to another one refuses it.
+    model: str | None = None
     #: Take search terms and vector over from the version it follows (the text is the same).
     keeps_index: bool = False
     #: Also take away a standing demotion.

@@ -43,6 +43,20 @@ class Restriction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A turn of a session is understood by its neighbours: these shares of theirs are added to its own."""
+
+    previous_words: float = 0.0
+    next_words: float = 0.0
+    previous_vector: float = 0.0
+    next_vector: float = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.previous_words or self.next_words or self.previous_vector or self.next_vector)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """One hybrid search: a keyword leg over `text`, a vector leg over `vector`, `limit` candidates each."""
 
@@ -52,9 +66,12 @@ class Search:
     text: str
     vector: bytes | None
     limit: int
-    #: How much of the previous and the next turn's keyword score a turn inherits.
-    previous_turn: float
-    next_turn: float
+    #: The model that made the vector; a ledger that has moved to another one refuses it.
+    model: str | None = None
+    #: How much of the previous and the next turn's words, and of their nearness, count for a turn.
+    context: Context
+    #: A word is common when more than this share of the records in reach, and more than two of them, have it.
+    common_from: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +80,23 @@ class Candidate:
 
     id: str
     version: int
-    #: Cosine of query and record, None without a vector.
+    #: Cosine of query and record, None without a vector; and with the neighbours' share added.
     cosine: float | None
-    #: The same after taking the scope's mean vector out of both.
-    centred: float | None
-    #: BM25 of the record's own words, and with its neighbours' share added.
+    near: float | None
+    #: BM25 of the record's words and its neighbours' share of theirs.
     keyword: float
-    context: float
     #: Share of the query's weight of meaning (inverse document frequency) that the record's words cover.
     coverage: float
+    #: Share of the query's common words (names above all) that the record has; 0 when the query has none.
+    common: float
     session_id: str | None
     subject: str | None
     confidence: float
     is_demoted: bool
     created_at: int
+    #: How many words it has, and whether it ends by asking.
+    length: int
+    asks: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,11 @@ class Signer(Protocol):
         """Raw Ed25519 public key, base64url without padding."""
         ...
 
+    @property
+    def known_keys(self) -> Mapping[str, str]:
+        """Public keys by id; empty as long as nothing was ever signed. Asking makes no key."""
+        ...
+
     def sign(self, message: bytes) -> str: ...
 
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from quipu.errors import UnverifiableError
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Op
 from quipu.model.outcomes import Fault
-from quipu.model.record import PrivacyIntent, Record
+from quipu.model.record import PrivacyIntent, Record, Trust
 from quipu.model.value import Json
 
 Canonical = Callable[[object], bytes]
@@ -84,9 +84,9 @@ def digest_body(record: Record) -> dict[str, Json]:
         },
         "details": exact(record.details),
         "privacy": privacy_body(record.privacy),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "expires_at": record.expires_at,
+        "created_at": exact(record.created_at),
+        "updated_at": exact(record.updated_at),
+        "expires_at": exact(record.expires_at),
     }
 
 
@@ -106,7 +106,8 @@ def privacy_body(privacy: PrivacyIntent | None) -> Json:
 def exact(value: Json) -> Json:
     """The value in a form RFC 8785 can carry: integers that a double would round are written out as text.
 
-    Whole floats become integers, which have the same canonical bytes.
+    Whole floats become integers, which have the same canonical bytes. A key that begins with `$` gets another one, so
+    that nothing else looks like such an integer.
     """
     if isinstance(value, bool):
         return value
@@ -115,7 +116,7 @@ def exact(value: Json) -> Json:
     if isinstance(value, int):
         return value if abs(value) <= _SAFE_INTEGER else {"$integer": str(value)}
     if isinstance(value, Mapping):
-        return {key: exact(item) for key, item in value.items()}
+        return {f"${key}" if key.startswith("$") else key: exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [exact(item) for item in value]
     return value
@@ -185,6 +186,12 @@ class Walk:
             if entry.op is Op.ERASE:
                 self.erased.add(mention.id)
 
+    def _hash_of(self, entry: Entry) -> str | None:
+        try:
+            return entry_hash(entry, self.canonical)
+        except ValueError:  # no canonical bytes: a number or a text that nobody could have hashed
+            return None
+
     def _faults_of(self, entry: Entry) -> Iterator[Fault]:
         if entry.seq != self.seq + 1:
             yield Fault(
@@ -194,7 +201,7 @@ class Walk:
             )
         if entry.prev != self.hash:
             yield Fault(kind="broken_link", seq=entry.seq, detail="prev is not the hash of the entry before")
-        if entry_hash(entry, self.canonical) != entry.hash:
+        if self._hash_of(entry) != entry.hash:
             yield Fault(
                 kind="altered_entry", seq=entry.seq, detail="the entry does not have the hash it states"
             )
@@ -254,8 +261,19 @@ def _emptied_faults(body: Mapping[str, Json], name: str, life: Life, walk: Walk)
     pruned = life.died is not None and life.died <= walk.pruned_to
     if name not in walk.erased and not pruned:
         yield Fault(kind="emptied_record", seq=life.born, id=name, detail="it was emptied but never erased")
-    elif body.get("content") or body.get("metadata") or body.get("tags"):
+    elif _says_something(body):
         yield Fault(kind="altered_record", seq=life.born, id=name, detail="an erased record has content")
+
+
+#: What is left of an emptied version in these says nothing.
+_SAYING = ("content", "metadata", "tags", "links", "source", "details", "privacy")
+_SILENT = ("", None, Trust.UNKNOWN.value)
+
+
+def _says_something(body: Mapping[str, Json]) -> bool:
+    provenance = body.get("provenance")
+    written = provenance.values() if isinstance(provenance, Mapping) else (provenance,)
+    return any(body.get(name) for name in _SAYING) or any(value not in _SILENT for value in written)
 
 
 def missing_faults(walk: Walk) -> Iterator[Fault]:

@@ -10,22 +10,26 @@ from quipu.rules.durations import DAY_MS, SESSION_MS, Span, duration
 POLICY_KEYS = ("older_than_days", "type", "confidence_below", "no_recall_in_days")
 
 
-def checked_policy(policy: ExpirePolicy, pointer: str = "/policy") -> None:
+def checked_policy(policy: ExpirePolicy | None, pointer: str = "/policy") -> None:
     """Raise unless at least one key is set and every key that is set makes sense."""
-    if all(getattr(policy, key) is None for key in POLICY_KEYS):
+    if policy is None or all(getattr(policy, key) is None for key in POLICY_KEYS):
         raise InvalidError.at(
             pointer, "empty_policy", "A policy must say what expires.", accepted=POLICY_KEYS
         )
     for key in ("older_than_days", "no_recall_in_days"):
         _checked_days(getattr(policy, key), f"{pointer}/{key}")
     below = policy.confidence_below
-    if below is not None and (isinstance(below, bool) or not 0 <= below <= 1):
+    if below is not None and (not _is_number(below) or not 0 <= below <= 1):
         raise InvalidError.at(
             f"{pointer}/confidence_below",
             "bad_value",
             "A confidence lies between 0 and 1.",
             accepted=("0..1",),
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _checked_days(days: object, pointer: str) -> None:

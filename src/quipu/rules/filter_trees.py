@@ -14,7 +14,7 @@ from enum import Enum, StrEnum
 from typing import Final, TypeAlias, assert_never, cast
 
 from quipu.model.record import DETAIL_FIELDS, Record, Sensitivity
-from quipu.model.value import Json
+from quipu.model.value import Json, JsonObject
 
 
 class Missing(Enum):
@@ -161,9 +161,14 @@ def paths(tree: Tree) -> set[Path]:
 def value_at(record: Record, path: Path, store_name: str) -> Json | Missing:
     """What stands at the path; a field without a value, and tags without a tag, are missing."""
     if path.field is None:
-        return _descended(record.metadata, path.segments)
+        return metadata_at(record.metadata, path)
     value = FIELDS[path.field](record, store_name)
     return MISSING if value is None else value
+
+
+def metadata_at(metadata: JsonObject, path: Path) -> Json | Missing:
+    """What stands at a path into metadata."""
+    return _descended(metadata, path.segments)
 
 
 def holds(test: Test, value: Json | Missing) -> bool:

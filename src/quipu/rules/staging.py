@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from quipu.model.change import Proposal
 from quipu.model.operations import (
     Embedding,
     ExpireAction,
@@ -68,6 +69,16 @@ _PARSERS: Mapping[str, Callable[[Any], object]] = {
     "policy": _policy,
     "privacy_intent": _privacy,
 }
+
+
+def is_own(proposal: Proposal, agent_id: str, user_id: str | None, store: str | None) -> bool:
+    """Whether a staged write is the agent's own; nobody else's is in reach before it is approved."""
+    body = proposal.request
+    return (
+        proposal.agent_id == agent_id
+        and user_id in (None, body.get("user_id"))
+        and store in (None, body.get("store"))
+    )
 
 
 def operation_of(request: Held) -> str:

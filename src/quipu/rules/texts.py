@@ -31,6 +31,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SUBJECT_KEYS = ("subject", "speaker", "entity_name", "entity", "author")
 
 
+def is_keepable(text: str) -> bool:
+    """Whether a ledger can hold this text: valid Unicode without U+0000."""
+    return "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def is_stop_word(word: str) -> bool:
     return word.replace("\u2019", "'").lower() in _STOP_WORDS
 
@@ -80,10 +85,8 @@ def search_text(record: Record) -> str:
 
 
 def embedding_text(record: Record) -> str:
-    """What the embedder sees: who, then what."""
-    subject = record.provenance.subject
-    text = body_text(record)
-    return f"{subject}: {text}" if subject and subject.lower() not in text.lower() else text
+    """What the embedder sees: the words alone. A name or a date would pull everything that shares it together."""
+    return body_text(record)
 
 
 def date_words(moment: int) -> str:
@@ -95,15 +98,22 @@ def date_words(moment: int) -> str:
     return f"{day.day} {day:%B} {day.year} {day:%A}"
 
 
+def is_common(having: float, in_reach: int, common_from: float) -> bool:
+    """A word that two records have is not common, however few records there are."""
+    return having > max(2.0, common_from * in_reach)
+
+
 def stripped(query: str, shares: WordShares, common_from: float) -> str:
     """The query without words that a large share of the records in reach have: names above all.
 
     Those words say nothing about which record is meant, and they pull every record of that name near. When nothing
     else is left the query stays as it is.
     """
-    if shares.in_reach < 8:
-        return query
-    kept = [word for word, share in shares.words if share < common_from]
+    kept = [
+        word
+        for word, share in shares.words
+        if is_stop_word(word) or not is_common(share * shares.in_reach, shares.in_reach, common_from)
+    ]
     return " ".join(kept) if any(not is_stop_word(word) for word in kept) else query
 
 

@@ -14,6 +14,7 @@ from typing import cast
 from quipu.errors import Fault, InvalidError
 from quipu.model.limits import Limits
 from quipu.model.operations import (
+    CreateStoreRequest,
     ExpireRequest,
     Floor,
     ForgetRequest,
@@ -28,6 +29,8 @@ from quipu.model.value import Json, JsonObject
 from quipu.rules import durations, expiry, filters
 
 _INT64 = 1 << 63
+#: Bounded by the size of the whole request alone: v0 sets no limit, and a value no record has matches nothing.
+_ANY_SIZE = 1 << 40
 _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
 
 Faults = Iterator[tuple[Fault, str]]
@@ -40,7 +43,7 @@ def checked_remember(request: RememberRequest, limits: Limits) -> RememberReques
             *name_faults("/agent_id", request.agent_id, limits, least=1),
             *name_faults("/user_id", request.user_id, limits),
             *name_faults("/session_id", request.session_id, limits),
-            *name_faults("/source", request.source, limits),
+            *maybe_text_faults("/source", request.source),
             *content_faults(request, limits),
             *json_faults("/metadata", request.metadata, limits),
             *unit_faults("/confidence", request.confidence),
@@ -54,18 +57,21 @@ def checked_remember(request: RememberRequest, limits: Limits) -> RememberReques
             *update_faults(request),
         )
     )
-    return replace(request, tags=settled_tags(request), reasoning=cut(request.reasoning, limits))
+    tags, reasoning = settled_tags(request), cut(request.reasoning, limits)
+    if tags == request.tags and reasoning == request.reasoning:
+        return request
+    return replace(request, tags=tags, reasoning=reasoning)
 
 
 def checked_recall(request: RecallRequest, limits: Limits) -> None:
     _refuse(
         (
-            *text_faults("/agent_id", request.agent_id, limits.query_bytes, least=1),
+            *scope_faults(request),
             *text_faults("/query", request.query, limits.query_bytes, least=1),
             *whole_faults("/k", request.k, 1, limits.k),
             *whole_faults("/hops", request.hops, 0, 3),
-            *whole_faults("/fresher_than_days", request.fresher_than_days, 0, 1 << 31),
-            *whole_faults("/max_tokens", request.max_tokens, 1, 1 << 31),
+            *whole_faults("/fresher_than_days", request.fresher_than_days, 0, _INT64 - 1),
+            *whole_faults("/max_tokens", request.max_tokens, 1, _INT64 - 1),
             *whole_faults("/quorum_k", request.quorum_k, 1, 16),
             *whole_faults("/deadline_ms", request.deadline_ms, 10, 60_000),
             *(
@@ -89,8 +95,8 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
         )
     _refuse(
         (
-            *text_faults("/agent_id", request.agent_id, limits.query_bytes, least=1),
-            *count_faults("/ids", request.ids, limits.ids_per_call),
+            *scope_faults(request),
+            *list_faults("/ids", request.ids, limits.ids_per_call),
             *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
@@ -102,14 +108,14 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
 def checked_merge(request: MergeRequest, limits: Limits) -> MergeRequest:
     _refuse(
         (
-            *text_faults("/agent_id", request.agent_id, limits.query_bytes, least=1),
-            *text_faults("/canonical", request.canonical, limits.query_bytes, least=1),
+            *scope_faults(request),
+            *text_faults("/canonical", request.canonical, _ANY_SIZE),
             *(
                 []
                 if request.duplicates
                 else [_fault("/duplicates", "missing_field", "Name at least one duplicate.")]
             ),
-            *count_faults("/duplicates", request.duplicates, limits.ids_per_call),
+            *list_faults("/duplicates", request.duplicates, limits.ids_per_call),
             *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
@@ -120,7 +126,7 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
     expiry.checked_policy(request.policy)
     _refuse(
         (
-            *text_faults("/agent_id", request.agent_id, limits.query_bytes, least=1),
+            *scope_faults(request),
             *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
@@ -130,9 +136,19 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
 
 
 def checked_list(request: ListRequest, limits: Limits) -> None:
-    _refuse(whole_faults("/limit", request.limit, 1, limits.page))
+    _refuse((*scope_faults(request), *whole_faults("/limit", request.limit, 1, limits.page)))
     if request.filter:
         filters.checked(request.filter)
+
+
+def checked_create_store(request: CreateStoreRequest, limits: Limits) -> None:
+    _refuse(
+        (
+            *name_faults("/name", request.name, limits, least=1),
+            *name_faults("/namespace", request.namespace, limits),
+            *maybe_text_faults("/description", request.description),
+        )
+    )
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------
@@ -149,9 +165,11 @@ def _refuse(faults: Iterable[tuple[Fault, str]]) -> None:
         raise InvalidError(message, reason=first.reason, faults=[fault for fault, _ in told])
 
 
-def text_faults(pointer: str, text: str, most_bytes: int, least: int = 0) -> Faults:
+def text_faults(pointer: str, text: object, most_bytes: int, least: int = 0) -> Faults:
     """A text that every ledger can keep alike."""
-    if len(text) < least:
+    if not isinstance(text, str):
+        yield _fault(pointer, "bad_value", f"{pointer[1:]} is not text.", ["text"])
+    elif len(text) < least:
         yield _fault(pointer, "bad_value", f"{pointer[1:]} is empty.", ["at least 1 character"])
     elif "\x00" in text:
         yield _fault(pointer, "bad_value", f"{pointer[1:]} holds the character U+0000.")
@@ -172,13 +190,24 @@ def text_faults(pointer: str, text: str, most_bytes: int, least: int = 0) -> Fau
                 )
 
 
+def maybe_text_faults(pointer: str, text: object) -> Faults:
+    if text is not None:
+        yield from text_faults(pointer, text, _ANY_SIZE)
+
+
+def scope_faults(request: object) -> Faults:
+    """Whose records a request means. A value that no record can have matches nothing."""
+    for name in ("agent_id", "user_id", "session_id", "store"):
+        yield from maybe_text_faults(f"/{name}", getattr(request, name, None))
+
+
 def name_faults(
-    pointer: str, name: str | None, limits: Limits, *, least: int = 0, most: int | None = None
+    pointer: str, name: object, limits: Limits, *, least: int = 0, most: int | None = None
 ) -> Faults:
     if name is None:
         return
     longest = most or limits.name_length
-    if len(name) > longest:
+    if isinstance(name, str) and len(name) > longest:
         yield _fault(
             pointer,
             "too_large",
@@ -193,35 +222,44 @@ def content_faults(request: RememberRequest, limits: Limits) -> Faults:
     content = request.content
     if isinstance(content, str):
         yield from text_faults("/content", content, limits.content_bytes, least=1)
-        if request.type is MemoryType.PROCEDURAL and content and not isinstance(_parsed(content), dict):
-            yield _fault(
-                "/content",
-                "invalid_procedure",
-                "A procedure is a machine: a JSON object.",
-                ["name, initial, states, transitions"],
-            )
+        if request.type is MemoryType.PROCEDURAL and content:
+            yield from _machine_faults(_parsed(content), limits)
     elif request.type is not MemoryType.PROCEDURAL:
         yield _fault("/content", "wrong_type", "Only a procedure's content may be an object.", ["text"])
     else:
-        yield from json_faults("/content", content, limits)
+        yield from _machine_faults(content, limits)
+
+
+def _machine_faults(machine: object, limits: Limits) -> Faults:
+    if isinstance(machine, Mapping):
+        yield from json_faults("/content", cast("JsonObject", machine), limits)
+    else:
+        yield _fault(
+            "/content",
+            "invalid_procedure",
+            "A procedure is a machine: a JSON object.",
+            ["name, initial, states, transitions"],
+        )
 
 
 def _parsed(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
-def unit_faults(pointer: str, number: float | None) -> Faults:
+def unit_faults(pointer: str, number: object) -> Faults:
     if number is None:
         return
-    if isinstance(number, bool) or not math.isfinite(number) or not 0 <= number <= 1:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         yield _fault(pointer, "bad_value", f"{pointer[1:]} is not a number from 0 to 1.", ["0 … 1"])
 
 
-def whole_faults(pointer: str, number: int | None, least: int, most: int) -> Faults:
-    if number is not None and (isinstance(number, bool) or not least <= number <= most):
+def whole_faults(pointer: str, number: object, least: int, most: int) -> Faults:
+    if number is None:
+        return
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         yield _fault(
             pointer, "bad_value", f"{pointer[1:]} is not between {least} and {most}.", [f"{least} … {most}"]
         )
@@ -237,6 +275,13 @@ def time_faults(pointer: str, moment: Json) -> Faults:
 def count_faults(pointer: str, items: Sequence[object], most: int) -> Faults:
     if len(items) > most:
         yield _fault(pointer, "too_large", f"{pointer[1:]} has {len(items):,} items.", [f"at most {most:,}"])
+
+
+def list_faults(pointer: str, names: Sequence[object], most: int) -> Faults:
+    """Not too many, and each of them a text."""
+    yield from count_faults(pointer, names, most)
+    for index, name in enumerate(names[:most]):
+        yield from text_faults(f"{pointer}/{index}", name, _ANY_SIZE)
 
 
 def json_faults(pointer: str, value: JsonObject | None, limits: Limits) -> Faults:
@@ -259,7 +304,7 @@ def _value_faults(pointer: str, value: object, depth: int) -> Faults:
     if depth < 0:
         yield _fault(pointer, "too_large", "The object is nested too deeply.")
     elif isinstance(value, str):
-        yield from text_faults(pointer, value, 1 << 40)
+        yield from text_faults(pointer, value, _ANY_SIZE)
     elif value is None or isinstance(value, bool):
         return
     elif isinstance(value, int):
@@ -270,13 +315,12 @@ def _value_faults(pointer: str, value: object, depth: int) -> Faults:
             yield _fault(pointer, "bad_value", "A number is not finite.")
     elif isinstance(value, Mapping):
         for key, item in cast("Mapping[object, object]", value).items():
-            if not isinstance(key, str):
+            if isinstance(key, str):
+                place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+                yield from text_faults(pointer, key, _ANY_SIZE)
+                yield from _value_faults(place, item, depth - 1)
+            else:
                 yield _fault(pointer, "bad_value", "A key is not text.")
-                return
-            yield from text_faults(pointer, key, 1 << 40)
-            yield from _value_faults(
-                f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", item, depth - 1
-            )
     elif isinstance(value, list | tuple):
         for index, item in enumerate(cast("Sequence[object]", value)):
             yield from _value_faults(f"{pointer}/{index}", item, depth - 1)
@@ -323,9 +367,7 @@ def detail_faults(request: RememberRequest, limits: Limits) -> Faults:
     for name, value in request.details.items():
         owner = DETAIL_FIELDS.get(name)
         if owner is None:
-            yield _fault(
-                f"/{name}", "unknown_field", f"There is no field {name[:64]}.", sorted(DETAIL_FIELDS)
-            )
+            yield _fault(f"/{name[:64]}", "unknown_field", "There is no such field.", sorted(DETAIL_FIELDS))
         elif owner is not request.type:
             yield _fault(
                 f"/{name}", "wrong_type", f"{name} belongs to {owner.value} memories.", [owner.value]
@@ -343,7 +385,7 @@ def _detail_value_faults(name: str, value: Json, limits: Limits) -> Faults:
             if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
                 yield _fault(pointer, "bad_value", "participants is not a list of names.", ["list of text"])
             else:
-                yield from count_faults(pointer, value, limits.ids_per_call)
+                yield from list_faults(pointer, value, limits.ids_per_call)
         case "sentiment":
             if value not in _SENTIMENTS:
                 yield _fault(pointer, "bad_value", "sentiment is not one of its words.", _SENTIMENTS)

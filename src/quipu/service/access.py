@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from quipu.errors import ForbiddenError, NotFoundError
+from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.model.search import Scope
-from quipu.model.store import Store
+from quipu.model.store import MAIN, Store
 from quipu.ports.ledger import Ledger
 from quipu.rules.reach import in_reach
+from quipu.rules.texts import is_keepable
 
 
 class Access:
@@ -26,9 +29,22 @@ class Access:
         if agent_id is not None and not principal.may_act_for(agent_id):
             raise ForbiddenError("This credential may not act for that agent.", reason="agent_not_allowed")
 
+    def bound(self, principal: Principal, request: RememberRequest) -> RememberRequest:
+        """The request as far as the credential goes: one that is bound to a user writes for that user."""
+        if principal.user_id is None:
+            return request
+        self._check_user(principal, request.user_id)
+        return replace(request, user_id=principal.user_id)
+
+    @staticmethod
+    def _check_user(principal: Principal, user_id: str | None) -> None:
+        if principal.user_id is not None and user_id not in (None, principal.user_id):
+            raise ForbiddenError("This credential is bound to another user.", reason="user_not_allowed")
+
     async def store(self, tenant: str, name: str) -> Store:
-        """A memory store by its name or id."""
-        known = self._stores.get(tenant, {}).get(name) or (await self.stores(tenant)).get(name)
+        """A memory store by its name or id. `main` stays; any other may have been deleted by another process."""
+        kept = self._stores.get(tenant, {}).get(name) if name == MAIN else None
+        known = kept or (await self.stores(tenant)).get(name)
         if known is not None:
             return known
         raise NotFoundError(
@@ -44,9 +60,11 @@ class Access:
         self._stores[tenant] = by_name
         return by_name
 
-    async def store_names(self, tenant: str) -> dict[str, str]:
-        """Names by id. A store that has been deleted has none."""
-        known = self._stores.get(tenant) or await self.stores(tenant)
+    async def store_names(self, tenant: str, wanted: Collection[str]) -> dict[str, str]:
+        """Names by id, of these stores and maybe more. A store that has been deleted has none."""
+        known = self._stores.get(tenant, {})
+        if not known.keys() >= set(wanted):
+            known = await self.stores(tenant)
         return {store.id: store.name for store in known.values()}
 
     async def scope(
@@ -54,8 +72,7 @@ class Access:
     ) -> Scope:
         """Whose records the request is about. Naming a shared store reaches all agents' records in it."""
         store = None if store_name is None else await self.store(principal.tenant, store_name)
-        if principal.user_id is not None and user_id not in (None, principal.user_id):
-            raise ForbiddenError("This credential is bound to another user.", reason="user_not_allowed")
+        self._check_user(principal, user_id)
         return Scope(
             tenant=principal.tenant,
             agent_id=None if store is not None and store.scope.is_shared else agent_id,
@@ -66,7 +83,7 @@ class Access:
 
     async def newest(self, scope: Scope, ids: Sequence[str]) -> dict[str, Record]:
         """The newest version of each id that is in reach, in the order asked."""
-        found = await self._ledger.read(scope.tenant, ids)
+        found = await self._ledger.read(scope.tenant, [name for name in ids if is_keepable(name)])
         return {
             record_id: found[record_id]
             for record_id in dict.fromkeys(ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from quipu.errors import TamperedError, UnverifiableError
 from quipu.model.journal import Checkpoint, Entry, Mention, Op
@@ -48,7 +48,7 @@ class Audit:
             records = await self._check_records(tenant, walk, faults)
         except TamperedError as error:
             faults.append(Fault(kind=error.reason or "altered", detail=error.message))
-        keys = {self._parts.signer.key_id: self._parts.signer.public_key}
+        keys = self._parts.signer.known_keys
         unverifiable = _check_points(checkpoints, walk, self._parts, keys, faults)
         return Verification(
             entries=walk.seq,
@@ -86,9 +86,12 @@ class Audit:
     async def checkpoint(self, principal: Principal) -> Checkpoint:
         """Sign where the chain stands."""
         self._access.authorise(principal, Permission.READ)
-        head = await self._parts.ledger.head(principal.tenant)
+        return await self._signed(principal.tenant)
+
+    async def _signed(self, tenant: str) -> Checkpoint:
+        head = await self._parts.ledger.head(tenant)
         draft = Checkpoint(
-            tenant=principal.tenant,
+            tenant=tenant,
             seq=head.seq,
             hash=head.hash,
             at=self._parts.clock(),
@@ -103,12 +106,12 @@ class Audit:
     async def checkpoint_if_due(
         self, principal: Principal, *, every_ms: int, every_entries: int
     ) -> Checkpoint | None:
-        """Sign when enough has happened, or enough time has passed since the last signature."""
+        """Sign when enough has happened, or enough time has passed since the last signature; whoever is at work."""
         head = await self._parts.ledger.head(principal.tenant)
         points = await self._parts.ledger.checkpoints(principal.tenant)
         last_seq, last_at = (points[-1].seq, points[-1].at) if points else (0, 0)
         due = head.seq - last_seq >= every_entries or self._parts.clock() - last_at >= every_ms
-        return await self.checkpoint(principal) if head.seq > last_seq and due else None
+        return await self._signed(principal.tenant) if head.seq > last_seq and due else None
 
     async def exported(self, principal: Principal) -> AsyncIterator[tuple[str, str]]:
         """The journal as lines of files, (file name, line): entries, checkpoints, keys, and digests' salts.
@@ -124,8 +127,7 @@ class Audit:
             after = entries[-1].seq
         for point in await self._parts.ledger.checkpoints(tenant):
             yield "checkpoints.ndjson", _line(_point_body(point))
-        signer = self._parts.signer
-        yield "keys.json", _line({signer.key_id: signer.public_key})
+        yield "keys.json", _line(dict(self._parts.signer.known_keys))
         async for record in self._parts.ledger.every_version(tenant):
             yield "records.ndjson", _line(chain.version_body(record))
 
@@ -135,10 +137,15 @@ def verified_export(
 ) -> Verification:
     """Check an export by its files alone: no ledger, no network. `keys.json` should come from a place of its own."""
     keys: dict[str, str] = {}
-    for line in files.get("keys.json", ()):
-        keys.update(json.loads(line))
     faults: list[Fault] = []
-    points = [Checkpoint(**body) for _, body in _parsed("checkpoints.ndjson", files, faults)]
+    for _, body in _parsed("keys.json", files, faults):
+        keys.update((name, key) for name, key in body.items() if isinstance(key, str))
+    points: list[Checkpoint] = []
+    for number, body in _parsed("checkpoints.ndjson", files, faults):
+        if _fits(body, _POINT):
+            points.append(Checkpoint(**body))
+        else:
+            faults.append(Fault(kind="bad_signature", seq=number, detail="the line is no checkpoint"))
     walk = chain.Walk(parts_canonical, wanted={point.seq: None for point in points})
     for number, body in _parsed("journal.ndjson", files, faults):
         entry = _entry(body)
@@ -211,7 +218,7 @@ def _parsed(
     for number, line in enumerate(files.get(name, ()), start=1):
         try:
             body = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if isinstance(body, dict):
             yield number, body
@@ -221,13 +228,46 @@ def _parsed(
             )
 
 
+_TEXT_OR_NONE = (str, type(None))
+#: What the lines of an export hold.
+_MENTION = {"id": str, "version": int, "digest": str}
+_ENTRY = {
+    "tenant": str,
+    "seq": int,
+    "at": int,
+    "actor": str,
+    "op": str,
+    "store": _TEXT_OR_NONE,
+    "agent": _TEXT_OR_NONE,
+    "run": _TEXT_OR_NONE,
+    "node": _TEXT_OR_NONE,
+    "records": list,
+    "detail": dict,
+    "prev": str,
+    "hash": str,
+}
+_POINT = {"tenant": str, "seq": int, "hash": str, "at": int, "key_id": str, "signature": str}
+
+
+def _fits(body: object, shape: Mapping[str, Any]) -> bool:
+    """An object with these members of these types, and no others."""
+    if not isinstance(body, dict):
+        return False
+    members = cast("dict[str, object]", body)
+    return members.keys() == shape.keys() and all(
+        isinstance(members[name], kind) and not isinstance(members[name], bool)
+        for name, kind in shape.items()
+    )
+
+
 def _entry(body: dict[str, Any]) -> Entry | None:
-    try:
-        mentions = tuple(Mention(item["id"], item["version"], item["digest"]) for item in body["records"])
-        fields: dict[str, Any] = {**body, "op": Op(body["op"]), "records": mentions}
-        return Entry(**fields)
-    except (KeyError, TypeError, ValueError):
+    if not _fits(body, _ENTRY) or not all(_fits(item, _MENTION) for item in body["records"]):
         return None
+    if body["op"] not in tuple(Op):
+        return None
+    mentions = tuple(Mention(item["id"], item["version"], item["digest"]) for item in body["records"])
+    fields: dict[str, Any] = {**body, "op": Op(body["op"]), "records": mentions}
+    return Entry(**fields)
 
 
 def indexed_text(record: Record) -> str | None:

@@ -12,10 +12,14 @@ from quipu.model.change import Commit, Committed, Once
 from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.ledger import Ledger
+from quipu.ports.parts import Parts
 from quipu.ports.surroundings import Canonical
+from quipu.rules import redaction, validation
+from quipu.rules.chain import exact
 
 R = TypeVar("R")
-_ATTEMPTS = 16
+#: Each time one of those who contend for a record wins, so this is how many may.
+_ATTEMPTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ async def carried_out(
 
     `before` are commits that stand or fall with it.
     """
-    for attempt in range(_ATTEMPTS):
+    attempts = 0
+    while True:
+        attempts += 1
         planned = await plan()
         if planned.commit is None:
             if before:
@@ -46,11 +52,10 @@ async def carried_out(
         try:
             done = await ledger.commit(*before, planned.commit)
         except ConflictError as conflict:
-            if conflict.reason != "version_mismatch" or is_fixed or attempt == _ATTEMPTS - 1:
+            if conflict.reason != "version_mismatch" or is_fixed or attempts >= _ATTEMPTS:
                 raise
         else:
             return planned.answer(done[-1])
-    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def once(
@@ -65,7 +70,7 @@ def once(
     """The idempotency of a request, if it asks for it."""
     if key is None:
         return None
-    body = canonical(plain(request))
+    body = canonical(exact(plain(request)))
     return Once(
         principal=principal.name,
         operation=operation,
@@ -74,6 +79,13 @@ def once(
         answer=answer,
         record_ids=tuple(record_ids),
     )
+
+
+def kept_reason(text: str | None, parts: Parts) -> str | None:
+    """Somebody's words beside a change, as they are kept: without secrets, and not too long."""
+    if text is None:
+        return None
+    return validation.cut(redaction.redacted_text(text, parts.redactors, []), parts.limits)
 
 
 def plain(value: object) -> Any:

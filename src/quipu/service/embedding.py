@@ -6,8 +6,12 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 
 from quipu.errors import BackendUnavailableError, ConflictError, UnsupportedError
+from quipu.model.change import Commit
+from quipu.model.journal import Draft, Op
 from quipu.model.operations import Embedding
 from quipu.model.record import Record
+from quipu.model.value import Json
+from quipu.ports.embedder import Embedder
 from quipu.ports.ledger import Space
 from quipu.ports.parts import Parts
 from quipu.rules.texts import embedding_text
@@ -34,6 +38,7 @@ class Vectors:
             await self._parts.ledger.adopt_space(tenant, known)
         if known is None and given is not None:
             size = len(given.vector) // 4 if isinstance(given.vector, bytes) else len(given.vector)
+            unit_vector(given, given.model, size)  # a vector that is none settles nothing
             known = Space(given.model, size)
             await self._parts.ledger.adopt_space(tenant, known)
         if known is None:
@@ -47,9 +52,18 @@ class Vectors:
         self._spaces[tenant] = known
         return known
 
+    def last_seen(self, tenant: str) -> Space | None:
+        """The space that the last vector was made for."""
+        return self._spaces.get(tenant)
+
+    def model(self, tenant: str) -> str | None:
+        """The model of the tenant's space, as far as this process knows it."""
+        space = self._spaces.get(tenant)
+        return None if space is None else space.model
+
     async def of_query(self, tenant: str, text: str, given: Embedding | None) -> bytes | None:
         """The query's vector; None when there is no way to have one, and recall goes by words."""
-        space = await self.space(tenant, given)
+        space = await self.space(tenant)
         if space is None:
             return None
         if given is not None:
@@ -90,7 +104,7 @@ class Vectors:
                 )
             return [None] * len(texts)
 
-    async def reembed(self, tenant: str) -> AsyncIterator[int]:
+    async def reembed(self, tenant: str, actor: str) -> AsyncIterator[int]:
         """Bring every version into the configured embedder's space; yields how many were done each time.
 
         Stops and resumes anywhere: what has its vector is not done again. Recall stays in the former space until the
@@ -100,10 +114,24 @@ class Vectors:
         if embedder is None:
             raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
         target = Space(embedder.model, embedder.dimensions)
+        done = 0
+        async for count in self._filled(tenant, target, embedder):
+            done += count
+            yield count
+        await self._parts.ledger.adopt_space(tenant, target)
+        self._spaces[tenant] = target
+        # What was written in the former space while the last vectors were made.
+        async for count in self._filled(tenant, target, embedder):
+            done += count
+            yield count
+        detail: dict[str, Json] = {"model": target.model, "dimensions": target.dimensions, "versions": done}
+        draft = Draft(op=Op.REEMBED, actor=actor, at=self._parts.clock(), detail=detail)
+        await self._parts.ledger.commit(Commit(tenant=tenant, draft=draft))
+
+    async def _filled(self, tenant: str, target: Space, embedder: Embedder) -> AsyncIterator[int]:
+        """Vectors for what has none in the space yet, batch by batch."""
         ledger = self._parts.ledger
         while records := await ledger.without_vector(tenant, target, _BATCH):
             vectors = await embedder.embed([embedding_text(record) for record in records])
             await ledger.add_vectors(tenant, target, list(zip(records, vectors, strict=True)))
             yield len(records)
-        await ledger.adopt_space(tenant, target)
-        self._spaces[tenant] = target

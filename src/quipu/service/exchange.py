@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
-from quipu.errors import QuipuError
+from quipu.errors import InvalidError, QuipuError
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import ListRequest
 from quipu.model.outcomes import ImportSummary
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import Record
+from quipu.model.record import Record, State
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
+from quipu.service.governance import Governance
 from quipu.service.notes import ReadNotes
 from quipu.service.reading import Reading
 from quipu.service.writing import Line, Writing
@@ -27,6 +28,7 @@ Progress = Callable[[int], None]
 class _Tally:
     read: int = 0
     stored: int = 0
+    held: int = 0
     failed: int = 0
     errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
@@ -40,9 +42,15 @@ class Exchange:
     """Import and export of records."""
 
     def __init__(
-        self, parts: Parts, access: Access, writing: Writing, reading: Reading, notes: ReadNotes
+        self,
+        parts: Parts,
+        access: Access,
+        writing: Writing,
+        reading: Reading,
+        notes: ReadNotes,
+        governance: Governance,
     ) -> None:
-        self._parts, self._access = parts, access
+        self._parts, self._access, self._governance = parts, access, governance
         self._writing, self._reading, self._notes = writing, reading, notes
 
     async def import_lines(
@@ -80,7 +88,7 @@ class Exchange:
             import_id=import_id,
             read=tally.read,
             stored=tally.stored,
-            held=0,
+            held=tally.held,
             failed=tally.failed,
             errors=tuple(tally.errors),
         )
@@ -89,6 +97,13 @@ class Exchange:
         if isinstance(line, QuipuError):
             return line
         try:
+            if line.state not in (State.LIVE, State.ARCHIVED):
+                raise InvalidError.at(
+                    "/state",
+                    "bad_value",
+                    "What was forgotten cannot be brought in.",
+                    accepted=["live", "archived"],
+                )
             if line.record_id is not None or line.created_at is not None or line.updated_at is not None:
                 self._access.authorise(principal, Permission.ADMIN)
             return replace(line, request=self._writing.accepted(principal, line.request))
@@ -104,18 +119,31 @@ class Exchange:
         *,
         dry_run: bool,
     ) -> None:
-        if not chunk:
-            return
-        fresh = await self._with_free_ids(principal, [line for _, line in chunk])
+        held = [(number, line) for number, line in chunk if line.request.approval_required]
+        direct = [(number, line) for number, line in chunk if not line.request.approval_required]
         if dry_run:
-            tally.stored += len(chunk)
+            tally.held += len(held)
+            tally.stored += len(direct)
             return
+        for number, line in held:
+            await self._hold(principal, number, line, tally)
+        fresh = await self._with_free_ids(principal, [line for _, line in direct])
         answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
-        for (number, _), answer in zip(chunk, answers, strict=True):
+        for (number, _), answer in zip(direct, answers, strict=True):
             if isinstance(answer, QuipuError):
                 tally.fail(number, answer)
             else:
                 tally.stored += 1
+
+    async def _hold(self, principal: Principal, number: int, line: Line, tally: _Tally) -> None:
+        """A line that asks for approval waits for it; its id and times are given when it is approved."""
+        try:
+            await self._writing.check_target(principal, line.request)
+        except QuipuError as error:
+            tally.fail(number, error)
+        else:
+            await self._governance.hold(principal, line.request, ("caller",))
+            tally.held += 1
 
     async def _with_free_ids(self, principal: Principal, lines: list[Line]) -> list[Line]:
         """An id is kept if it is free in the tenant; otherwise the record gets a new one."""

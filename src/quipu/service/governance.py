@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from quipu.errors import ConflictError, ForbiddenError, NotFoundError
 from quipu.model.change import Commit, Proposal, Settle, Stage
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, Principal
+from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import staging
 from quipu.rules.staging import Held
 from quipu.service.access import Access
-from quipu.service.committing import plain
+from quipu.service.committing import kept_reason, once, plain
 
 
 class Governance:
@@ -28,7 +30,10 @@ class Governance:
         now = self._parts.clock()
         operation = staging.operation_of(request)
         lapses_at = now + self._parts.proposal_life_ms
-        is_new = isinstance(request, RememberRequest) and request.id is None
+        # An erasure finds the staged copy by the record it would make or change.
+        record_id = None
+        if isinstance(request, RememberRequest):
+            record_id = self._parts.mint_id("mem") if request.id is None else request.id
         stage = Stage(
             proposal_id=self._parts.mint_id("prp"),
             operation=operation,
@@ -36,7 +41,7 @@ class Governance:
             request=plain(request),
             held_by=tuple(held_by),
             lapses_at=lapses_at,
-            record_id=self._parts.mint_id("mem") if is_new else None,
+            record_id=record_id,
         )
         draft = Draft(
             op=Op.HOLD,
@@ -45,9 +50,25 @@ class Governance:
             agent=request.agent_id,
             detail={"proposal": stage.proposal_id, "operation": operation, "held_by": list(held_by)},
         )
-        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(stage,)))
+        answer: dict[str, Json] = {"proposal": stage.proposal_id, "record": record_id, "at": now}
+        commit = Commit(
+            tenant=principal.tenant,
+            draft=draft,
+            changes=(stage,),
+            once=once(
+                principal,
+                f"hold {operation}",
+                request.idempotency_key,
+                replace(request, idempotency_key=None),
+                answer,
+                [] if record_id is None else [record_id],
+                self._parts.canonical,
+            ),
+        )
+        (done,) = await self._parts.ledger.commit(commit)
+        told: dict[str, Any] = dict(answer if done.replayed is None else done.replayed)
         return Proposal(
-            id=stage.proposal_id,
+            id=told["proposal"],
             tenant=principal.tenant,
             operation=operation,
             agent_id=request.agent_id,
@@ -55,9 +76,9 @@ class Governance:
             writer=principal.name,
             held_by=stage.held_by,
             status="pending",
-            created_at=now,
+            created_at=told["at"],
             lapses_at=lapses_at,
-            record_id=stage.record_id,
+            record_id=told["record"],
         )
 
     async def proposals(self, principal: Principal, status: str | None = None) -> tuple[Proposal, ...]:
@@ -81,7 +102,8 @@ class Governance:
         if approved and proposal.writer == principal.name and not principal.is_local:
             raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
         request = staging.request_of(proposal.operation, proposal.request)
-        settle = Settle(proposal_id=proposal_id, approved=approved, reviewer=principal.name, reason=reason)
+        kept = kept_reason(reason, self._parts)
+        settle = Settle(proposal_id=proposal_id, approved=approved, reviewer=principal.name, reason=kept)
         draft = Draft(
             op=Op.DECIDE,
             actor=principal.name,

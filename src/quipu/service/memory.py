@@ -6,11 +6,12 @@ authorise → validate → redact → govern → commit → mirror → publish.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
-from quipu.errors import QuipuError, UnsupportedError
+from quipu.errors import BackendUnavailableError, QuipuError, UnsupportedError
 from quipu.model.change import Commit, Proposal
 from quipu.model.operations import (
     ExpireAction,
@@ -77,7 +78,7 @@ class MemoryService:
         self.stores = Stores(parts, access)
         self.governance = Governance(parts, access)
         self.audit = Audit(parts, access)
-        self.exchange = Exchange(parts, access, self._writing, self.reading, self._notes)
+        self.exchange = Exchange(parts, access, self._writing, self.reading, self._notes, self.governance)
 
     # -- the five operations ------------------------------------------------------------------------------------
 
@@ -145,9 +146,10 @@ class MemoryService:
     async def _hold_remember(
         self, principal: Principal, request: RememberRequest, held_by: Sequence[str]
     ) -> RememberResponse:
+        await self._writing.check_target(principal, request)
         proposal = await self.governance.hold(principal, request, held_by)
         return RememberResponse(
-            id=request.id or proposal.record_id or proposal.id,
+            id=proposal.record_id or proposal.id,
             stored_at=proposal.created_at,
             stores=(),
             pending_approval=True,
@@ -193,6 +195,8 @@ class MemoryService:
                 return await self._removing.merged(principal, request, before)
             case ExpireRequest():
                 return await self._removing.expired(principal, request, before)
+            case _:
+                assert_never(request)
 
     # -- more than one, and bringing back -----------------------------------------------------------------------
 
@@ -207,7 +211,7 @@ class MemoryService:
                 accepted = self._writing.accepted(principal, request)
             except QuipuError as error:
                 if atomic:
-                    raise _in_item(error, place) from error
+                    raise in_item(error, place) from error
                 answers[place] = error
                 continue
             is_plain = (
@@ -216,7 +220,7 @@ class MemoryService:
             if is_plain and not accepted.links:
                 plain.append((place, Line(accepted)))
             elif atomic:
-                raise _in_item(UnsupportedError("An atomic batch holds new memories only."), place)
+                raise in_item(UnsupportedError("An atomic batch holds new memories only."), place)
             else:
                 answers[place] = await self._answer(principal, accepted)
         stored = await self._writing.many_stored(principal, [line for _, line in plain], is_whole=atomic)
@@ -243,7 +247,7 @@ class MemoryService:
     def reembed(self, principal: Principal) -> AsyncIterator[int]:
         """Bring everything into the configured embedder's space; yields how many were done each time."""
         self._access.authorise(principal, Permission.ADMIN)
-        return self._vectors.reembed(principal.tenant)
+        return self._vectors.reembed(principal.tenant, principal.name)
 
     async def flush(self) -> None:
         """Write what reads have left to be noted."""
@@ -253,23 +257,18 @@ class MemoryService:
         await self._notes.close()
 
     async def health(self, principal: Principal) -> dict[str, Json]:
-        head = await self._parts.ledger.head(principal.tenant)
-        row: dict[str, Json] = {
-            "backend": self._parts.ledger.name,
-            "role": "ledger",
-            "status": "ok",
-            "lag": 0,
-            "breaker": "closed",
-            "latency_ms": 0,
-        }
-        return {
-            "status": "ok",
-            "backend": "quipu",
-            "stores": [row],
-            "version": self._version,
-            "seq": head.seq,
-            "time": self._parts.clock(),
-        }
+        """How the ledger is. A ledger that does not answer is told, not raised."""
+        row: dict[str, Json] = {"backend": self._parts.ledger.name, "role": "ledger", "status": "ok"}
+        told: dict[str, Json] = {"status": "ok", "backend": "quipu", "stores": [row]}
+        started = time.perf_counter()
+        try:
+            told["seq"] = (await self._parts.ledger.head(principal.tenant)).seq
+        except BackendUnavailableError:
+            told["status"] = row["status"] = "error"
+            row["error"] = "does not answer"
+        latency_ms = int((time.perf_counter() - started) * 1000)
+        row |= {"lag": 0, "breaker": "closed", "latency_ms": latency_ms}
+        return {**told, "version": self._version, "time": self._parts.clock()}
 
 
 def _url(proposal: Proposal) -> str:
@@ -280,7 +279,7 @@ def _held(proposal: Proposal) -> dict[str, Json]:
     return {"proposal_id": proposal.id, "held_by": list(proposal.held_by)}
 
 
-def _in_item(error: QuipuError, place: int) -> QuipuError:
+def in_item(error: QuipuError, place: int) -> QuipuError:
     """The same error, pointing into the batch."""
     faults = [replace(fault, pointer=f"/items/{place}{fault.pointer}") for fault in error.faults]
     return type(error)(error.message, reason=error.reason, hint=error.hint, faults=faults)

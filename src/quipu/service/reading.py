@@ -13,10 +13,11 @@ from quipu.model.operations import ListRequest
 from quipu.model.outcomes import Page
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Mark, Record, State
-from quipu.model.search import Scope, Selection, Snapshot
+from quipu.model.search import Scope, Selection
 from quipu.ports.parts import Parts
 from quipu.rules import validation
 from quipu.rules.reach import in_reach
+from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
 from quipu.service.notes import ReadNotes
 from quipu.service.recalling import Recalling
@@ -43,6 +44,8 @@ class Reading:
         self._access.authorise(principal, Permission.READ, agent_id)
         scope = await self._reach(principal, agent_id)
         snapshot = await self._recalling.snapshot(principal.tenant, as_of)
+        if not is_keepable(record_id):
+            raise _absent()
         found = (await self._parts.ledger.read(principal.tenant, [record_id], snapshot.seq)).get(record_id)
         if found is None or not in_reach(found, scope) or found.expired(snapshot.now) or found.is_emptied:
             raise _absent()
@@ -64,6 +67,8 @@ class Reading:
         """All versions, oldest first."""
         self._access.authorise(principal, Permission.READ, agent_id)
         scope = await self._reach(principal, agent_id)
+        if not is_keepable(record_id):
+            raise _absent()
         versions = await self._parts.ledger.versions(principal.tenant, record_id)
         in_hand = [version for version in versions if in_reach(version, scope) or version.is_emptied]
         if not in_hand or (not in_reach(versions[-1], scope) and not versions[-1].agent_id == agent_id):
@@ -85,7 +90,7 @@ class Reading:
         return Page(
             records=tuple(page),
             next_cursor=_cursor(page[-1].id) if more else None,
-            store_names=await self._access.store_names(principal.tenant),
+            store_names=await self._access.store_names(principal.tenant, {row.store_id for row in page}),
         )
 
     async def walk(
@@ -132,9 +137,6 @@ class Reading:
         draft = Draft(op=op, actor=principal.name, at=self._parts.clock(), agent=agent_id)
         mentions = [Mention(record.id, record.version, record.digest) for record in records]
         self._notes.add(principal.tenant, draft, mentions, is_recall=False)
-
-    async def snapshot(self, principal: Principal, as_of: str | None) -> Snapshot:
-        return await self._recalling.snapshot(principal.tenant, as_of)
 
 
 def _absent(merged_into: str | None = None) -> NotFoundError:

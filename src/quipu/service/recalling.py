@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import assert_never, cast
 
-from quipu.errors import NotFoundError
+from quipu.errors import DeadlineError, NotFoundError
 from quipu.model.journal import Draft, Mention, Op
 from quipu.model.operations import RecallRequest, Redact
 from quipu.model.outcomes import Hit, RecallResponse
@@ -25,6 +26,8 @@ from quipu.service.embedding import Vectors
 from quipu.service.notes import ReadNotes
 
 _MASK = "[redacted]"
+#: Earlier than any record, and still 64 bits.
+_BEFORE_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +47,30 @@ class Recalling:
         self._parts, self._access, self._vectors, self._notes = parts, access, vectors, notes
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
-        started = time.perf_counter()
         self._access.authorise(principal, Permission.READ, request.agent_id)
         validation.checked_recall(request, self._parts.limits)
+        fusion.checked_quorum(request.quorum_k, configured=1, answered=1)
         if request.redact is Redact.NONE:
             self._access.authorise(principal, Permission.ADMIN)
+        if request.deadline_ms is None:
+            return await self._recalled(principal, request)
+        try:
+            async with asyncio.timeout(request.deadline_ms / 1000):
+                return await self._recalled(principal, request)
+        except TimeoutError as late:
+            raise DeadlineError("The recall was not done in time.", reason="deadline") from late
+
+    async def _recalled(self, principal: Principal, request: RecallRequest) -> RecallResponse:
+        started = time.perf_counter()
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         snapshot = await self.snapshot(principal.tenant, request.as_of)
         search, found, subjects = await self._found(request, scope, snapshot)
-        known = relevance.calibration((await self._model(principal.tenant)) if search.vector else None)
+        known = relevance.calibration(self._model(principal.tenant) if search.vector else None)
         floor = relevance.floor(request.min_relevance, known)
-        judged = [
-            (item, relevance.relevance(item.candidate, known))
-            for item in blended(found.candidates, subjects, self._parts.weights)
-        ]
+        ranking = blended(found.candidates, subjects, self._parts.weights)
+        judged = list(
+            zip(ranking, relevance.relevances([item.candidate for item in ranking], known), strict=True)
+        )
         kept = [(item, sure) for item, sure in judged if sure >= floor]
         ranked = await self._ranked(request, scope, snapshot, kept)
         hits, is_cut = await self._hits(principal, request, snapshot, ranked[: request.k])
@@ -84,7 +97,8 @@ class Recalling:
         if as_of is None:
             return Snapshot(None, now)
         head = await self._parts.ledger.head(tenant)
-        match moments.as_of(as_of):
+        named = moments.as_of(as_of)
+        match named:
             case moments.Position(seq):
                 return Snapshot(moments.checked_position(seq, head), now)
             case moments.Moment(at):
@@ -94,9 +108,11 @@ class Recalling:
                 return Snapshot(moments.checked_position(seq, head), now)
             case moments.RunStart():
                 raise NotFoundError("There is no such run.", reason="snapshot_unavailable")
+            case _:
+                assert_never(named)
 
-    async def _model(self, tenant: str) -> str | None:
-        space = await self._vectors.space(tenant)
+    def _model(self, tenant: str) -> str | None:
+        space = self._vectors.last_seen(tenant)
         return None if space is None else space.model
 
     async def _found(
@@ -106,15 +122,17 @@ class Recalling:
         weights = self._parts.weights
         shares = await self._parts.ledger.word_shares(scope, snapshot, request.query)
         stripped = texts.stripped(request.query, shares, weights.common_from)
+        vector = await self._vectors.of_query(scope.tenant, stripped, request.embedding)
         search = Search(
             scope=scope,
             snapshot=snapshot,
             restriction=self._restriction(request, snapshot.now),
             text=request.query,
-            vector=await self._vectors.of_query(scope.tenant, stripped, request.embedding),
+            vector=vector,
+            model=self._vectors.model(scope.tenant),
             limit=max(weights.candidates, request.k),
-            previous_turn=weights.previous_turn,
-            next_turn=weights.next_turn,
+            context=weights.context,
+            common_from=weights.common_from,
         )
         return search, await self._parts.ledger.search(search), shares.subjects
 
@@ -124,7 +142,7 @@ class Recalling:
         return Restriction(
             session_id=request.session_id,
             types=frozenset(request.types),
-            created_from=None if days is None else now - days * DAY_MS,
+            created_from=None if days is None else max(now - days * DAY_MS, _BEFORE_ALL),
             filter=request.filter or None,
             without_sensitivity=frozenset({Sensitivity.SECRET.value} if _leaves_out_secrets(request) else ()),
         )
@@ -186,7 +204,9 @@ class Recalling:
             else (await self._parts.ledger.head(principal.tenant)).seq
         )
         records = await self._parts.ledger.read(principal.tenant, ids, head)
-        names = await self._access.store_names(principal.tenant)
+        names = await self._access.store_names(
+            principal.tenant, {record.store_id for record in records.values()}
+        )
         # A record that was erased between search and read is gone here, and that is right.
         found = [(item, records[name]) for item, name in zip(ranked, ids, strict=True) if name in records]
         hits = [
@@ -265,17 +285,17 @@ def content_of(record: Record) -> str | JsonObject:
 
 def _why(item: _Ranked) -> dict[str, Json]:
     """What each leg of the search said, and what was added."""
-    candidate = item.blended.candidate
+    candidate, blend = item.blended.candidate, item.blended
     return {
         "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
         "keyword": round(candidate.keyword, 4),
         "coverage": round(candidate.coverage, 4),
-        "from_neighbours": round(candidate.context - candidate.keyword, 4),
         "blend": {
-            "keyword": round(item.blended.keyword, 4),
-            "vector": round(item.blended.vector, 4),
-            "session": round(item.blended.session, 4),
-            "subject": round(item.blended.subject, 4),
+            "keyword": round(blend.keyword, 4),
+            "vector": round(blend.vector, 4),
+            "subject": round(blend.subject, 4),
+            "turn": round(blend.turn, 4),
+            "session": round(blend.session, 4),
         },
         "confidence": round(candidate.confidence, 4),
         "demoted": candidate.is_demoted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.model.change import Change, Close, Commit, Committed, Demote, Erase, Once, Put
@@ -16,10 +16,10 @@ from quipu.model.record import Ending, Record, State
 from quipu.model.search import Scope, Selection, Snapshot
 from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
-from quipu.rules import drafting, expiry, merging, texts, validation
+from quipu.rules import drafting, expiry, merging, staging, texts, validation
 from quipu.rules.reach import in_reach
 from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out, once
+from quipu.service.committing import Plan, carried_out, kept_reason, once
 from quipu.service.embedding import Vectors
 from quipu.service.notes import ReadNotes
 
@@ -39,7 +39,12 @@ class Removing:
     def accepted_forget(self, principal: Principal, request: ForgetRequest) -> ForgetRequest:
         needs = Permission.ADMIN if request.hard_delete else Permission.DELETE
         self._access.authorise(principal, needs, request.agent_id)
-        return validation.checked_forget(request, self._parts.limits)
+        checked = validation.checked_forget(request, self._parts.limits)
+        return replace(
+            checked,
+            reason=kept_reason(checked.reason, self._parts),
+            reasoning=kept_reason(checked.reasoning, self._parts),
+        )
 
     async def forgotten(
         self, principal: Principal, request: ForgetRequest, before: Sequence[Commit] = ()
@@ -53,8 +58,10 @@ class Removing:
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         records = await self._chosen(scope, request, now)
         ids = [record.id for record in records]
+        if request.hard_delete:
+            ids = list(dict.fromkeys([*ids, *await self._staged(scope, request)]))
         answer: dict[str, Json] = {"ids": list(ids)}
-        if request.dry_run or not records:
+        if request.dry_run or (not ids and request.idempotency_key is None):
             return Plan(None, lambda _: self._forget_answer(request, None, answer, is_dry=request.dry_run))
         changes: list[Change] = (
             [Erase(id=record_id) for record_id in ids]
@@ -76,6 +83,16 @@ class Removing:
             once=self._once(principal, "forget", request, answer),
         )
         return Plan(commit, lambda done: self._forget_answer(request, done, answer))
+
+    async def _staged(self, scope: Scope, request: ForgetRequest) -> list[str]:
+        """Those of the ids that still wait for a decision: an erasure reaches them too."""
+        return [
+            proposal.record_id
+            for proposal in await self._parts.ledger.proposals(scope.tenant, "pending")
+            if proposal.record_id is not None
+            and proposal.record_id in request.ids
+            and staging.is_own(proposal, request.agent_id, scope.user_id, request.store)
+        ]
 
     def _once(
         self,
@@ -149,7 +166,8 @@ class Removing:
 
     def accepted_merge(self, principal: Principal, request: MergeRequest) -> MergeRequest:
         self._access.authorise(principal, Permission.WRITE, request.agent_id)
-        return validation.checked_merge(request, self._parts.limits)
+        checked = validation.checked_merge(request, self._parts.limits)
+        return replace(checked, reasoning=kept_reason(checked.reasoning, self._parts))
 
     async def merged(
         self, principal: Principal, request: MergeRequest, before: Sequence[Commit] = ()
@@ -169,7 +187,7 @@ class Removing:
             "merged_ids": list(ids),
             "not_found": list(missing),
         }
-        if request.dry_run or not ids:
+        if request.dry_run or (not ids and request.idempotency_key is None):
             return Plan(None, lambda _: self._merge_answer(request, None, answer, is_dry=request.dry_run))
         changes: list[Change] = []
         if result.record is not None:
@@ -220,6 +238,7 @@ class Removing:
             expects=canonical.version,
             search_text=texts.search_text(record),
             vector=vector,
+            model=self._vectors.model(principal.tenant),
             keeps_index=is_same,
             lifts_demotion=False,
         )
@@ -269,7 +288,8 @@ class Removing:
     def accepted_expire(self, principal: Principal, request: ExpireRequest) -> ExpireRequest:
         needs = Permission.DELETE if request.action is ExpireAction.FORGET else Permission.WRITE
         self._access.authorise(principal, needs, request.agent_id)
-        return validation.checked_expire(request, self._parts.limits)
+        checked = validation.checked_expire(request, self._parts.limits)
+        return replace(checked, reason=kept_reason(checked.reason, self._parts))
 
     async def expired(
         self, principal: Principal, request: ExpireRequest, before: Sequence[Commit] = ()
@@ -298,7 +318,7 @@ class Removing:
         now = self._parts.clock()
         records = await self.matching_policy(principal, request)
         answer: dict[str, Json] = {"ids": [record.id for record in records]}
-        if request.dry_run or not records:
+        if request.dry_run or (not records and request.idempotency_key is None):
             return Plan(None, lambda _: self._expire_answer(request, None, answer, is_dry=request.dry_run))
         ops = {
             ExpireAction.FORGET: Op.EXPIRE,
@@ -324,6 +344,8 @@ class Removing:
                 archived = drafting.revived(record, principal=principal, now=now, state=State.ARCHIVED)
                 sealed = drafting.sealed(archived, self._parts.mint_salt(), self._parts.canonical)
                 return Put(record=sealed, expects=record.version)
+            case _:
+                assert_never(action)
 
     def _expire_answer(
         self, request: ExpireRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False

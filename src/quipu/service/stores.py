@@ -11,7 +11,7 @@ from quipu.model.record import Ending, State
 from quipu.model.search import Selection, Snapshot
 from quipu.model.store import MAIN, Store
 from quipu.ports.parts import Parts
-from quipu.rules.validation import name_faults
+from quipu.rules.validation import checked_create_store
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
 
@@ -24,8 +24,7 @@ class Stores:
 
     async def create(self, principal: Principal, request: CreateStoreRequest) -> Store:
         self._access.authorise(principal, Permission.WRITE)
-        for fault, message in name_faults("/name", request.name, self._parts.limits, least=1):
-            raise InvalidError(message, reason=fault.reason, faults=[fault])
+        checked_create_store(request, self._parts.limits)
         now = self._parts.clock()
         store = Store(
             tenant=principal.tenant,

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
-from quipu.model.change import Commit, Committed, Put
+from quipu.model.change import Commit, Committed, Once, Put
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
-from quipu.model.search import Restriction, Scope, Search, Snapshot
+from quipu.model.search import Context, Restriction, Scope, Search, Snapshot
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, redaction, texts, validation
 from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out, once
+from quipu.service.committing import Plan, carried_out, kept_reason, once
 from quipu.service.embedding import Vectors
 
 #: Texts this near are named as similar, never merged by themselves.
@@ -35,6 +35,8 @@ class Line:
     record_id: str | None = None
     created_at: int | None = None
     updated_at: int | None = None
+    #: Archived records come back archived.
+    state: State = State.LIVE
 
 
 class Writing:
@@ -46,8 +48,16 @@ class Writing:
     def accepted(self, principal: Principal, request: RememberRequest) -> RememberRequest:
         """Authorised, valid, and without secrets: the first three steps of every write."""
         self._access.authorise(principal, Permission.WRITE, request.agent_id)
+        request = self._access.bound(principal, request)
         request = validation.checked_remember(request, self._parts.limits)
         return redaction.redacted_request(request, self._parts.redactors, [])
+
+    async def check_target(self, principal: Principal, request: RememberRequest) -> None:
+        """Raise where the request names a store, a record or a link that is not there."""
+        await self._access.store(principal.tenant, request.store)
+        await self._check_links(principal, request)
+        if request.id is not None:
+            await self._current(principal, request, request.id)
 
     async def stored(
         self,
@@ -81,10 +91,10 @@ class Writing:
 
     async def _change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
         now = self._parts.clock()
-        scope = await self._access.scope(principal, request.agent_id, request.user_id)
-        current = (await self._access.newest(scope, [request.id or ""])).get(request.id or "")
-        if current is None or current.standing not in (State.LIVE, State.ARCHIVED) or current.expired(now):
-            raise NotFoundError("There is no such record to change.", reason="record")
+        current = await self._current(principal, request, request.id or "")
+        if request.idempotency_key is not None and request.if_version is not None:
+            # Is this a repetition, or is it late? The ledger knows, and refuses what is neither in time nor repeated.
+            current = replace(current, version=request.if_version)
         await self._check_links(principal, request)
         record = drafting.changed_record(current, request, principal=principal, now=now)
         same_text = (
@@ -101,9 +111,21 @@ class Writing:
             put = replace(self._put(record, vector), expects=current.version)
         return self._plan(principal, request, put, Op.UPDATE, now, [])
 
+    async def _current(self, principal: Principal, request: RememberRequest, record_id: str) -> Record:
+        """The record that a request changes."""
+        scope = await self._access.scope(principal, request.agent_id, request.user_id)
+        current = (await self._access.newest(scope, [record_id])).get(record_id)
+        is_there = current is not None and current.standing in (State.LIVE, State.ARCHIVED)
+        if current is None or not is_there or current.expired(self._parts.clock()):
+            raise NotFoundError("There is no such record to change.", reason="record")
+        return current
+
     def _put(self, record: Record, vector: bytes | None) -> Put:
         sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
-        return Put(record=sealed, search_text=texts.search_text(record), vector=vector)
+        is_searched = record.state is State.LIVE
+        text = texts.search_text(record) if is_searched else None
+        model = self._vectors.model(record.tenant)
+        return Put(record=sealed, search_text=text, vector=vector if is_searched else None, model=model)
 
     def _plan(
         self, principal: Principal, request: RememberRequest, put: Put, op: Op, now: int, similar: list[Json]
@@ -122,18 +144,17 @@ class Writing:
                 node=request.node_id,
             ),
             changes=(put,),
-            once=once(
-                principal,
-                "remember",
-                request.idempotency_key,
-                replace(request, idempotency_key=None),
-                answer,
-                [record.id],
-                self._parts.canonical,
-            ),
+            once=self._once(principal, request, answer),
         )
         outcome = "created" if op is Op.REMEMBER else "updated"
         return Plan(commit, lambda done: self._answered(done, answer, outcome, similar))
+
+    def _once(self, principal: Principal, request: RememberRequest, answer: dict[str, Json]) -> Once | None:
+        if request.idempotency_key is None:
+            return None
+        body = replace(request, idempotency_key=None)
+        ids = [str(answer["id"])]
+        return once(principal, "remember", request.idempotency_key, body, answer, ids, self._parts.canonical)
 
     def _answered(
         self, done: Committed | None, answer: dict[str, Json], outcome: str, similar: list[Json]
@@ -177,8 +198,7 @@ class Writing:
                 text="",
                 vector=vector,
                 limit=_MOST_SIMILAR,
-                previous_turn=0,
-                next_turn=0,
+                context=Context(),
             )
         )
         near = sorted(((c.cosine or 0.0, c.id) for c in found.candidates), reverse=True)
@@ -222,33 +242,31 @@ class Writing:
             principal.tenant, records, [line.request.embedding for line in lines]
         )
         puts = [self._put(record, vector) for record, vector in zip(records, vectors, strict=True)]
-        groups: dict[tuple[str, str], list[Put]] = {}
-        for put in puts:
-            groups.setdefault((put.record.agent_id, put.record.store_id), []).append(put)
+        # One entry per agent and store; a line with a key of its own has an entry of its own.
+        groups: dict[tuple[str, str, int | None], list[int]] = {}
+        for place, (line, put) in enumerate(zip(lines, puts, strict=True)):
+            alone = None if line.request.idempotency_key is None else place
+            groups.setdefault((put.record.agent_id, put.record.store_id, alone), []).append(place)
         detail: dict[str, Json] = {} if import_id is None else {"import_id": import_id}
         op = Op.REMEMBER if import_id is None else Op.IMPORT
+        answers: list[dict[str, Json]] = [
+            {"id": put.record.id, "stored_at": now, "version": 1} for put in puts
+        ]
         commits = [
             Commit(
                 tenant=principal.tenant,
                 draft=Draft(op=op, actor=principal.name, at=now, store=store, agent=agent, detail=detail),
-                changes=tuple(group),
+                changes=tuple(puts[place] for place in places),
+                once=self._once(principal, lines[places[0]].request, answers[places[0]]),
             )
-            for (agent, store), group in groups.items()
+            for (agent, store, _), places in groups.items()
         ]
-        done = dict(zip(groups, await self._parts.ledger.commit(*commits), strict=True))
-        return [
-            RememberResponse(
-                id=put.record.id,
-                stored_at=now,
-                stores=(self._parts.ledger.name,),
-                extensions={
-                    "seq": done[put.record.agent_id, put.record.store_id].seq,
-                    "version": 1,
-                    "outcome": "created",
-                },
-            )
-            for put in puts
-        ]
+        done = await self._parts.ledger.commit(*commits)
+        responses: dict[int, RememberResponse] = {}
+        for places, committed in zip(groups.values(), done, strict=True):
+            for place in places:
+                responses[place] = self._answered(committed, answers[place], "created", [])
+        return [responses[place] for place in range(len(lines))]
 
     async def _record_of(self, principal: Principal, line: Line, now: int, import_id: str | None) -> Record:
         store = await self._access.store(principal.tenant, line.request.store)
@@ -261,8 +279,10 @@ class Writing:
             now=now if line.created_at is None else line.created_at,
             import_id=import_id,
         )
-        updated = line.updated_at if line.updated_at is not None else record.created_at
-        return replace(record, updated_at=max(updated, record.created_at))
+        later = line.updated_at if line.updated_at is not None else record.updated_at
+        if line.state is State.LIVE and later <= record.updated_at:
+            return record
+        return replace(record, state=line.state, updated_at=max(later, record.updated_at))
 
     # -- restore ------------------------------------------------------------------------------------------------
 
@@ -296,6 +316,6 @@ class Writing:
         draft = Draft(
             op=Op.RESTORE, actor=principal.name, at=now, store=record.store_id, agent=record.agent_id
         )
-        kept = validation.cut(reason, self._parts.limits)
+        kept = kept_reason(reason, self._parts)
         commit = Commit(tenant=principal.tenant, draft=draft, changes=(put,), reason=kept)
         return Plan(commit, lambda done: self._answered(done, answer, "restored", []))

@@ -1,5 +1,6 @@
 """Schemas and models agree, in both directions: what the one accepts the other accepts, and nothing else."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ INNER: dict[str, tuple[dict[str, Any], type[Body]]] = {
     "policy": (schema("operations/expire")["properties"]["policy"], PolicyBody),
     "provenance": (schema("types/semantic")["properties"]["provenance"], ProvenanceBody),
 }
+KINDS = ["semantic", "episodic", "procedural", "emotional"]
 RECORD_TYPES = [name for name in names() if name.startswith("types/")]
 
 
@@ -92,27 +94,69 @@ def test_a_near_miss_is_accepted_exactly_when_the_schema_allows_it(
     assert allowed == (accepts(REQUESTS[operation], body) and well_spoken(body))
 
 
+def at_the_edges(node: dict[str, Any]) -> Iterator[object]:
+    """Values at, just within and just beyond every bound that a schema sets."""
+    for bound in ("minimum", "maximum"):
+        if bound in node:
+            edge = node[bound]
+            yield from (edge, float(edge), edge - 1, edge + 1, edge - 0.001, edge + 0.001)
+    for bound in ("minLength", "maxLength"):
+        if bound in node:
+            yield from ("x" * size for size in range(max(0, node[bound] - 1), node[bound] + 2))
+    for bound in ("minItems", "maxItems"):
+        if bound in node:
+            item = {"to": "m", "rel": "r"} if "$ref" in node["items"] else "x"
+            yield from ([item] * size for size in range(max(0, node[bound] - 1), node[bound] + 2))
+    if isinstance(node.get("items"), dict):
+        yield from ([value] for value in at_the_edges(node["items"]))
+    for branch in node.get("anyOf", ()):
+        yield from at_the_edges(branch)
+
+
+LEAST: dict[str, dict[str, Any]] = {
+    "remember": {"agent_id": "a", "type": "semantic", "content": "x"},
+    "recall": {"agent_id": "a", "query": "q"},
+    "forget": {"agent_id": "a", "ids": ["m"]},
+    "merge": {"agent_id": "a", "canonical": "c", "duplicates": ["d"]},
+    "expire": {"agent_id": "a", "policy": {"type": "semantic"}},
+}
+
+
+def agrees(operation: str, body: dict[str, Any]) -> bool:
+    allowed = not problems(f"operations/{operation}", body)
+    return allowed == (accepts(BODIES[operation], body) and well_spoken(body))
+
+
+@requirement("memorywire:wire.mirrors-schema")
+@pytest.mark.parametrize("operation", BODIES)
+def test_each_field_has_the_bounds_of_its_schema(operation: str) -> None:
+    for field, node in schema(f"operations/{operation}")["properties"].items():
+        for kind in KINDS if operation == "remember" else [None]:
+            for value in at_the_edges(node):
+                body = LEAST[operation] | ({"type": kind} if kind else {}) | {field: value}
+                assert agrees(operation, body), (field, kind, value)
+
+
+@requirement("memorywire:wire.mirrors-schema")
+@pytest.mark.parametrize("part", ["privacy_intent", "embedding", "link", "policy"])
+def test_each_field_of_an_inner_object_has_the_bounds_of_its_schema(part: str) -> None:
+    within = {"link": {"to": "m", "rel": "r"}, "embedding": {"model": "m", "vector": [1]}}
+    for field, node in INNER[part][0]["properties"].items():
+        for value in [*at_the_edges(node), *ODD]:
+            inner = within.get(part, {}) | {field: value}
+            operation = "expire" if part == "policy" else "remember"
+            given_as = {"links": [inner]} if part == "link" else {part: inner}
+            assert agrees(operation, LEAST[operation] | given_as), (field, value)
+
+
 @requirement("memorywire:wire.mirrors-schema")
 @pytest.mark.parametrize("operation", BODIES)
 def test_each_field_takes_the_same_odd_values_as_its_schema(operation: str) -> None:
-    least: dict[str, dict[str, Any]] = {
-        "remember": {"agent_id": "a", "type": "semantic", "content": "x"},
-        "recall": {"agent_id": "a", "query": "q"},
-        "forget": {"agent_id": "a", "ids": ["m"]},
-        "merge": {"agent_id": "a", "canonical": "c", "duplicates": ["d"]},
-        "expire": {"agent_id": "a", "policy": {"type": "semantic"}},
-    }
-    kinds = ["semantic", "episodic", "procedural", "emotional"] if operation == "remember" else [None]
     for field in schema(f"operations/{operation}")["properties"]:
-        for kind in kinds:
+        for kind in KINDS if operation == "remember" else [None]:
             for value in ODD:
-                body = least[operation] | ({"type": kind} if kind else {}) | {field: value}
-                allowed = not problems(f"operations/{operation}", body)
-                assert allowed == (accepts(BODIES[operation], body) and well_spoken(body)), (
-                    field,
-                    kind,
-                    value,
-                )
+                body = LEAST[operation] | ({"type": kind} if kind else {}) | {field: value}
+                assert agrees(operation, body), (field, kind, value)
 
 
 @requirement("memorywire:wire.mirrors-schema")

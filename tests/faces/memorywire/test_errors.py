@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[str, object, str, str, tuple[str, ...]]] = {
         "bad_value", ("finite number",),
     ),
     "an append to nothing": ("remember", FACT | {"update_strategy": "append"}, "/update_strategy", "bad_value", ("id",)),
-    "an unknown strategy": ("remember", FACT | {"id": "m", "update_strategy": "merge"}, "/update_strategy", "bad_value", ("overwrite", "append")),
+    "an unknown strategy": ("remember", FACT | {"id": "m", "update_strategy": "replace"}, "/update_strategy", "bad_value", ("overwrite", "merge", "append")),
     "no query": ("recall", {"agent_id": "a"}, "/query", "missing_field", ("query",)),
     "no hits at all": ("recall", QUERY | {"k": 0}, "/k", "bad_value", ("at least 1",)),
     "too many hits": ("recall", QUERY | {"k": 1001}, "/k", "bad_value", ("at most 1000",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, TypeAlias
 
@@ -12,16 +12,15 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from quipu.errors import Fault, InvalidError
+from quipu.faces.memorywire.wire_json import LONGEST_NAME, Path, pointer
 
-Path: TypeAlias = tuple[str | int, ...]
 #: Which fields the object at a place may have.
 FieldsAt: TypeAlias = Callable[[Path], Sequence[str]]
 
 EMPTY_POLICY = "A policy must say what expires."
 
-#: So many faults are told at most, and so much of a sender's field name.
+#: So many faults are told at most.
 MOST = 50
-LONGEST_NAME = 128
 
 _EXPECTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "string_type": lambda _: "string",
@@ -39,17 +38,6 @@ _EXPECTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than_equal": lambda c: f"at least {c['ge']:g}",
     "less_than_equal": lambda c: f"at most {c['le']:g}",
 }
-
-
-def pointer(path: Iterable[str | int]) -> str:
-    """JSON Pointer (RFC 6901) to a place in the sender's body; very long names are cut."""
-    return "".join(f"/{_escaped(step)}" for step in path)
-
-
-def _escaped(step: str | int) -> str:
-    text = str(step)
-    text = text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
-    return text.replace("~", "~0").replace("/", "~1")
 
 
 def refused(

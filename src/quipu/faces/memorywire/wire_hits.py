@@ -69,28 +69,7 @@ def hit_body(hit: Hit) -> dict[str, Json]:
     provenance = {"written_by": hit.provenance.written_by, "trust": hit.provenance.trust.value}
     if hit.source is not None:
         provenance["source"] = hit.source
-    optional = {
-        "rank": hit.rank,
-        "version": hit.version,
-        "agent_id": hit.agent_id,
-        "user_id": hit.user_id,
-        "session_id": hit.session_id,
-        "store": hit.store,
-        "tier": hit.tier.value,
-        "confidence": hit.confidence,
-        "importance": hit.importance,
-        "tags": list(hit.tags) or None,
-        "updated_at": hit.updated_at,
-        "expires_at": hit.expires_at,
-        "stores": list(hit.stores) or None,
-        "demoted": hit.demoted or None,
-        "foreign": hit.foreign or None,
-        "redacted": hit.redacted or None,
-        "truncated": hit.truncated or None,
-        "why": None if hit.why is None else plain(hit.why),
-        **details_body(hit.details),
-    }
-    return {
+    body: dict[str, Json] = {
         "id": hit.id,
         "type": hit.type.value,
         "content": hit.content if hit.redacted else content_body(hit.type, hit.content),
@@ -101,8 +80,26 @@ def hit_body(hit: Hit) -> dict[str, Json]:
         "source_store": hit.source_store,
         "relevance": hit.relevance,
         "provenance": provenance,
-        **{name: value for name, value in optional.items() if value is not None},
+        "rank": hit.rank,
+        "version": hit.version,
+        "agent_id": hit.agent_id,
+        "store": hit.store,
+        "tier": hit.tier.value,
+        "confidence": hit.confidence,
+        "updated_at": hit.updated_at,
     }
+    for name in ("user_id", "session_id", "importance", "expires_at", "why"):
+        if (value := getattr(hit, name)) is not None:
+            body[name] = plain(value)
+    for name in ("tags", "stores"):
+        if value := getattr(hit, name):
+            body[name] = list(value)
+    for name in ("demoted", "foreign", "redacted", "truncated"):
+        if getattr(hit, name):
+            body[name] = True
+    if hit.details:
+        body |= details_body(hit.details)
+    return body
 
 
 def content_body(kind: MemoryType, content: str | JsonObject) -> Json:

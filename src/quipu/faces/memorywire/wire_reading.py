@@ -9,7 +9,8 @@ from typing import TypeVar, cast
 from pydantic import ValidationError
 
 from quipu.errors import InvalidError
-from quipu.faces.memorywire.wire_faults import Path, invalid, pointer
+from quipu.faces.memorywire.wire_faults import invalid
+from quipu.faces.memorywire.wire_json import Path, pointer
 from quipu.faces.memorywire.wire_parts import (
     Body,
     EmbeddingBody,

@@ -175,7 +175,7 @@ class ImportBody(RememberBody):
     @field_validator("update_strategy")
     @classmethod
     def _nothing_to_append_to(cls, value: str) -> str:
-        if value == "append":
+        if value != "overwrite":
             raise refused("bad_value", "An import adds records; it does not change any.", "overwrite")
         return value
 

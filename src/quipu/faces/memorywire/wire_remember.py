@@ -45,7 +45,7 @@ class RememberBody(RequestBody):
     store: str = MAIN
     session_id: str | None = None
     id: str | None = None
-    update_strategy: Literal["overwrite", "append"] = "overwrite"
+    update_strategy: Literal["overwrite", "merge", "append"] = "overwrite"
     importance: Share | None = None
     idempotency_key: Key | None = None
     privacy_intent: PrivacyIntentBody | None = None
@@ -87,9 +87,9 @@ class RememberBody(RequestBody):
 
     @model_validator(mode="after")
     def _append_to_something(self) -> RememberBody:
-        if self.update_strategy == "append" and self.id is None:
+        if self.update_strategy != "overwrite" and self.id is None:
             raise refused(
-                "bad_value", "An append goes with the id of a record.", "id", at=("update_strategy",)
+                "bad_value", "This strategy goes with the id of a record.", "id", at=("update_strategy",)
             )
         return self
 

@@ -8,8 +8,9 @@ from functools import singledispatchmethod
 
 import apsw
 
-from quipu.errors import ConflictError, NotFoundError
+from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.ledger.sqlite import rows, statements
+from quipu.ledger.sqlite.spaces import moved_on
 from quipu.ledger.sqlite.terms import Tokenizer
 from quipu.model.change import (
     Close,
@@ -41,6 +42,8 @@ class _Head:
     at: int
     changed: int
     space: int | None
+    dimensions: int | None
+    model: str | None
 
 
 class Transaction:
@@ -55,6 +58,8 @@ class Transaction:
         self._at = 0
         self._actor = ""
         self._space: int | None = None
+        self._dimensions: int | None = None
+        self._model: str | None = None
         self._stores: set[tuple[str, str]] = set()
 
     def apply(self, commit: Commit, mirrors: Sequence[str] = ()) -> Committed:
@@ -64,6 +69,7 @@ class Transaction:
         at = max(commit.draft.at, head.at)
         self._tenant, self._seq, self._at = commit.tenant, head.seq + 1, at
         self._actor, self._space = commit.draft.actor, head.space
+        self._dimensions, self._model = head.dimensions, head.model
         mentions = list(commit.mentions)
         for change in commit.changes:
             mentions.extend(self._change(change))
@@ -78,15 +84,15 @@ class Transaction:
                     "add_reason", tenant=commit.tenant, record_id=record_id, seq=self._seq, text=commit.reason
                 )
         if commit.once:
-            self._keep_answer(commit.tenant, commit.once)
+            self._keep_answer(commit, commit.once)
         return Committed(seq=self._seq, at=at)
 
     def _head(self, tenant: str) -> _Head:
         row = self._first("head", tenant=tenant)
         if row is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
-        seq, digest, at, _horizon, changed, space = row
-        return _Head(seq, digest, at, changed, space)
+        seq, digest, at, _horizon, changed, space, dimensions, _refilled, model = row
+        return _Head(seq, digest, at, changed, space, dimensions, model)
 
     def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], at: int) -> None:
         draft = commit.draft
@@ -149,13 +155,18 @@ class Transaction:
                 "add_link",
                 tenant=record.tenant,
                 from_id=record.id,
-                to_id=link.to,
+                to_id=self._survivor(link.to),
                 rel=link.rel,
                 seq=self._seq,
             )
         if put.lifts_demotion and put.expects:
             self._run("lift_demotion", tenant=record.tenant, id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
+
+    def _survivor(self, record_id: str) -> str:
+        """The record itself, or the one it was merged into."""
+        row = self._first("merged_into", tenant=self._tenant, id=record_id)
+        return record_id if row is None or row[0] is None else row[0]
 
     def _check_store(self, store_id: str) -> None:
         """Another process may have deleted the store since the caller looked it up."""
@@ -169,6 +180,12 @@ class Transaction:
             self._run("copy_terms", source=previous.row, target=row)
             self._run("copy_vectors", source=previous.row, target=row)
         elif put.vector is not None and self._space is not None:
+            if put.model is not None and put.model != self._model:
+                raise moved_on(self._model)
+            if len(put.vector) != 4 * (self._dimensions or 0):
+                raise InvalidError.at(
+                    "/embedding", "embedding_mismatch", "A vector has the wrong dimensions."
+                )
             self._run("add_vector", slot=2 * row + self._space % 2, space=self._space, data=put.vector)
 
     @_change.register
@@ -205,7 +222,7 @@ class Transaction:
         self._run("empty_versions", tenant=self._tenant, id=erase.id, seq=self._seq)
         for row, *_ in versions:
             self._run("drop_vectors_of", row=row)
-        for name in ("drop_links_of", "drop_mark", "drop_reasons", "drop_answers", "drop_answer_records"):
+        for name in ("drop_links_of", "drop_mark", "drop_reasons", "drop_answers"):
             self._run(name, tenant=self._tenant, id=erase.id)
         self._run("drop_proposals", tenant=self._tenant, id=erase.id, at=self._at)
         return [Mention(erase.id, version, digest.hex()) for _row, version, digest, _emptied in versions]
@@ -250,6 +267,7 @@ class Transaction:
         if self._first("current_in_store", tenant=self._tenant, id=change.store_id):
             raise ConflictError("The store has been written to meanwhile.", reason="version_mismatch")
         self._run("drop_store", tenant=self._tenant, id=change.store_id)
+        self._stores.discard((self._tenant, change.store_id))
         return ()
 
     @_change.register
@@ -302,8 +320,14 @@ class Transaction:
             )
         return Committed(seq=seq, at=at, replayed=rows.decoded(answer))
 
-    def _keep_answer(self, tenant: str, once: Once) -> None:
-        key = {"tenant": tenant, "principal": once.principal, "operation": once.operation, "key": once.key}
+    def _keep_answer(self, commit: Commit, once: Once) -> None:
+        self._run("forget_answers", tenant=commit.tenant, before=commit.draft.at - KEY_LIFE_MS)
+        key = {
+            "tenant": commit.tenant,
+            "principal": once.principal,
+            "operation": once.operation,
+            "key": once.key,
+        }
         self._run(
             "keep_answer",
             **key,

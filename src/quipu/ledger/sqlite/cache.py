@@ -29,12 +29,22 @@ class Owner:
     is_store: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Which vectors a partition holds: of which space, how wide, and how often the space was filled up by then."""
+
+    space: int | None = None
+    dimensions: int = 0
+    refilled: int = 0
+    model: str | None = None
+
+
 @dataclass(slots=True)
 class Loaded:
     """A partition and what belongs to it. Hold the lock while reading."""
 
     partition: Partition
-    space: int | None
+    vectors: Vectors = field(default_factory=Vectors)
     columns: FilterColumns = field(default_factory=FilterColumns)
     nbytes: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -59,7 +69,7 @@ class PartitionCache:
             else Owner(scope.tenant, scope.store_id or "", is_store=True)
         )
         with self._lock:
-            loaded = self._loaded.setdefault(owner, Loaded(Partition(0), None))
+            loaded = self._loaded.setdefault(owner, Loaded(Partition(0)))
             self._loaded.move_to_end(owner)
         with loaded.lock:
             if self._level(connection, owner, loaded):
@@ -78,40 +88,39 @@ class PartitionCache:
             head = statements.first(connection, "head", tenant=owner.tenant)
             if head is None:
                 return False
-            _seq, _hash, _at, _horizon, changed, space = head
-            partition = loaded.partition
-            if partition.seq == changed and loaded.space == space:
+            _seq, _hash, _at, _horizon, changed, space, dimensions, refilled, model = head
+            vectors = Vectors(space, dimensions or 0, refilled, model)
+            if loaded.partition.seq == changed and loaded.vectors == vectors:
                 return False
-            if self._must_reload(connection, owner, loaded, space):
-                self._load(connection, owner, loaded, space)
+            last_row = statements.scalar(connection, "last_row")
+            if self._must_reload(connection, owner, loaded, vectors, last_row):
+                self._load(connection, owner, loaded, vectors)
             else:
                 self._follow(connection, owner, loaded)
-            loaded.partition.seq = changed
+            loaded.partition.seq, loaded.partition.last_row = changed, last_row
             return True
         finally:
             connection.execute("COMMIT")
 
     def _must_reload(
-        self, connection: apsw.Connection, owner: Owner, loaded: Loaded, space: int | None
+        self, connection: apsw.Connection, owner: Owner, loaded: Loaded, vectors: Vectors, last_row: int
     ) -> bool:
-        """Unread so far, in another space, far behind, or holding something that has since been emptied."""
+        """Unread so far, of other vectors, far behind, or holding something that has since been emptied."""
         partition = loaded.partition
-        if not partition.seq or loaded.space != space:
+        if not partition.seq or loaded.vectors != vectors:
             return True
-        if statements.scalar(connection, "last_row") - partition.last_row > _FOLLOW_AT_MOST:
+        if last_row - partition.last_row > _FOLLOW_AT_MOST:
             return True
         return (
             statements.first(connection, "emptied_since", tenant=owner.tenant, after=partition.seq)
             is not None
         )
 
-    def _load(self, connection: apsw.Connection, owner: Owner, loaded: Loaded, space: int | None) -> None:
-        dimensions = 0
-        for number, _model, width in statements.select(connection, "spaces", tenant=owner.tenant):
-            dimensions = width if number == space else dimensions
-        loaded.partition, loaded.space, loaded.columns = Partition(dimensions), space, FilterColumns()
+    def _load(self, connection: apsw.Connection, owner: Owner, loaded: Loaded, vectors: Vectors) -> None:
+        loaded.partition, loaded.columns = Partition(vectors.dimensions), FilterColumns()
+        loaded.vectors = vectors
         name = "load_store" if owner.is_store else "load_agent"
-        rows = self._rows(connection, name, owner, space)
+        rows = self._rows(connection, name, owner, vectors.space)
         rows.sort(key=lambda row: row[0])
         loaded.partition.extend(rows)
         self._note_demotions(connection, owner, loaded.partition, after=0)
@@ -121,7 +130,9 @@ class PartitionCache:
         follow, died = (
             ("follow_store", "died_of_store") if owner.is_store else ("follow_agent", "died_of_agent")
         )
-        partition.extend(self._rows(connection, follow, owner, loaded.space, after=partition.last_row))
+        partition.extend(
+            self._rows(connection, follow, owner, loaded.vectors.space, after=partition.last_row)
+        )
         deaths = statements.select(
             connection, died, tenant=owner.tenant, owner=owner.name, after=partition.seq
         )

@@ -3,20 +3,20 @@ distinct value, so that the filter language has one definition (`rules.filters`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quipu.ledger.sqlite.partition import Column
+from quipu.ledger.sqlite.column import Column
 from quipu.ledger.sqlite.postings import Mask
-from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.rules import filters
 from quipu.rules.filters import Missing, Path, Test, Tree
 
-#: Ledger rows → the versions, in order, each with the name of its store.
-Fetch = Callable[[Sequence[int]], Sequence[tuple[Record, str]]]
+#: Ledger rows and paths → for each row, in order, what stands at each path.
+Fetch: TypeAlias = "Callable[[Sequence[int], Sequence[Path]], Iterable[list[Json | Missing]]]"
 
 _CHUNK = 5_000
 _ABSENT = object()
@@ -76,13 +76,13 @@ class FilterColumns:
 
     def _fill(self, wanted: set[Path], rows: NDArray[np.int64], fetch: Fetch) -> None:
         columns = {path: self._columns.setdefault(path, _PathColumn()) for path in wanted}
-        if not columns:
+        behind = {path: column for path, column in columns.items() if column.codes.size < len(rows)}
+        if not behind:
             return
-        start = min(column.codes.size for column in columns.values())
+        start = min(column.codes.size for column in behind.values())
         for first in range(start, len(rows), _CHUNK):
-            part = rows[first : first + _CHUNK].tolist()
-            fetched = fetch(part)
-            for path, column in columns.items():
+            fetched = list(fetch(rows[first : first + _CHUNK].tolist(), list(behind)))
+            for place, column in enumerate(behind.values()):
                 # Columns begun earlier already know the first rows of this chunk.
                 fresh = fetched[max(0, column.codes.size - first) :]
-                column.add([filters.value_at(record, path, store) for record, store in fresh])
+                column.add([values[place] for values in fresh])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Generator, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -97,7 +98,10 @@ def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> Non
     """Make the file ready: create it, or check that it is ours and bring it up to date after a backup."""
     with translated():
         _refuse_foreign(path)
-        connection = connect(path, is_durable=is_durable)
+        try:
+            connection = connect(path, is_durable=is_durable)
+        except BackendUnavailableError as error:
+            raise _not_a_database(path) if error.reason == "not_a_database" else error from error.__cause__
         try:
             _create_or_upgrade(connection, path, steps)
         finally:
@@ -107,18 +111,27 @@ def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> Non
 def _refuse_foreign(path: Path) -> None:
     if path.is_dir():
         raise InvalidError.at("/stores", "bad_value", f"{path} is a directory, not a database file.")
-    if not path.exists() or path.stat().st_size == 0:
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
-        header = file.read(100)
-    if not header.startswith(b"SQLite format 3\x00"):
-        raise BackendUnavailableError(
-            f"{path} is not a Quipu database.",
-            reason="not_a_database",
-            hint="Choose another path; it was not touched.",
-        )
-    if int.from_bytes(header[68:72], "big") not in (APPLICATION_ID, 0):
+    except OSError as error:
+        raise meaning(apsw.CantOpenError()) from error
+    # Anything else is for SQLite to judge: under its lock nobody is just making the file.
+    if header.startswith(b"SQLite format 3\x00") and int.from_bytes(header[68:72], "big") not in (
+        APPLICATION_ID,
+        0,
+    ):
         raise _foreign(path)
+
+
+def _not_a_database(path: Path) -> QuipuError:
+    return BackendUnavailableError(
+        f"{path} is not a Quipu database.",
+        reason="not_a_database",
+        hint="Choose another path; it was not touched.",
+    )
 
 
 def _foreign(path: Path) -> QuipuError:
@@ -134,8 +147,7 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
         connection.pragma("page_size", PAGE_SIZE)
     version = _version(connection, path)
     if version == len(steps):
-        if connection.pragma("journal_mode") != "wal":
-            connection.pragma("journal_mode", "wal")
+        _use_wal(connection)
         return
     if version > len(steps):
         raise BackendUnavailableError(
@@ -143,26 +155,51 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
             reason="newer_schema",
             hint="Upgrade quipu-memory. The file was not touched.",
         )
-    connection.pragma("journal_mode", "wal")
-    if version:
-        back_up(connection, path.with_name(f"{path.name}.schema-{version}.backup"))
+    _use_wal(connection)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done the work while this one waited for the lock.
-        for step in steps[_version(connection, path) :]:
-            connection.execute(step)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", len(steps))
+        version = _version(connection, path)
+        if version < len(steps):
+            if version:
+                _back_up_before_upgrade(path, version)
+            for step in steps[version:]:
+                connection.execute(step)
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", len(steps))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has rolled it back already
+            connection.execute("ROLLBACK")
         raise
 
 
+def _use_wal(connection: apsw.Connection) -> None:
+    """Switch to the write-ahead log. Where two do so at once SQLite does not wait, so the second asks again."""
+    until = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+def _back_up_before_upgrade(path: Path, version: int) -> None:
+    """A copy of what was there, taken under the write lock by a reader, so that nobody can have upgraded it yet."""
+    reader = connect(path, is_reader=True)
+    try:
+        back_up(reader, path.with_name(f"{path.name}.schema-{version}.backup"))
+    finally:
+        reader.close()
+
+
 def _version(connection: apsw.Connection, path: Path) -> int:
-    application, version = connection.pragma("application_id"), connection.pragma("user_version")
-    is_empty = statements.scalar(connection, "count_tables") == 0
-    if application == APPLICATION_ID or (application == 0 and version == 0 and is_empty):
+    application, version, tables = statements.select(connection, "nature")[0]
+    if application == APPLICATION_ID or (application, version, tables) == (0, 0, 0):
         return int(version)
     raise _foreign(path)
 
@@ -174,11 +211,15 @@ def back_up(
     draft = target.with_name(f"{target.name}.draft")
     draft.unlink(missing_ok=True)
     copy = apsw.Connection(str(draft))
-    with copy.backup("main", source, "main") as backup:
-        while not backup.done:
-            backup.step(2048)
-            if progress is not None:
-                progress(backup.page_count - backup.remaining, backup.page_count)
-    copy.pragma("journal_mode", "delete")
-    copy.close()
-    draft.replace(target)
+    try:
+        with copy.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(2048)
+                if progress is not None:
+                    progress(backup.page_count - backup.remaining, backup.page_count)
+        copy.pragma("journal_mode", "delete")
+        copy.close()
+        draft.replace(target)
+    finally:
+        copy.close()
+        draft.unlink(missing_ok=True)

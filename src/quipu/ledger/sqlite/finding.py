@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
 import numpy as np
@@ -11,11 +11,13 @@ from quipu.ledger.sqlite import rows, statements
 from quipu.ledger.sqlite.cache import Loaded, PartitionCache
 from quipu.ledger.sqlite.partition import Partition
 from quipu.ledger.sqlite.postings import Mask
-from quipu.ledger.sqlite.search import Reach, adjacent, found
+from quipu.ledger.sqlite.search import Reach, found
+from quipu.ledger.sqlite.spaces import moved_on
 from quipu.ledger.sqlite.terms import Tokenizer
-from quipu.model.record import Record
 from quipu.model.search import Found, Neighbours, Scope, Search, Snapshot, WordShares
+from quipu.model.value import Json
 from quipu.rules import filters
+from quipu.rules.filters import Missing
 from quipu.rules.texts import named
 
 #: A subject that everything shares must not make a clique of everything.
@@ -30,6 +32,8 @@ class Finder:
 
     def search(self, connection: apsw.Connection, tokenizer: Tokenizer, search: Search) -> Found:
         with self._cache.partition(connection, search.scope) as loaded:
+            if search.vector is not None and search.model not in (None, loaded.vectors.model):
+                raise moved_on(loaded.vectors.model)
             partition = loaded.partition
             scope = partition.in_reach(search.scope, search.snapshot)
             visible = partition.narrowed(scope, search.restriction)
@@ -43,16 +47,20 @@ class Finder:
             row[0]: row[1] for row in statements.select(connection, "stores", tenant=tenant)
         }
 
-        def fetch(wanted: Sequence[int]) -> list[tuple[Record, str]]:
-            versions: list[tuple[Record, str]] = []
+        def values(wanted: Sequence[int], paths: Sequence[filters.Path]) -> Iterator[list[Json | Missing]]:
+            """What stands at each path, row by row; the whole version is read only where a path needs it."""
+            if all(path.field is None for path in paths):
+                for row in wanted:
+                    text = statements.scalar(connection, "metadata_row", row=row, tenant=tenant)
+                    metadata: dict[str, Json] = rows.decoded(text) if text else {}
+                    yield [filters.metadata_at(metadata, path) for path in paths]
+                return
             for row in wanted:
-                record = rows.record_of(
-                    statements.select(connection, "record_row", row=row, tenant=tenant)[0]
-                )
-                versions.append((record, names.get(record.store_id, "")))
-            return versions
+                (found,) = statements.select(connection, "record_row", row=row, tenant=tenant)
+                record = rows.record_of(found)
+                yield [filters.value_at(record, path, names.get(record.store_id, "")) for path in paths]
 
-        return loaded.columns.mask(tree, loaded.partition["row"], fetch)
+        return loaded.columns.mask(tree, loaded.partition["row"], values)
 
     def word_shares(
         self, connection: apsw.Connection, tokenizer: Tokenizer, scope: Scope, snapshot: Snapshot, text: str
@@ -65,7 +73,7 @@ class Finder:
                 (word, max((_share(partition, term, mask, in_reach) for term in terms), default=0.0))
                 for word, terms in tokenizer.words(text)
             )
-            return WordShares(words, in_reach, named(text, partition.subjects.names))
+            return WordShares(words, in_reach, _named_subjects(partition, mask, text))
 
     def neighbours(
         self, connection: apsw.Connection, scope: Scope, snapshot: Snapshot, ids: Sequence[str]
@@ -76,11 +84,30 @@ class Finder:
             seq = partition.seq if snapshot.seq is None else snapshot.seq
             edges: dict[str, frozenset[str]] = {}
             for record_id in ids:
-                row = next((row for row in partition.rows_of(record_id) if mask[row]), None)
+                row = _seen(partition, record_id, mask)
+                if row is None:
+                    edges[record_id] = frozenset()
+                    continue
                 linked = _linked(connection, scope.tenant, record_id, seq)
-                around = set[str]() if row is None else _around(partition, row, mask)
-                edges[record_id] = frozenset((linked | around) - {record_id})
+                near = {other for other in linked if _seen(partition, other, mask) is not None}
+                edges[record_id] = frozenset((near | _around(partition, row, mask)) - {record_id})
             return edges
+
+
+def _seen(partition: Partition, record_id: str, mask: Mask) -> int | None:
+    """The row of a record's version in reach, if there is one."""
+    return next((row for row in partition.rows_of(record_id) if mask[row]), None)
+
+
+def _named_subjects(partition: Partition, mask: Mask, text: str) -> frozenset[str]:
+    """The subjects of records in reach that a text names."""
+    mentioned = named(text, partition.subjects.names)
+    if not mentioned:
+        return mentioned
+    subjects = partition["subject"]
+    return frozenset(
+        name for name in mentioned if bool((mask & (subjects == partition.subjects.find(name))).any())
+    )
 
 
 def _share(partition: Partition, term: int, mask: Mask, in_reach: int) -> float:
@@ -95,7 +122,9 @@ def _linked(connection: apsw.Connection, tenant: str, record_id: str, seq: int) 
 
 def _around(partition: Partition, row: int, mask: Mask) -> set[str]:
     """Turns beside it in its session, and records of its subject."""
-    near = {partition.ids[other] for other in adjacent(partition, row, mask) if other is not None}
+    turns, here = partition.turns.seen(partition["record"], mask), np.array([row])
+    beside: list[int] = [*turns.before(here).tolist(), *turns.after(here).tolist()]
+    near = {partition.ids[other] for other in beside if other >= 0}
     subject = partition["subject"][row]
     if subject >= 0:
         same = np.flatnonzero((partition["subject"] == subject) & mask)[:_SAME_SUBJECT]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
-from quipu.errors import ConflictError, NotFoundError, TamperedError
+from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError, TamperedError
 from quipu.ledger.sqlite import file, rows, statements
 from quipu.ledger.sqlite.apply import Transaction
 from quipu.ledger.sqlite.terms import Tokenizer
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
-from quipu.model.change import Commit, Committed, Erase, OpenStore, Proposal
+from quipu.model.change import Change, Commit, Committed, Erase, OpenStore, Proposal, Settle
 from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record, State
@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 _READERS = 4
 _PAGE = 500
+#: How long an erasure waits for readers that still hold on to old pages.
+_PATIENCE_MS = 5_000
 #: Above every id.
 _TOP = "\U0010ffff"
 
@@ -67,10 +69,12 @@ class SqliteLedger:
         self._local = threading.local()
         self._open_connections: list[apsw.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
-        self._writer = Writer(lambda: file.connect(self.path, is_durable=is_durable))
+        self._writer = Writer(file.connect(self.path, is_durable=is_durable))
         self._writer_tokenizer = Tokenizer()
         self._keeper = Keeper(self.path)
         self._opened: set[str] = set()
+        self._is_closed = False
+        self._owes_flush = False
 
     # -- opening and closing ------------------------------------------------------------------------------------
 
@@ -93,6 +97,7 @@ class SqliteLedger:
         self._opened.add(tenant)
 
     async def close(self) -> None:
+        self._is_closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:
@@ -116,6 +121,9 @@ class SqliteLedger:
         return mine
 
     async def _read(self, work: Callable[[apsw.Connection, Tokenizer], T]) -> T:
+        if self._is_closed:
+            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+
         def run() -> T:
             with file.translated():
                 return work(*self._reader())
@@ -126,8 +134,7 @@ class SqliteLedger:
         return await self._read(lambda connection, _: statements.select(connection, statement, **values))
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
-        # Shielded: a caller that goes away does not take back what was already handed to the writer.
-        return await asyncio.shield(asyncio.wrap_future(self._writer.submit(job, alone=alone)))
+        return await self._writer.run(job, alone=alone)
 
     def _transaction(self, connection: apsw.Connection) -> Transaction:
         return Transaction(connection, self._writer_tokenizer, self._canonical)
@@ -140,20 +147,29 @@ class SqliteLedger:
             return [transaction.apply(commit, self._mirrors) for commit in commits]
 
         done = await self._write(job)
-        if any(isinstance(change, Erase) for commit in commits for change in commit.changes):
-            await self._write(self._keeper.flush_erased, alone=True)
+        if any(_erases(change) for commit in commits for change in commit.changes):
+            await self._flush_erased()
+        elif self._owes_flush:
+            await self._flush_erased(patience_ms=0)
         return done
+
+    async def _flush_erased(self, patience_ms: int = _PATIENCE_MS) -> None:
+        """What a slow reader keeps from being flushed now is flushed after a later write."""
+        self._owes_flush = True
+        flushed = await self._write(lambda c: self._keeper.flush_erased(c, patience_ms), alone=True)
+        self._owes_flush = not flushed
 
     async def read(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
         def work(connection: apsw.Connection, _: Tokenizer) -> dict[str, Record]:
             found: dict[str, Record] = {}
-            for record_id in dict.fromkeys(ids):
-                if seq is None:
-                    row = statements.first(connection, "record_newest", tenant=tenant, id=record_id)
-                else:
-                    row = statements.first(connection, "record_at", tenant=tenant, id=record_id, seq=seq)
-                if row is not None:
-                    found[record_id] = rows.record_of(row)
+            with connection:  # one moment for all of them: no half of a commit is seen
+                for record_id in dict.fromkeys(ids):
+                    if seq is None:
+                        row = statements.first(connection, "record_newest", tenant=tenant, id=record_id)
+                    else:
+                        row = statements.first(connection, "record_at", tenant=tenant, id=record_id, seq=seq)
+                    if row is not None:
+                        found[record_id] = rows.record_of(row)
             return found
 
         return await self._read(work)
@@ -243,7 +259,10 @@ class SqliteLedger:
 
     async def position_at(self, tenant: str, moment: int) -> int:
         def work(connection: apsw.Connection, _: Tokenizer) -> int:
-            low, high = 0, int(statements.select(connection, "head", tenant=tenant)[0][0])
+            head = statements.first(connection, "head", tenant=tenant)
+            if head is None:
+                raise NotFoundError("There is no such tenant.", reason="tenant")
+            low, high = 0, int(head[0])
             while low < high:  # times never run back along the chain
                 middle = (low + high + 1) // 2
                 at = statements.scalar(connection, "entry_time", tenant=tenant, seq=middle)
@@ -327,7 +346,7 @@ class SqliteLedger:
             return self._keeper.prune(connection, tenant, horizon, done.seq)
 
         pruned = await self._write(job)
-        await self._write(self._keeper.flush_erased, alone=True)
+        await self._flush_erased()
         return pruned
 
     async def compact(self) -> None:
@@ -337,9 +356,14 @@ class SqliteLedger:
         return await self._read(lambda c, _: self._keeper.statistics(c, tenant))
 
 
+def _erases(change: Change) -> bool:
+    """Whether nothing of something may be left in the file, or in its log: a rejected write is gone like an erased one."""
+    return isinstance(change, Erase) or (isinstance(change, Settle) and not change.approved)
+
+
 def _selected(record: Record, selection: Selection, snapshot: Snapshot) -> bool:
     """What narrows a walk, beside the filter."""
-    state = record.standing if snapshot.seq is None else record.state
+    state = record.standing if snapshot.seq is None or record.is_emptied else record.state
     if state is State.LIVE and record.expired(snapshot.now):
         return False
     return (

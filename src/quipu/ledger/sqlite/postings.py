@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
 
-K1 = 1.2
-B = 0.75
 #: Rows added since the index was last laid out are looked through one by one up to this many.
 _TAIL = 2048
 
@@ -90,36 +88,3 @@ class Postings:
             rows = np.concatenate([rows, more[:, 0]])
             counts = np.concatenate([counts, more[:, 1].astype(np.uint8)])
         return Posting(rows, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordScores:
-    """BM25 per row, and the share of the query's weight of meaning that each row covers."""
-
-    scores: NDArray[np.float32]
-    coverage: NDArray[np.float32]
-
-
-def keyword_scores(
-    postings: Postings,
-    terms: Sequence[int],
-    visible: Mask,
-    lengths: NDArray[np.int32],
-    in_reach: int,
-    mean_length: float,
-) -> KeywordScores:
-    """Score every visible row against the query's terms."""
-    scores = np.zeros(len(visible), np.float32)
-    covered = np.zeros(len(visible), np.float32)
-    total = 0.0
-    for term in terms:
-        posting = postings.of(term)
-        seen = visible[posting.rows]
-        rows, counts = posting.rows[seen], posting.counts[seen].astype(np.float32)
-        weight = float(np.log1p((in_reach - len(rows) + 0.5) / (len(rows) + 0.5)))
-        total += weight
-        if len(rows):
-            norm = K1 * (1 - B + B * lengths[rows] / max(mean_length, 1e-9))
-            scores[rows] += (weight * (K1 + 1) * counts / (counts + norm)).astype(np.float32)
-            covered[rows] += np.float32(weight)
-    return KeywordScores(scores, covered / np.float32(total) if total else covered)

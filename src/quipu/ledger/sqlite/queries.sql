@@ -5,7 +5,9 @@ ON CONFLICT DO NOTHING;
 
 -- head --
 -- Where the tenant's chain stands.
-SELECT seq, hash, at, horizon, changed, space FROM tenant WHERE tenant = :tenant;
+SELECT t.seq, t.hash, t.at, t.horizon, t.changed, t.space, s.dimensions, t.refilled, s.model
+FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
+WHERE t.tenant = :tenant;
 
 -- move_head --
 -- The chain has grown.
@@ -62,6 +64,10 @@ INSERT OR IGNORE INTO link (tenant, from_id, to_id, rel, born) VALUES (:tenant, 
 -- The edges of a version end with it.
 UPDATE link SET died = :seq WHERE tenant = :tenant AND from_id = :id AND died IS NULL;
 
+-- merged_into --
+-- Where a record has gone, if it was merged away.
+SELECT merged_into FROM record WHERE tenant = :tenant AND id = :id ORDER BY version DESC LIMIT 1;
+
 -- redirect_links --
 -- What pointed to a merged record points to the one it was merged into.
 INSERT OR IGNORE INTO link (tenant, from_id, to_id, rel, born)
@@ -90,7 +96,7 @@ UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, sour
   privacy = NULL, subject = NULL, user_id = NULL, session_id = NULL, salt = NULL, terms = NULL, importance = NULL,
   confidence = 0, provenance = '{}', expires_at = NULL, merged_into = NULL, state = 'erased',
   died = coalesce(died, :seq), emptied = :seq
-WHERE tenant = :tenant AND id = :id AND emptied IS NULL;
+WHERE tenant = :tenant AND id = :id AND state <> 'erased';
 
 -- drop_vectors_of --
 -- Erasure: vectors in every space.
@@ -121,10 +127,6 @@ DELETE FROM mark WHERE tenant = :tenant AND id = :id;
 -- Erasure: remembered answers that speak of the record.
 DELETE FROM answer WHERE tenant = :tenant AND (principal, operation, key) IN
   (SELECT principal, operation, key FROM answer_record WHERE tenant = :tenant AND record_id = :id);
-
--- drop_answer_records --
--- Erasure: and the pointers to those answers.
-DELETE FROM answer_record WHERE tenant = :tenant AND record_id = :id;
 
 -- drop_proposals --
 -- Erasure: staged copies.
@@ -258,7 +260,7 @@ SELECT * FROM record WHERE tenant = :tenant AND expires_at <= :now AND died IS N
 -- What search needs to know of each version of one agent.
 SELECT r.row, r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.privacy ->> 'sensitivity', coalesce(r.details ->> 'event_time', r.created_at),
-  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with'
+  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with', rtrim(r.content) LIKE '%?'
 FROM record AS r LEFT JOIN vector AS v ON v.slot = 2 * r.row + :parity AND v.space = :space
 WHERE r.tenant = :tenant AND r.agent_id = :owner AND r.emptied IS NULL;
 
@@ -266,7 +268,7 @@ WHERE r.tenant = :tenant AND r.agent_id = :owner AND r.emptied IS NULL;
 -- The same for a store that all agents share.
 SELECT r.row, r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.privacy ->> 'sensitivity', coalesce(r.details ->> 'event_time', r.created_at),
-  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with'
+  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with', rtrim(r.content) LIKE '%?'
 FROM record AS r LEFT JOIN vector AS v ON v.slot = 2 * r.row + :parity AND v.space = :space
 WHERE r.tenant = :tenant AND r.store_id = :owner AND r.emptied IS NULL;
 
@@ -274,7 +276,7 @@ WHERE r.tenant = :tenant AND r.store_id = :owner AND r.emptied IS NULL;
 -- Versions of one agent added since the partition was read.
 SELECT r.row, r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.privacy ->> 'sensitivity', coalesce(r.details ->> 'event_time', r.created_at),
-  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with'
+  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with', rtrim(r.content) LIKE '%?'
 FROM record AS r NOT INDEXED LEFT JOIN vector AS v ON v.slot = 2 * r.row + :parity AND v.space = :space
 WHERE r.row > :after AND r.tenant = :tenant AND r.agent_id = :owner AND r.emptied IS NULL;
 
@@ -282,7 +284,7 @@ WHERE r.row > :after AND r.tenant = :tenant AND r.agent_id = :owner AND r.emptie
 -- The same for a shared store.
 SELECT r.row, r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.privacy ->> 'sensitivity', coalesce(r.details ->> 'event_time', r.created_at),
-  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with'
+  r.terms, v.data, r.agent_id, r.privacy ->> 'share_with', rtrim(r.content) LIKE '%?'
 FROM record AS r NOT INDEXED LEFT JOIN vector AS v ON v.slot = 2 * r.row + :parity AND v.space = :space
 WHERE r.row > :after AND r.tenant = :tenant AND r.store_id = :owner AND r.emptied IS NULL;
 
@@ -306,6 +308,10 @@ SELECT 1 FROM record WHERE tenant = :tenant AND emptied > :after LIMIT 1;
 -- Standing that changed since a position.
 SELECT id, demoted FROM mark WHERE tenant = :tenant AND changed > :after;
 
+-- metadata_row --
+-- The metadata of one version by row, for filters over nothing else.
+SELECT metadata FROM record WHERE row = :row AND tenant = :tenant;
+
 -- record_row --
 -- One whole version by row, for filters over fields the arrays do not hold.
 SELECT * FROM record WHERE row = :row AND tenant = :tenant;
@@ -321,6 +327,10 @@ INSERT INTO space (tenant, number, model, dimensions) VALUES (:tenant, :number, 
 -- drop_space --
 -- A vector space nobody is in any more.
 DELETE FROM space WHERE tenant = :tenant AND number = :number;
+
+-- note_refill --
+-- Versions that were there already got a vector in the space in use.
+UPDATE tenant SET refilled = refilled + 1 WHERE tenant = :tenant AND space = :space;
 
 -- choose_space --
 -- Search in this space from now on.
@@ -354,7 +364,7 @@ SELECT count(*) FROM vector WHERE (slot / 2) NOT IN (SELECT row FROM record WHER
 -- prune --
 -- Empty the versions that ended at or before the horizon.
 UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, source = NULL, details = NULL,
-  privacy = NULL, subject = NULL, salt = NULL, terms = NULL, emptied = :seq
+  privacy = NULL, subject = NULL, provenance = '{}', salt = NULL, terms = NULL, emptied = :seq
 WHERE tenant = :tenant AND died <= :horizon AND emptied IS NULL;
 
 -- drop_pruned_vectors --
@@ -363,7 +373,7 @@ DELETE FROM vector WHERE (slot / 2) IN (SELECT row FROM record WHERE tenant = :t
 
 -- raise_horizon --
 -- Positions before this one can no longer be read as of.
-UPDATE tenant SET horizon = max(horizon, :horizon) WHERE tenant = :tenant;
+UPDATE tenant SET horizon = max(horizon, :horizon), changed = :seq WHERE tenant = :tenant;
 
 -- checkpoints --
 -- Signed statements about the chain.
@@ -386,10 +396,7 @@ SELECT count(*) FROM record WHERE tenant = :tenant;
 -- How many vectors there are in a space.
 SELECT count(*) FROM vector WHERE space = :space AND (slot / 2) IN (SELECT row FROM record WHERE tenant = :tenant);
 
--- tenants --
--- All tenants.
-SELECT tenant FROM tenant ORDER BY tenant;
-
--- count_tables --
--- Is there anything in the file at all?
-SELECT count(*) FROM sqlite_schema;
+-- nature --
+-- Whose file it is, of which version, and how much there is in it: all at one moment.
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+FROM pragma_application_id, pragma_user_version;

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quipu.errors import InvalidError
+from quipu.ledger.sqlite.bm25 import Corpus, KeywordScores
 from quipu.ledger.sqlite.partition import BITS_FROM, Partition, bit_codes
-from quipu.ledger.sqlite.postings import KeywordScores, Mask, keyword_scores
+from quipu.ledger.sqlite.postings import Mask
 from quipu.ledger.sqlite.terms import Tokenizer
-from quipu.model.search import Candidate, Found, Search
+from quipu.ledger.sqlite.turns import SeenTurns
+from quipu.model.search import Candidate, Context, Found, Search
 from quipu.rules.texts import is_stop_word
 
 #: How many of the nearest by bits are compared exactly, at least.
-_RESCORED = 400
-#: The scope's mean vector is taken over this many records, the first in reach: enough, and the same each time.
-_MEAN_OF = 512
-#: Rows whose keyword score is passed on to their neighbours in a session: this many times the limit.
-_SPREADING = 4
+_RESCORED = 2000
+#: When less than one in so many rows may be seen, they are taken out before anything is computed.
+_SPARSE = 3
+#: With turns, this many times the limit are looked at before context decides.
+_WIDER = 2
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -38,160 +42,176 @@ def found(partition: Partition, search: Search, reach: Reach, tokenizer: Tokeniz
     in_reach = int(np.count_nonzero(reach.scope))
     if not in_reach:
         return Found(candidates=(), in_reach=0)
-    keywords = _keywords(partition, search, reach, tokenizer, in_reach)
-    context = _with_context(partition, keywords.scores, search, reach.visible)
-    rows = _best(np.where(reach.visible, context, 0), search.limit, above=0)
-    cosines = centred = None
+    has_turns = not partition.turns.is_empty and not search.context.is_empty
+    turns = partition.turns.seen(partition["record"], reach.scope) if has_turns else None
+    corpus = Corpus(partition.postings, reach.scope, partition["length"], in_reach, turns)
+    keywords = corpus.scored(query_terms(search.text, tokenizer), search.context, search.common_from)
+    rows = best(np.where(reach.visible, keywords.scores, 0), search.limit, above=0)
+    leg = None
     if search.vector is not None and partition.vectors is not None:
+        if len(search.vector) != 4 * partition.dimensions:
+            raise InvalidError.at(
+                "/embedding", "embedding_mismatch", "The query's vector has the wrong dimensions."
+            )
         query = np.frombuffer(search.vector, "<f4")
-        near = _nearest(partition, query, reach.visible & partition["embedded"], search.limit)
-        rows = np.union1d(rows, near)
-        cosines, centred = _cosines(partition, query, rows, reach.scope)
-    candidates = tuple(
-        _candidate(partition, int(row), place, keywords, context, cosines, centred)
-        for place, row in enumerate(rows)
+        leg = VectorLeg(partition, query, reach, turns, search.context)
+        rows = np.union1d(rows, leg.nearest(search.limit))
+    return Found(candidates=_candidates(partition, rows, keywords, leg), in_reach=in_reach)
+
+
+def _candidates(
+    partition: Partition, rows: Indices, keywords: KeywordScores, leg: VectorLeg | None
+) -> tuple[Candidate, ...]:
+    """What is known of each row, taken out of the arrays in one go per array."""
+    absent: list[float | None] = [None] * len(rows)
+    columns: Iterable[tuple[Any, ...]] = zip(
+        rows.tolist(),
+        partition["version"][rows].tolist(),
+        partition["embedded"][rows].tolist(),
+        *([absent] * 2 if leg is None else [part.tolist() for part in leg.judged(rows)]),
+        keywords.scores[rows].tolist(),
+        keywords.coverage[rows].tolist(),
+        keywords.common[rows].tolist(),
+        partition["session"][rows].tolist(),
+        partition["subject"][rows].tolist(),
+        partition["confidence"][rows].tolist(),
+        partition["demoted"][rows].tolist(),
+        partition["created"][rows].tolist(),
+        partition["length"][rows].tolist(),
+        partition["asks"][rows].tolist(),
+        strict=True,
     )
-    return Found(candidates=candidates, in_reach=in_reach)
+    return tuple(_candidate(partition, *values) for values in columns)
 
 
 def _candidate(
     partition: Partition,
     row: int,
-    place: int,
-    keywords: KeywordScores,
-    context: Floats,
-    cosines: Floats | None,
-    centred: Floats | None,
+    version: int,
+    has_vector: bool,
+    cosine: float | None,
+    near: float | None,
+    keyword: float,
+    coverage: float,
+    common: float,
+    session: int,
+    subject: int,
+    confidence: float,
+    is_demoted: bool,
+    created_at: int,
+    length: int,
+    asks: bool,
 ) -> Candidate:
-    has_vector = cosines is not None and bool(partition["embedded"][row])
     return Candidate(
         id=partition.ids[row],
-        version=int(partition["version"][row]),
-        cosine=float(cosines[place]) if cosines is not None and has_vector else None,
-        centred=float(centred[place]) if centred is not None and has_vector else None,
-        keyword=float(keywords.scores[row]),
-        context=float(context[row]),
-        coverage=float(keywords.coverage[row]),
-        session_id=partition.sessions.name(int(partition["session"][row])),
-        subject=partition.subjects.name(int(partition["subject"][row])),
-        confidence=float(partition["confidence"][row]),
-        is_demoted=bool(partition["demoted"][row]),
-        created_at=int(partition["created"][row]),
+        version=version,
+        cosine=cosine if has_vector else None,
+        near=near if has_vector else None,
+        keyword=keyword,
+        coverage=coverage,
+        common=common,
+        session_id=partition.sessions.name(session),
+        subject=partition.subjects.name(subject),
+        confidence=confidence,
+        is_demoted=is_demoted,
+        created_at=created_at,
+        length=length,
+        asks=asks,
     )
 
 
-# -- the keyword leg --------------------------------------------------------------------------------------------
-
-
 def query_terms(text: str, tokenizer: Tokenizer) -> list[int]:
-    """The distinct terms of a query's content words, or of all its words when it has no others."""
+    """The distinct terms of a query's content words, or of all its words when it has no others.
+
+    Stop words are told by the word as written: stemmed, a name can become one.
+    """
     words = tokenizer.words(text)
     content = [terms for word, terms in words if not is_stop_word(word)]
     chosen = content or [terms for _, terms in words]
     return list(dict.fromkeys(term for terms in chosen for term in terms))
 
 
-def _keywords(
-    partition: Partition, search: Search, reach: Reach, tokenizer: Tokenizer, in_reach: int
-) -> KeywordScores:
-    lengths = partition["length"]
-    mean = float(lengths[reach.scope].mean())
-    return keyword_scores(
-        partition.postings, query_terms(search.text, tokenizer), reach.scope, lengths, in_reach, mean
-    )
+@dataclass(frozen=True, slots=True)
+class VectorLeg:
+    """Nearness to the query's vector, a turn's neighbours included."""
 
+    _partition: Partition
+    _query: Floats
+    _reach: Reach
+    _turns: SeenTurns | None
+    _context: Context
 
-def _with_context(partition: Partition, scores: Floats, search: Search, visible: Mask) -> Floats:
-    """Add to each turn a share of what the turns before and after it score.
+    def nearest(self, limit: int) -> Indices:
+        """The nearest rows. By cosine first, and if there are turns, by cosine with context among those around them."""
+        by_cosine = self._nearest_by_cosine(limit if self._turns is None else limit * _WIDER)
+        if self._turns is None or not len(by_cosine):
+            return by_cosine
+        around = np.concatenate([by_cosine, self._turns.before(by_cosine), self._turns.after(by_cosine)])
+        rows = np.unique(around[around >= 0])
+        rows = rows[(self._reach.visible & self._partition["embedded"])[rows]]
+        return rows[best(self._with_context(rows, self._cosines(rows)), limit)]
 
-    Done at query time over what the reader may see: a neighbour's words are nowhere kept with the turn, so an erased
-    or invisible neighbour leaves nothing behind.
-    """
-    if not partition.turns or not (search.previous_turn or search.next_turn):
-        return scores
-    context = scores.copy()
-    sources = _best(np.where(visible, scores, 0), search.limit * _SPREADING, above=0)
-    for row in sources.tolist():
-        before, after = adjacent(partition, row, visible)
-        if after is not None:
-            context[after] += search.previous_turn * scores[row]
-        if before is not None:
-            context[before] += search.next_turn * scores[row]
-    return context
+    def judged(self, rows: Indices) -> tuple[Floats, Floats]:
+        """Cosine, and cosine with context."""
+        cosines = self._cosines(rows)
+        return cosines, self._with_context(rows, cosines)
 
+    @property
+    def _vectors(self) -> Floats:
+        vectors = self._partition.vectors
+        if vectors is None:
+            raise ValueError("a partition without vectors has no vector leg")
+        return vectors
 
-def adjacent(partition: Partition, row: int, visible: Mask) -> tuple[int | None, int | None]:
-    """The visible turns before and after a turn in its session."""
-    turns = partition.turns.get(int(partition["session"][row]))
-    if turns is None:
-        return None, None
-    place = _place(turns, (int(partition["moment"][row]), row))
-    return _seek(turns, place, -1, row, partition, visible), _seek(turns, place, 1, row, partition, visible)
+    def _cosines(self, rows: Indices) -> Floats:
+        return self._vectors[rows] @ self._query
 
+    def _with_context(self, rows: Indices, cosines: Floats) -> Floats:
+        if self._turns is None:
+            return cosines
+        near = cosines.copy()
+        for share, others in (
+            (self._context.previous_vector, self._turns.before(rows)),
+            (self._context.next_vector, self._turns.after(rows)),
+        ):
+            near += np.float32(share) * np.where(others >= 0, self._cosines(others), 0)
+        return near
 
-def _place(turns: Sequence[tuple[int, int]], turn: tuple[int, int]) -> int:
-    low, high = 0, len(turns)
-    while low < high:
-        middle = (low + high) // 2
-        if turns[middle] < turn:
-            low = middle + 1
+    def _nearest_by_cosine(self, limit: int) -> Indices:
+        """Exact; for large partitions the ones to compare exactly are chosen by bits."""
+        mask = self._reach.visible & self._partition["embedded"]
+        count = int(np.count_nonzero(mask))
+        if not count:
+            return np.empty(0, np.int64)
+        if count > BITS_FROM:
+            keep = min(max(_RESCORED, 20 * limit, count // 50), count)
+            rows = self._nearest_by_bits(mask, count, keep)
+        elif count > len(mask) // _SPARSE:
+            # Taking out most rows costs more than passing over the others.
+            cosines = np.where(mask, self._vectors @ self._query, np.float32(-2))
+            return best(cosines, min(limit, count))
         else:
-            high = middle
-    return low
+            rows = np.flatnonzero(mask)
+        return rows[best(self._cosines(rows), limit)]
+
+    def _nearest_by_bits(self, mask: Mask, count: int, keep: int) -> Indices:
+        """The rows whose signs differ least from the query's."""
+        code = bit_codes(self._query[np.newaxis, :])[0]
+        rows = None if count > len(mask) // _SPARSE else np.flatnonzero(mask)
+        differing = np.zeros(len(mask) if rows is None else count, np.uint16)
+        for words, word in zip(self._partition.bits, code, strict=True):
+            differing += np.bitwise_count((words if rows is None else words[rows]) ^ word)
+        if rows is None:
+            differing[~mask] = np.iinfo(np.uint16).max
+        nearest = np.argpartition(differing, keep - 1)[:keep]
+        return nearest if rows is None else rows[nearest]
 
 
-def _seek(
-    turns: Sequence[tuple[int, int]], place: int, step: int, row: int, partition: Partition, visible: Mask
-) -> int | None:
-    """The next visible row of another record of the same user, a few versions away at most."""
-    user = partition["user"]
-    for offset in range(1, 9):
-        at = place + step * offset
-        if not 0 <= at < len(turns):
-            return None
-        other = turns[at][1]
-        if visible[other] and user[other] == user[row] and partition.ids[other] != partition.ids[row]:
-            return other
-    return None
-
-
-# -- the vector leg ---------------------------------------------------------------------------------------------
-
-
-def _nearest(partition: Partition, query: Floats, mask: Mask, limit: int) -> Indices:
-    """The rows nearest to the query among those of the mask. Exact; for large partitions chosen by bits first."""
-    rows = np.flatnonzero(mask)
-    vectors, bits = partition.vectors, partition.bits
-    if vectors is None or bits is None or not len(rows):
-        return np.empty(0, np.int64)
-    if len(rows) > BITS_FROM:
-        code = bit_codes(query[np.newaxis, :])[0]
-        chosen = bits if len(rows) == len(partition) else bits[rows]
-        differing = np.bitwise_count(chosen ^ code).sum(axis=1, dtype=np.uint16)
-        keep = min(max(_RESCORED, 4 * limit), len(rows))
-        rows = rows[np.argpartition(differing, keep - 1)[:keep]]
-    similarities = vectors @ query if len(rows) == len(partition) else vectors[rows] @ query
-    return rows[_best(similarities, limit)]
-
-
-def _cosines(partition: Partition, query: Floats, rows: Indices, scope: Mask) -> tuple[Floats, Floats]:
-    """Cosine of each row with the query, plain and with the scope's mean taken out of both."""
-    vectors = partition.vectors
-    if vectors is None:
-        raise ValueError("a partition without vectors has no cosines")
-    near = vectors[rows]
-    sample = np.flatnonzero(scope & partition["embedded"])[:_MEAN_OF]
-    mean = vectors[sample].mean(axis=0) if len(sample) else np.zeros_like(query)
-    moved, away = near - mean, query - mean
-    norms = np.linalg.norm(moved, axis=1) * float(np.linalg.norm(away))
-    return near @ query, (moved @ away) / np.maximum(norms, 1e-9)
-
-
-def _best(scores: Floats, limit: int, above: float | None = None) -> Indices:
+def best(scores: Floats, limit: int, above: float | None = None) -> Indices:
     """The places of the highest scores, best first; equal scores by place, so that the answer is always the same."""
     if above is not None:
         places = np.flatnonzero(scores > above)
-        return places[_best(scores[places], limit)]
+        return places[best(scores[places], limit)]
     if len(scores) > limit:
         # Everything that ties with the last one stays in, or which of them is kept would be chance.
         bound = np.partition(scores, len(scores) - limit)[len(scores) - limit]

@@ -92,6 +92,7 @@ class Keeper:
                     connection, "add_vector", slot=2 * row[0] + number % 2, space=number, data=data
                 )
                 added += 1
+        statements.run(connection, "note_refill", tenant=tenant, space=number)
         return added
 
     # -- checks -------------------------------------------------------------------------------------------------
@@ -150,20 +151,28 @@ class Keeper:
                 hint="Check space and permissions.",
             ) from error
 
-    def flush_erased(self, connection: apsw.Connection) -> None:
-        """Bring erasures from the log into the file and empty the log, so that no old page is left in it."""
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    def flush_erased(self, connection: apsw.Connection, patience_ms: int) -> bool:
+        """Bring erasures from the log into the file and empty the log, so that no old page is left in it.
+
+        False when a reader held on to old pages for longer than that.
+        """
+        connection.set_busy_timeout(patience_ms)
+        try:
+            was_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+        finally:
+            connection.set_busy_timeout(file.BUSY_MS)
+        return not was_busy
 
     def prune(self, connection: apsw.Connection, tenant: str, horizon: int, seq: int) -> int:
         statements.run(connection, "prune", tenant=tenant, horizon=horizon, seq=seq)
         pruned = connection.changes()
         statements.run(connection, "drop_pruned_vectors", tenant=tenant)
-        statements.run(connection, "raise_horizon", tenant=tenant, horizon=horizon)
+        statements.run(connection, "raise_horizon", tenant=tenant, horizon=horizon, seq=seq)
         return pruned
 
     def compact(self, connection: apsw.Connection) -> None:
         connection.execute("VACUUM")
-        self.flush_erased(connection)
+        self.flush_erased(connection, file.BUSY_MS)
 
     def statistics(self, connection: apsw.Connection, tenant: str) -> Mapping[str, int]:
         counts: dict[str, int] = {"live": 0, "archived": 0}

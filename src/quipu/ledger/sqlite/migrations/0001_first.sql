@@ -14,6 +14,8 @@ CREATE TABLE tenant (
   horizon INTEGER NOT NULL DEFAULT 0,
   -- the vector space that recall searches in
   space INTEGER,
+  -- how often versions that were there already got a vector in it: readers from before read it anew
+  refilled INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT tenant_hash CHECK (length(hash) = 32)
 ) STRICT, WITHOUT ROWID;
 
@@ -90,6 +92,7 @@ CREATE TABLE record (
 ) STRICT;
 
 CREATE INDEX record_agent ON record (tenant, agent_id, id);
+CREATE INDEX record_store ON record (tenant, store_id);
 CREATE INDEX record_died ON record (tenant, agent_id, died) WHERE died IS NOT NULL;
 CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
 CREATE INDEX record_emptied ON record (tenant, emptied) WHERE emptied IS NOT NULL;
@@ -187,6 +190,8 @@ CREATE TABLE answer (
   CONSTRAINT answer_key PRIMARY KEY (tenant, principal, operation, key)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX answer_at ON answer (tenant, at);
+
 -- Which records an answer speaks of, so that erasing one erases the answer.
 CREATE TABLE answer_record (
   tenant TEXT NOT NULL,
@@ -194,8 +199,12 @@ CREATE TABLE answer_record (
   principal TEXT NOT NULL,
   operation TEXT NOT NULL,
   key TEXT NOT NULL,
-  CONSTRAINT answer_record_key PRIMARY KEY (tenant, record_id, principal, operation, key)
+  CONSTRAINT answer_record_key PRIMARY KEY (tenant, record_id, principal, operation, key),
+  CONSTRAINT answer_record_answer FOREIGN KEY (tenant, principal, operation, key)
+    REFERENCES answer (tenant, principal, operation, key) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX answer_record_answer ON answer_record (tenant, principal, operation, key);
 
 CREATE TABLE proposal (
   tenant TEXT NOT NULL,

@@ -1,0 +1,126 @@
+"""export: memories, or the journal with its proofs, into files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO, cast
+
+import typer
+
+from quipu.cli import options, output, values
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+from quipu.errors import InvalidError
+
+app = typer.Typer()
+
+Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
+
+
+@app.command("export", cls=Command, rich_help_panel="In and out")
+def export(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to; .gz packs it; - is standard output.")
+    ] = Path("-"),
+    state: Annotated[
+        list[options.StateName] | None,
+        typer.Option("--state", help="In this state; may be repeated. Without it live and archived."),
+    ] = None,
+    filter: options.Filter = None,
+    as_of: options.AsOf = None,
+    store: options.InStore = None,
+    all_agents: Annotated[bool, typer.Option("--all-agents", help="Of every agent.")] = False,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            metavar="DIR",
+            help="Write journal, checkpoints, keys and records for `verify --export`.",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write memories as JSON lines, which `quipu import` takes back.
+
+    [bold]Examples[/bold]
+      quipu export memories.ndjson.gz --all-agents
+      quipu export --filter '{"user_id": "mara"}' | head
+      quipu export --as-of 2026-01-31 january.ndjson
+      quipu export --journal proof/                    for `quipu verify --export`
+
+    See also: import, verify, backup.
+    """
+    run = Session.of(ctx)
+    chosen = values.json_object(filter, "/filter")
+    if journal is not None:
+        write_journal(run, journal, force=force)
+        return
+    count = 0
+    with run.memory() as memory, _target(file, force=force) as target, run.bar("Exporting", "records") as bar:
+        found = memory.export(
+            states=state or ["live", "archived"],
+            filter=chosen,
+            as_of=values.as_of(as_of),
+            store=store,
+            all_agents=all_agents,
+        )
+        for body in found:
+            if target is None:
+                output.write_line(body)
+            else:
+                target.write(output.json_line(body) + "\n")
+                bar(count)
+            count += 1
+    if str(file) != "-" and not run.answer_json({"file": str(file), "records": count}):
+        output.console().print(f"Exported {output.counted(count, 'record')} to {file}", markup=False)
+
+
+@contextmanager
+def _target(file: Path, *, force: bool) -> Generator[TextIO | None]:
+    """A file that stands there only when it is whole; None for standard output."""
+    if str(file) == "-":
+        yield None
+        return
+    if file.exists() and not force:
+        raise _taken(file)
+    draft = file.with_name(f".{file.name}.draft")
+    try:
+        if file.suffix == ".gz":
+            with (
+                gzip.open(draft, "wb") as packed,
+                io.TextIOWrapper(cast("io.BufferedWriter", packed), "utf-8") as text,
+            ):
+                yield text
+        else:
+            with draft.open("w", encoding="utf-8") as text:
+                yield text
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _taken(place: Path) -> InvalidError:
+    return InvalidError(
+        f"{place} exists already.", reason="exists", hint="Choose another name, or repeat with --force."
+    )
+
+
+def write_journal(run: Session, folder: Path, *, force: bool) -> None:
+    """The journal and all that is needed to check it without the memory."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not force):
+        raise _taken(folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with run.memory() as memory:
+        lines = memory.export_journal(folder)
+    if run.answer_json({"folder": str(folder), "lines": lines}):
+        return
+    output.console().print(
+        f"Exported the journal to {folder} ({output.counted(lines, 'line')})", markup=False
+    )
+    run.note("records.ndjson holds the memories themselves: keep the folder as safe as the memory.")
+    run.note(f"Check it anywhere with `quipu verify --export {folder}`.")

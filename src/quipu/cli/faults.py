@@ -1,0 +1,164 @@
+"""What went wrong, in one line, what to do in another, and an exit code.
+
+A caller's fault is 1; a fault of the memory, a file or a server is 2. Nothing here repeats memory text or a query.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from quipu.errors import BackendUnavailableError, InternalError, InvalidError, QuipuError
+
+BAD_INPUT, FAILED = 1, 2
+_FAILURES = frozenset({"tampered", "timeout", "backend_unavailable", "internal_error", "rate_limited"})
+
+STATUS: Mapping[str, int] = {
+    "validation_error": 400,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "approval_rejected": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "secret_leakage": 422,
+    "quota_exceeded": 429,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "unsupported": 501,
+    "backend_unavailable": 503,
+    "timeout": 504,
+}
+
+#: What to do, where the error itself does not say.
+_HINTS: Mapping[str, str] = {
+    "no_scope": "Name records with --id, or describe them with --filter.",
+    "empty_policy": "Give at least one of --older-than-days, --type, --confidence-below, --no-recall-in-days.",
+    "bad_json": 'Write JSON between single quotes, such as \'{"topic": "food"}\'.',
+    "record": "`quipu list` shows what is there; `quipu list --state forgotten` what was.",
+    "canonical": "Name a live record of this agent: `quipu list` shows them.",
+    "store": "`quipu store list` shows the stores; `quipu store create` makes one.",
+    "proposal": "`quipu review list --status all` shows every proposal.",
+    "snapshot_unavailable": "Read as of a later moment: retention has emptied older versions.",
+    "already_decided": "`quipu review list --status all` shows how it was decided.",
+    "not_forgotten": "There is nothing to do; `quipu show` reads it.",
+    "version_mismatch": "Somebody changed it meanwhile: read it again with `quipu show`, then repeat.",
+    "type_mismatch": "Keep the type of the record, or use the strategy keep_canonical.",
+    "scope_mismatch": "Merge records of one user and one store.",
+    "ambiguous_name": "Use the id: `quipu list` shows it.",
+    "idempotency_key_mismatch": "Use another --key for another request.",
+    "no_embedder": "Choose one with --embedder onnx.",
+    "too_large": "Split it into smaller memories.",
+    "store_in_use": "The store main cannot be deleted.",
+}
+_LAST_HINTS: Mapping[str, str] = {
+    "validation_error": "`--help` shows what the command takes.",
+    "not_found": "`quipu list` shows what is there.",
+    "conflict": "Look at how it stands now with `quipu show`, then repeat.",
+    "backend_unavailable": "`quipu doctor` says what is wrong.",
+    "tampered": "`quipu verify` names the first fault; restore a backup if it was not you.",
+    "internal_error": "Repeat with --verbose and report what it shows.",
+    "timeout": "Try again.",
+}
+#: An option as people type it; anything else after "no such option" might be a memory.
+_OPTION = re.compile(r"--?[A-Za-z][\w-]{0,40}")
+
+
+def told(error: Exception, *, is_json: bool, is_verbose: bool) -> int:
+    """Tell the error on standard error; returns the exit code."""
+    known = _as_ours(error)
+    if is_verbose and not _is_usage(error):
+        import traceback
+
+        traceback.print_exception(error)
+    if is_json:
+        import json
+
+        sys.stderr.write(json.dumps(problem(known)) + "\n")
+    else:
+        from rich.text import Text
+
+        from quipu.cli.output import clean, notes
+
+        shown = notes()
+        shown.print(Text.assemble(("Error: ", "bold red"), clean(known.message)), soft_wrap=True)
+        shown.print(Text.assemble(("Hint:  ", "bold"), clean(hint(known))), soft_wrap=True)
+    return exit_code(known)
+
+
+def exit_code(error: QuipuError) -> int:
+    return FAILED if error.code in _FAILURES else BAD_INPUT
+
+
+def hint(error: QuipuError) -> str:
+    """What a person can do about it."""
+    if error.hint:
+        return error.hint
+    accepted = next((fault.accepted for fault in error.faults if fault.accepted), ())
+    if error.reason is not None and error.reason in _HINTS:
+        return _HINTS[error.reason]
+    if accepted:
+        return f"Accepted: {', '.join(accepted)}."
+    return _LAST_HINTS.get(error.code, "`quipu doctor` looks for what is wrong.")
+
+
+def problem(error: QuipuError) -> dict[str, Any]:
+    """The error as the wire tells it (RFC 9457), and the hint."""
+    body: dict[str, Any] = {
+        "type": f"urn:quipu:error:{error.code}",
+        "title": (type(error).__doc__ or "").strip(),
+        "status": STATUS.get(error.code),
+        "code": error.code,
+        "reason": error.reason,
+        "detail": error.message,
+        "errors": [
+            {"pointer": fault.pointer, "reason": fault.reason, "accepted": list(fault.accepted)}
+            for fault in error.faults
+        ],
+        "hint": hint(error),
+        "retryable": error.retryable,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _is_usage(error: Exception) -> bool:
+    """Words on the command line that make no sense: the command line library's own errors."""
+    return hasattr(error, "format_message")
+
+
+def _as_ours(error: Exception) -> QuipuError:
+    if isinstance(error, QuipuError):
+        return error
+    if _is_usage(error):
+        return _usage_error(error)
+    if isinstance(error, OSError):
+        place = f" ({error.filename})" if error.filename else ""
+        return BackendUnavailableError(
+            f"The system refused: {error.strerror or type(error).__name__}{place}.",
+            reason="cannot_open",
+            hint="Check the path, its permissions and the space on the disk.",
+        )
+    if isinstance(error, UnicodeError):
+        return InvalidError("The input is not UTF-8 text.", reason="bad_value", hint="Convert it to UTF-8.")
+    return InternalError(f"Quipu failed unexpectedly ({type(error).__name__}).")
+
+
+def _usage_error(error: Any) -> QuipuError:
+    """The same without words that may be a memory or a query."""
+    message, kind = str(error.format_message()), type(error).__name__
+    ctx: typer.Context | None = getattr(error, "ctx", None)
+    path = ctx.command_path if ctx is not None else "quipu"
+    advice = f"`{path} --help` explains the command with examples."
+    if message.startswith("Got unexpected extra argument"):
+        message = "There are more arguments than the command takes."
+        advice = f"Put text that has spaces between quotes. {advice}"
+    elif kind == "NoSuchOption" and not _OPTION.fullmatch(str(getattr(error, "option_name", ""))):
+        message = "There is no such option."
+        advice = f"Put -- before text that begins with a dash. {advice}"
+    name = getattr(getattr(error, "param", None), "name", None)
+    if kind == "BadParameter" and name:
+        return InvalidError.at(f"/{name}", "bad_value", message, hint=advice)
+    return InvalidError(message, reason="usage", hint=advice)

@@ -1,0 +1,188 @@
+"""import: many memories from a file of lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
+
+import typer
+
+from quipu.cli import options, output
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+from quipu.errors import InvalidError
+
+if TYPE_CHECKING:
+    from quipu.cli.progress import Bar
+    from quipu.model.outcomes import ImportSummary
+
+app = typer.Typer()
+
+_GZIP = b"\x1f\x8b"
+_STRETCH = 256
+
+
+@app.command("import", cls=Command, rich_help_panel="In and out")
+def import_(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="NDJSON, plain or gzip; - reads standard input.")
+    ],
+    dry_run: options.DryRun = False,
+    on_error: Annotated[
+        Literal["continue", "stop"], typer.Option("--on-error", help="What a bad line does.")
+    ] = "continue",
+    store: options.InStore = None,
+) -> None:
+    """Bring in memories from a file of JSON lines.
+
+    [bold]Examples[/bold]
+      quipu import memories.ndjson
+      quipu import backup.ndjson.gz --dry-run
+      quipu export --agent old | quipu import - --store-url sqlite://./new.db
+      echo '{"content": "Mara is vegetarian"}' | quipu import -
+
+    A line is what `quipu export` writes, or as short as {"content": "..."}. Lines may carry
+    id, created_at and updated_at. Each 500 lines are one transaction.
+    Exit codes: 0 every line is in, 1 some lines are not, 2 the memory failed.
+    See also: export, remember, reembed.
+    """
+    run = Session.of(ctx)
+    with _opened(file) as source, run.bar("Importing", "bytes") as bar:
+        lines = Lines(source, store, bar)
+        with run.memory(model=not dry_run) as memory:
+            summary = memory.import_records(lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop")
+    _answer(run, summary, lines, dry_run=dry_run)
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+def _answer(run: Session, summary: ImportSummary, lines: Lines, *, dry_run: bool) -> None:
+    if run.is_json:
+        for number, said in summary.errors:
+            code, _, detail = said.partition(": ")
+            output.write_line({"line": lines.number(number), "error": {"code": code, "detail": detail}})
+        counts = {name: getattr(summary, name) for name in ("read", "stored", "held", "failed", "import_id")}
+        output.write_line({"summary": counts | ({"dry_run": True} if dry_run else {})})
+        return
+    notes = output.notes()
+    for number, said in summary.errors:
+        notes.print(f"line {lines.number(number)}: {said}", markup=False, style="red")
+    word = "Would import" if dry_run else "Imported"
+    shown = output.console()
+    shown.print(f"{word} {summary.stored:,} of {output.counted(summary.read, 'line')}", markup=False)
+    if summary.failed:
+        notes.print(f"{output.counted(summary.failed, 'line')} not taken", markup=False)
+    elif not dry_run:
+        run.note(f"import {summary.import_id}")
+
+
+@contextmanager
+def _opened(file: Path) -> Generator[Source]:
+    with ExitStack() as stack:
+        if str(file) == "-":
+            yield Source(sys.stdin.buffer, None)
+            return
+        try:
+            opened = stack.enter_context(file.open("rb"))
+        except OSError as error:
+            raise InvalidError(
+                f"{file} cannot be read: {error.strerror}.", reason="no_file", hint="Check the path."
+            ) from error
+        yield Source(opened, file.stat().st_size)
+
+
+class Source:
+    """Bytes from a file or a pipe, unpacked if they are packed."""
+
+    def __init__(self, raw: BinaryIO, total: int | None) -> None:
+        self._raw = raw
+        self._counted = _Counted(raw)
+        self.total = total
+
+    @property
+    def done(self) -> int:
+        return self._counted.done
+
+    def lines(self) -> Iterator[bytes]:
+        buffered = io.BufferedReader(self._counted)
+        if buffered.peek(2)[:2] != _GZIP:
+            yield from buffered
+            return
+        try:
+            with gzip.open(buffered) as unpacked:
+                yield from cast("Iterator[bytes]", unpacked)
+        except (EOFError, gzip.BadGzipFile, OSError) as error:
+            raise InvalidError(
+                "The gzip file is damaged or cut short.", reason="bad_file", hint="Fetch or pack it again."
+            ) from error
+
+
+class _Counted(io.RawIOBase):
+    """Passes bytes on and counts them. What it reads from stays open."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._from = raw
+        self.done = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = cast("Any", self._from).read1(len(buffer))
+        buffer[: len(data)] = data
+        self.done += len(data)
+        return len(data)
+
+
+class Lines:
+    """The lines of a source that hold something, and where in the file they stand."""
+
+    def __init__(self, source: Source, store: str | None, bar: Bar) -> None:
+        self._source, self._store, self._bar = source, store, bar
+        self._given = 0
+        self._blank = 0
+        #: Before which given line how many blank ones stand.
+        self._shifts: list[tuple[int, int]] = [(0, 0)]
+
+    async def stream(self) -> AsyncIterator[str | dict[str, Any]]:
+        """A stretch at a time, read on a thread of its own: a slow pipe holds nobody up."""
+        import asyncio
+
+        lines = self._source.lines()
+        while stretch := await asyncio.to_thread(lambda: list(islice(lines, _STRETCH))):
+            for line in stretch:
+                if not line.strip():
+                    self._blank += 1
+                    self._shifts.append((self._given, self._blank))
+                    continue
+                self._given += 1
+                yield self._line(line)
+            self._bar(self._source.done, self._source.total)
+
+    def _line(self, line: bytes) -> str | dict[str, Any]:
+        try:
+            text = line.decode("utf-8").removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            return ""  # refused as a line that is no JSON, without its text
+        if self._store is None:
+            return text
+        from quipu.faces.memorywire.wire_json import loads
+
+        try:
+            value = loads(text)
+        except InvalidError:
+            return text
+        return {"store": self._store, **cast("dict[str, Any]", value)} if isinstance(value, dict) else text
+
+    def number(self, given: int) -> int:
+        """The line of the file that was handed on as the so-manieth."""
+        place = bisect_right(self._shifts, (given - 1, sys.maxsize)) - 1
+        return given + self._shifts[place][1]

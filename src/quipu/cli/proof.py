@@ -1,0 +1,165 @@
+"""verify: is everything what it was? On the memory itself, or on an exported journal without any database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+
+import typer
+
+from quipu.cli import output
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+from quipu.errors import InvalidError, TamperedError, UnverifiableError
+
+if TYPE_CHECKING:
+    from quipu.model.outcomes import Verification
+
+app = typer.Typer()
+
+FAULTY, UNCHECKED = 2, 1
+_FILES = ("journal.ndjson", "checkpoints.ndjson", "keys.json", "records.ndjson")
+#: So many faults are listed; the first is what matters.
+_LISTED = 10
+
+
+Export: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="DIR", help="Check an exported journal; no database is opened."),
+]
+Keys: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--keys", metavar="FILE", help="Public keys you trust, as `quipu audit keys` prints them."),
+]
+
+
+@app.command("verify", cls=Command, rich_help_panel="Proof")
+def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None:
+    """Check that nothing was altered, and name the first fault.
+
+    [bold]Examples[/bold]
+      quipu verify
+      quipu audit keys > trusted.json                  once, kept somewhere else
+      quipu export --journal proof/
+      quipu verify --export proof/ --keys trusted.json
+
+    Checked are the chain, every digest, the signatures and the index.
+    Exit codes: 0 all holds, 1 not all could be checked (a key is missing), 2 a fault.
+    See also: export --journal, audit log, doctor.
+    """
+    run = Session.of(ctx)
+    if keys is not None and export is None:
+        raise InvalidError(
+            "--keys goes with --export.", reason="usage", hint="The memory knows its own keys."
+        )
+    found = live(run) if export is None else offline(export, keys)
+    report(run, found)
+    if export is not None and keys is None and found.holds:
+        run.note(
+            "Signatures were checked with the keys in the export itself; --keys checks them against yours."
+        )
+    if not found.holds:
+        raise typer.Exit(FAULTY)
+    if found.unverifiable:
+        raise typer.Exit(UNCHECKED)
+
+
+def live(run: Session) -> Verification:
+    with run.memory() as memory, run.bar("Checking", "entries") as bar:
+        return memory.verify(bar)
+
+
+def offline(folder: Path, keys: Path | None) -> Verification:
+    """Check the exported files, and nothing but them."""
+    from quipu import bootstrap
+    from quipu.service.audit import verified_export
+
+    if not (folder / "journal.ndjson").is_file():
+        raise UnverifiableError(
+            f"There is no exported journal in {folder}.",
+            reason="missing_file",
+            hint="`quipu export --journal DIR` writes one.",
+        )
+    files: dict[str, Iterable[str]] = {
+        name: _lines(folder / name) for name in _FILES if (folder / name).is_file()
+    }
+    files["keys.json"] = [json.dumps(_trusted(keys or folder / "keys.json"))]
+    try:
+        return verified_export(files, bootstrap.canonical, bootstrap.keys.verify)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TamperedError(
+            "An exported file does not have the form that export gives it.",
+            reason="altered_entry",
+            hint="Export again; if this is the export you were given, it was altered.",
+        ) from error
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with file.open(encoding="utf-8") as lines:
+        yield from lines
+
+
+def _trusted(file: Path) -> dict[str, str]:
+    """Public keys by id, as `quipu audit keys` prints them."""
+    try:
+        found: Any = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise UnverifiableError(
+            f"There are no public keys in {file}.",
+            reason="missing_key",
+            hint="`quipu audit keys` prints those of a memory.",
+        )
+    return {str(name): str(key) for name, key in cast("dict[Any, Any]", found).items()}
+
+
+def report(run: Session, found: Verification) -> None:
+    """What was checked and what was found."""
+    if run.answer_json(body(found)):
+        return
+    shown = output.console()
+    if not found.holds:
+        first, *rest = found.faults
+        shown.print(f"First fault: {_said(first)}", style="bold red", markup=False)
+        for fault in rest[: _LISTED - 1]:
+            shown.print(f"             {_said(fault)}", markup=False)
+        if len(rest) >= _LISTED:
+            shown.print(f"             and {len(rest) - _LISTED + 1} more", markup=False)
+        run.note("Restore a backup that verifies, and find out who could write to the file.")
+    for why in found.unverifiable:
+        shown.print(f"Not checked: {why}", style="yellow", markup=False)
+    if found.holds:
+        word = "Holds" if not found.unverifiable else "No fault found, but not everything could be checked"
+        shown.print(word, style="green" if not found.unverifiable else "yellow", markup=False)
+    if not run.is_quiet:
+        counts = [output.counted(found.entries, "entry", "entries"), output.counted(found.records, "version")]
+        counts.append(output.counted(found.checkpoints, "checkpoint"))
+        shown.print(" · ".join(counts), style="dim", markup=False)
+        shown.print(f"head {found.head_seq} {found.head_hash}", style="dim", markup=False, soft_wrap=True)
+
+
+def _said(fault: Any) -> str:
+    where = [f"position {fault.seq}" if fault.seq is not None else "", fault.id or ""]
+    return output.clean(f"{fault.kind} at {', '.join(filter(None, where)) or 'the file'}: {fault.detail}")
+
+
+def body(found: Verification) -> dict[str, Any]:
+    point = found.last_checkpoint
+    return {
+        "holds": found.holds,
+        "entries": found.entries,
+        "records": found.records,
+        "checkpoints": found.checkpoints,
+        "head": {"seq": found.head_seq, "hash": found.head_hash},
+        "last_checkpoint": None
+        if point is None
+        else {"seq": point.seq, "at": point.at, "key_id": point.key_id},
+        "faults": [
+            {"kind": fault.kind, "detail": fault.detail, "seq": fault.seq, "id": fault.id}
+            for fault in found.faults
+        ],
+        "unverifiable": list(found.unverifiable),
+    }

@@ -1,0 +1,141 @@
+"""What one run of the command line was told: whose memory, where, and how to answer."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from quipu.cli import output
+
+if TYPE_CHECKING:
+    from quipu.cli.progress import Bar
+    from quipu.config import Config
+    from quipu.sync import Memory
+
+_KEY = "quipu.cli.session"
+HELD = 3
+
+
+class _Warnings(logging.Handler):
+    """What the memory has to say while it works."""
+
+    def __init__(self, level: int, *, is_json: bool) -> None:
+        super().__init__(level)
+        self._is_json = is_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage()
+        line = (
+            output.json_line({"warning": said}, is_ascii=True)
+            if self._is_json
+            else f"{record.levelname.title()}: {said}"
+        )
+        sys.stderr.write(line + "\n")
+
+
+@dataclass(slots=True)
+class Session:
+    """The shared options of a run, and the way to a memory that follows them."""
+
+    agent: str | None = None
+    store_urls: tuple[str, ...] = ()
+    embedder: str | None = None
+    is_json: bool = False
+    is_quiet: bool = False
+    is_verbose: bool = False
+
+    @classmethod
+    def of(cls, ctx: typer.Context) -> Session:
+        """The session of this run, however deep the command stands."""
+        found: Session = ctx.meta.setdefault(_KEY, cls())
+        return found
+
+    # -- settings and memory ------------------------------------------------------------------------------------
+
+    def config(self) -> Config:
+        """The settings with this run's options on top."""
+        from quipu import config as settings
+
+        return settings.load().with_values(
+            agent=self.agent,
+            embedder=self.embedder,
+            store_url=self.store_urls[0] if self.store_urls else None,
+        )
+
+    @contextmanager
+    def memory(self, *, model: bool = False) -> Generator[Memory]:
+        """The memory, open. Without `model` no embedder is loaded: for what neither writes nor searches text."""
+        from quipu.sync import Memory
+
+        config = self.config()
+        with self.warnings(), self.building() as progress:
+            made: Any = Memory  # its signature is the asynchronous one's, which a type checker cannot call
+            memory: Memory = made(
+                agent_id=config.agent,
+                stores=list(self.store_urls) or None,
+                config=config if model else config.with_values(embedder="none"),
+                progress=progress,
+            )
+            try:
+                memory.open()
+                yield memory
+            finally:
+                memory.close()
+
+    @contextmanager
+    def warnings(self) -> Generator[None]:
+        """Warnings on standard error: everything when verbose, errors only when quiet, JSON where that was asked for."""
+        level = logging.DEBUG if self.is_verbose else logging.ERROR if self.is_quiet else logging.WARNING
+        handler, logger = _Warnings(level, is_json=self.is_json), logging.getLogger("quipu")
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+    # -- answering ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_watched(self) -> bool:
+        """Somebody looks at a terminal and wants to see progress."""
+        return sys.stderr.isatty() and not self.is_json and not self.is_quiet
+
+    @property
+    def may_ask(self) -> bool:
+        """There is a person who can answer a question."""
+        return sys.stdin.isatty() and sys.stderr.isatty() and not self.is_json
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is not the answer."""
+        if not self.is_quiet and not self.is_json:
+            output.notes().print(text, style="dim", markup=False, highlight=False)
+
+    def answer_json(self, body: Any) -> bool:
+        """Give the answer as JSON if that was asked for; otherwise it is still to be given."""
+        if self.is_json:
+            output.write_json(body)
+        return self.is_json
+
+    @contextmanager
+    def bar(self, what: str, unit: str = "") -> Generator[Bar]:
+        from quipu.cli.progress import Bar
+
+        with Bar(what, is_shown=self.is_watched, unit=unit) as bar:
+            yield bar
+
+    @contextmanager
+    def building(self) -> Generator[Any]:
+        """Shows how the embedder is built, the first time it is."""
+        from quipu.cli.progress import BuildBar
+
+        with BuildBar(is_shown=self.is_watched) as bar:
+            yield bar

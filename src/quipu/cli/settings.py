@@ -1,0 +1,107 @@
+"""config: which settings hold, and where each came from."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from quipu.cli import output
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+
+app = typer.Typer()
+
+_SECRET = re.compile(r"(^|_)(key|token|secret|password)$")
+_CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
+_MASK = "********"
+
+
+@app.command("config", cls=Command, rich_help_panel="Upkeep")
+def config(ctx: typer.Context) -> None:
+    """Show the settings that hold and where each came from.
+
+    [bold]Examples[/bold]
+      quipu config
+      QUIPU_AGENT=planner quipu config --json
+
+    An option wins over the environment, that over the file, that over the default.
+    The file is TOML: $QUIPU_CONFIG, else ~/.config/quipu/config.toml. Secrets are masked.
+    See also: doctor, init.
+    """
+    run = Session.of(ctx)
+    rows = effective(run)
+    file = file_in_use()
+    if run.answer_json({"file": None if file is None else str(file), "settings": rows}):
+        return
+    shown = output.console()
+    columns = ["setting", "value", "from", "variable", "meaning"]
+    cells = [[row["name"], str(row["value"]), row["source"], row["environment"], row["help"]] for row in rows]
+    shown.print(output.table(columns, cells, whole=("setting", "from", "variable")))
+    shown.print(f"settings file: {file or 'none'}", style="dim", markup=False, soft_wrap=True)
+
+
+def effective(run: Session) -> list[dict[str, Any]]:
+    """Every setting with its value, masked if it is a secret, and its origin."""
+    from quipu import bootstrap
+    from quipu import config as settings
+
+    values = run.config()
+    given = {"agent": run.agent, "embedder": run.embedder, "store_url": (run.store_urls or (None,))[0]}
+    environment = _environment()
+    in_file = _names_in(file_in_use(environment))
+    rows: list[dict[str, Any]] = []
+    for setting in settings.SETTINGS:
+        value = getattr(values, setting.name)
+        if given.get(setting.name) is not None:
+            source = "option"
+        elif environment.get(setting.environment):
+            source = "environment"
+        elif setting.alias and environment.get(setting.alias):
+            source = f"environment ({setting.alias})"
+        else:
+            source = "file" if setting.name in in_file else "default"
+        if setting.name == "store_url" and not value:
+            value = str(bootstrap.address("").path)
+        if setting.name == "cache_dir" and not value:
+            value = str(settings.cache_dir(values))
+        rows.append(
+            {
+                "name": setting.name,
+                "value": masked(setting.name, value),
+                "source": source,
+                "environment": setting.environment,
+                "help": setting.help,
+            }
+        )
+    return rows
+
+
+def masked(name: str, value: Any) -> Any:
+    """The value without what nobody should see."""
+    if not isinstance(value, str) or not value:
+        return value
+    return _MASK if _SECRET.search(name) else _CREDENTIALS.sub(rf"\1{_MASK}@", value)
+
+
+def file_in_use(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The settings file that was read, if there is one."""
+    given = _environment() if environment is None else environment
+    named = given.get("QUIPU_CONFIG")
+    home = given.get("XDG_CONFIG_HOME")
+    folder = Path(home) if home else Path.home() / ".config"
+    path = Path(named).expanduser() if named else folder / "quipu" / "config.toml"
+    return path if path.exists() else None
+
+
+def _names_in(file: Path | None) -> frozenset[str]:
+    return frozenset() if file is None else frozenset(tomllib.loads(file.read_text("utf-8")))
+
+
+def _environment() -> Mapping[str, str]:
+    return os.environ  # noqa: TID251  only tells which settings the environment holds; config.py reads them

@@ -1,0 +1,175 @@
+"""init, backup, vacuum, reembed: the file as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quipu.cli import output
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+from quipu.errors import BackendUnavailableError, UnsupportedError
+
+if TYPE_CHECKING:
+    from quipu.config import Config
+
+app = typer.Typer()
+
+
+@app.command("init", cls=Command, rich_help_panel="Start here")
+def init(
+    ctx: typer.Context,
+    path: Annotated[
+        str | None, typer.Argument(metavar="PATH", help="A file or store URL; else the configured place.")
+    ] = None,
+    skip_model: Annotated[
+        bool, typer.Option("--skip-model", help="Do not prepare the embedder now.")
+    ] = False,
+) -> None:
+    """Make a memory, its signing key and its model ready.
+
+    [bold]Examples[/bold]
+      quipu init
+      quipu init ./project.db --skip-model
+
+    Harmless when they are there. The first use of the onnx embedder builds its model once for this machine.
+    See also: doctor, config, remember.
+    """
+    run = Session.of(ctx)
+    if path is not None:
+        run.store_urls = (path,)
+    from quipu import bootstrap
+
+    config = run.config()
+    where = bootstrap.address(config.store_url)
+    was_there = where.path is not None and where.path.exists()
+    with run.memory() as memory:
+        seq: Any = memory.health()["seq"]
+    signer = bootstrap.open_signer(where)
+    embedder = None if skip_model else _ready_embedder(run, config)
+    body = {
+        "path": None if where.path is None else str(where.path),
+        "created": not was_there,
+        "agent": config.agent,
+        "seq": seq,
+        "key_id": signer.key_id,
+        "public_key": signer.public_key,
+        "embedder": embedder,
+    }
+    if run.answer_json(body):
+        return
+    shown = output.console()
+    word = "Memory is there" if was_there else "Made a memory"
+    shown.print(f"{word}: {where.path or 'in memory only'}", markup=False, soft_wrap=True)
+    shown.print(
+        f"Signing key {signer.key_id}, beside it in {where.path and where.path.name}.key", markup=False
+    )
+    if embedder:
+        shown.print(f"Embedder {embedder['model']}, {embedder['dimensions']} dimensions", markup=False)
+    run.note('Next: quipu remember "Mara is vegetarian", then quipu recall "what does Mara eat?"')
+
+
+def _ready_embedder(run: Session, config: Config) -> dict[str, Any] | None:
+    """Load the model once, building it if need be; without one, say that memory works by words."""
+    import asyncio
+
+    from quipu import bootstrap
+
+    async def ready(progress: Any) -> dict[str, Any] | None:
+        embedder = await bootstrap.open_embedder(config, progress)
+        if embedder is None:
+            return None
+        try:
+            await embedder.embed(["ready"])
+            return {"model": embedder.model, "dimensions": embedder.dimensions}
+        finally:
+            await embedder.close()
+
+    try:
+        with run.building() as progress:
+            return asyncio.run(ready(progress))
+    except BackendUnavailableError as error:
+        run.note(f"No embedder: {error.message} {error.hint or ''} Memory works by words alone until then.")
+        return None
+
+
+@app.command("backup", cls=Command, rich_help_panel="Upkeep")
+def backup(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A name that is free.")],
+) -> None:
+    """Write a consistent copy of the whole memory.
+
+    [bold]Example[/bold]
+      quipu backup memory-2026-01-31.db
+      quipu list --store-url sqlite://./memory-2026-01-31.db
+
+    Others may go on writing meanwhile. The signing key is a file of its own beside the memory: back it up too.
+    See also: export, verify, doctor.
+    """
+    run = Session.of(ctx)
+    with run.memory() as memory, run.bar("Copying", "pages") as bar:
+        memory.backup(file.expanduser(), progress=bar)
+    count = file.expanduser().stat().st_size
+    if not run.answer_json({"file": str(file), "bytes": count}):
+        output.console().print(f"Backed up to {file} ({output.size(count)})", markup=False)
+
+
+@app.command("vacuum", cls=Command, rich_help_panel="Upkeep")
+def vacuum(
+    ctx: typer.Context,
+    keep_history_days: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-history-days",
+            min=0,
+            metavar="N",
+            help="Also empty versions that ended longer ago, for good.",
+        ),
+    ] = None,
+) -> None:
+    """Give unused space back.
+
+    [bold]Examples[/bold]
+      quipu vacuum
+      quipu vacuum --keep-history-days 365             reads as of earlier moments end
+
+    Live memories stay. See also: sweep, backup, doctor.
+    """
+    run = Session.of(ctx)
+    with run.memory() as memory:
+        before = memory.statistics()["bytes"]
+        emptied = memory.vacuum(keep_history_days=keep_history_days)
+        after = memory.statistics()["bytes"]
+    if not run.answer_json({"emptied": emptied, "bytes_before": before, "bytes_after": after}):
+        shown = output.console()
+        shown.print(f"{output.size(before)} before, {output.size(after)} now", markup=False)
+        if keep_history_days is not None:
+            shown.print(f"Emptied {output.counted(emptied, 'old version')}", markup=False)
+
+
+@app.command("reembed", cls=Command, rich_help_panel="Upkeep")
+def reembed(ctx: typer.Context) -> None:
+    """Embed every memory with the configured embedder.
+
+    [bold]Examples[/bold]
+      quipu reembed                                    after `quipu import --embedder none`
+      QUIPU_EMBEDDER=openai quipu reembed              move to another model
+
+    Stop it anywhere: the next run goes on. Recall stays with the former model until the last vector is there.
+    See also: doctor, config, import.
+    """
+    run = Session.of(ctx)
+    if run.config().embedder == "none":
+        raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
+    with run.memory(model=True) as memory, run.bar("Embedding", "versions") as bar:
+        counts = memory.statistics()
+        most = counts["versions"]
+        done = memory.reembed(lambda count: bar(count, max(most, count)))
+    if not run.answer_json({"embedded": done}):
+        said = (
+            f"Embedded {output.counted(done, 'version')}" if done else "Every version has its vector already"
+        )
+        output.console().print(said, markup=False)

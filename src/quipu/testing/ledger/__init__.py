@@ -1,0 +1,27 @@
+"""The suite every ledger passes.
+
+class TestMyLedger(LedgerContract):
+    @pytest.fixture
+    async def ledger(self, clock):
+        ledger = MyLedger(clock=clock, mint_id=CountedIds(), canonical=canonical)
+        yield ledger
+        await ledger.close()
+
+    async def raw(self, ledger, statement, **values):
+        return await ledger.run(statement)
+"""
+
+from __future__ import annotations
+
+from quipu.testing.ledger.finding import FindingContract
+from quipu.testing.ledger.journal import JournalContract
+from quipu.testing.ledger.neighbourhood import NeighbourhoodContract
+from quipu.testing.ledger.records import RecordsContract
+from quipu.testing.ledger.stores import StoresContract
+from quipu.testing.ledger.upkeep import UpkeepContract
+
+
+class LedgerContract(
+    RecordsContract, StoresContract, JournalContract, FindingContract, NeighbourhoodContract, UpkeepContract
+):
+    """All of it, split as the port is: by noun."""

@@ -1,0 +1,76 @@
+"""What every memory must do, as scenarios that run on any `MemoryStore`.
+
+    results = await run(MySubject(store))
+
+memorywire's sixteen come first, then those that Quipu adds (`Q1` …). A scenario either passes with its assertions
+counted, or says what does not hold, or says what the store lacks to be asked at all: nothing is skipped silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quipu.errors import QuipuError
+from quipu.testing.scenarios_changing import CHANGING
+from quipu.testing.scenarios_finding import FINDING
+from quipu.testing.scenarios_review import REVIEW
+from quipu.testing.scenarios_sixteen import SIXTEEN
+from quipu.testing.scenarios_subject import (
+    Awaited,
+    Broken,
+    Check,
+    Lacking,
+    MemorySubject,
+    Opening,
+    Scenario,
+    Subject,
+)
+
+__all__ = [
+    "SCENARIOS",
+    "Awaited",
+    "MemorySubject",
+    "Opening",
+    "Result",
+    "Scenario",
+    "Subject",
+    "played",
+    "run",
+]
+
+SCENARIOS: Final[Sequence[Scenario]] = (*SIXTEEN, *FINDING, *CHANGING, *REVIEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one scenario went. `assertions` counts what was really checked."""
+
+    name: str
+    passed: bool
+    detail: str
+    assertions: int
+
+
+async def run(subject: Subject, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Result]:
+    """Every scenario, one after the other."""
+    return [await played(subject, scenario) for scenario in scenarios]
+
+
+async def played(subject: Subject, scenario: Scenario) -> Result:
+    """One scenario. Whatever the store raises is its result."""
+    check = Check()
+    try:
+        async with subject.fresh(scenario) as fresh:
+            await scenario.play(fresh, check)
+    except Lacking as lack:
+        return Result(scenario.name, False, f"not run, the store lacks {lack}", check.count)
+    except Broken as broken:
+        return Result(scenario.name, False, str(broken), check.count)
+    except QuipuError as error:
+        detail = f"{error.code} ({error.reason}): {error.message}"
+        return Result(scenario.name, False, detail, check.count)
+    except Exception as error:  # noqa: BLE001  a store's fault must not end the other scenarios
+        return Result(scenario.name, False, f"{type(error).__name__}: {error}", check.count)
+    return Result(scenario.name, check.count > 0, scenario.says, check.count)

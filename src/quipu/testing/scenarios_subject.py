@@ -1,0 +1,380 @@
+"""What a scenario is played on: a `MemoryStore`, and hooks for what its protocol has no word for.
+
+Whoever tests a store of their own subclasses `Subject` and overrides the hooks that the store can serve. A scenario
+that needs a missing hook is told as not run, never as passed. `MemorySubject` serves all of them for Quipu's own
+`Memory`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+from quipu.errors import QuipuError
+from quipu.model.change import Proposal
+from quipu.model.operations import (
+    ExpirePolicy,
+    ExpireRequest,
+    ForgetRequest,
+    MergeRequest,
+    RecallRequest,
+    RememberRequest,
+)
+from quipu.model.outcomes import (
+    ExpireResponse,
+    ForgetResponse,
+    MergeResponse,
+    RecallResponse,
+    RememberResponse,
+)
+from quipu.model.record import MemoryType, Record
+from quipu.model.value import JsonObject
+from quipu.ports.memory_store import MemoryStore
+from quipu.testing.builders import FixedClock
+
+AGENT = "agent-a"
+USER = "alice"
+DAY_MS = 86_400_000
+
+
+class Lacking(Exception):
+    """The store under test has no such hook."""
+
+
+class Broken(AssertionError):
+    """Something that a scenario says does not hold."""
+
+
+class Check:
+    """Counts what was asserted; the first thing that does not hold ends the scenario."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, holds: object, what: str) -> None:
+        self.count += 1
+        if not holds:
+            raise Broken(what)
+
+    def equal(self, found: object, expected: object, what: str) -> None:
+        self(found == expected, f"{what}: expected {expected!r}, found {found!r}")
+
+    async def refused(self, call: Awaitable[object], code: str, reason: str | None = None) -> QuipuError:
+        """The call fails with this code (and reason); what it raised."""
+        try:
+            await call
+        except QuipuError as error:
+            self.equal(error.code, code, "the error's code")
+            if reason is not None:
+                self.equal(error.reason, reason, "the error's reason")
+            return error
+        raise Broken(f"expected {code}, and nothing was refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One thing that every memory does, and how to see it."""
+
+    name: str
+    #: What holds when it passes.
+    says: str
+    play: Callable[[Subject, Check], Awaitable[None]]
+    #: `real`: meaning matters. `words`: many texts, and any deterministic embedder will do.
+    embedder: Literal["real", "words"] = "real"
+
+
+class Subject:
+    """A store under test. The first part makes requests; the second are the hooks, which a store may lack."""
+
+    #: So many hostile neighbours stand between a query and its answer.
+    crowd: int = 5_000
+    #: So many recalls in a row, to see that they do not write.
+    recalls: int = 1_000
+
+    def __init__(self, store: MemoryStore, *, agent: str = AGENT, user: str = USER) -> None:
+        self.store, self.agent, self.user = store, agent, user
+
+    @property
+    def held(self) -> object:
+        """What a caller has in hand."""
+        return getattr(self.store, "blocking", self.store)
+
+    def fresh(self, scenario: Scenario) -> AbstractAsyncContextManager[Subject]:
+        """The subject for one scenario: here the same store for another agent, so that nothing is in its way."""
+        return self._as_another_agent(scenario)
+
+    @asynccontextmanager
+    async def _as_another_agent(self, scenario: Scenario) -> AsyncGenerator[Subject]:
+        before, self.agent = self.agent, f"{self.agent}:{scenario.name}"
+        try:
+            yield self
+        finally:
+            self.agent = before
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def _filled(self, known: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        return {"agent_id": self.agent, **known, **fields}
+
+    def request(self, content: str | JsonObject, **fields: Any) -> RememberRequest:
+        known = {"user_id": self.user, "type": MemoryType.SEMANTIC, "content": content}
+        return RememberRequest(**self._filled(known, fields))
+
+    async def remember(self, content: str | JsonObject, **fields: Any) -> RememberResponse:
+        return await self.store.remember(self.request(content, **fields))
+
+    async def kept(self, content: str | JsonObject, **fields: Any) -> str:
+        """The id of a new memory."""
+        return (await self.remember(content, **fields)).id
+
+    async def recall(self, query: str, **fields: Any) -> RecallResponse:
+        return await self.store.recall(RecallRequest(**self._filled({"query": query}, fields)))
+
+    async def found(self, query: str, **fields: Any) -> list[str]:
+        """The ids of everything in reach, best first, whatever its relevance."""
+        fields = {"min_relevance": 0.0, "k": 10, **fields}
+        return [hit.id for hit in await self.recall(query, **fields)]
+
+    async def forget(self, *ids: str, **fields: Any) -> ForgetResponse:
+        return await self.store.forget(ForgetRequest(**self._filled({"ids": ids}, fields)))
+
+    async def merge(self, canonical: str, *duplicates: str, **fields: Any) -> MergeResponse:
+        known = {"canonical": canonical, "duplicates": duplicates}
+        return await self.store.merge(MergeRequest(**self._filled(known, fields)))
+
+    async def expire(self, policy: ExpirePolicy | None, **fields: Any) -> ExpireResponse:
+        return await self.store.expire(ExpireRequest(**self._filled({"policy": policy}, fields)))
+
+    async def remember_all(self, requests: Sequence[RememberRequest]) -> list[str]:
+        """The ids of many new memories, in order; override where the store takes many at once."""
+        return [(await self.store.remember(request)).id for request in requests]
+
+    # -- hooks --------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """The store's clock, in milliseconds."""
+        raise Lacking("a way to read the store's clock")
+
+    async def travel(self, milliseconds: int) -> None:
+        """Move the store's clock forward."""
+        raise Lacking("a way to move the store's clock")
+
+    async def backdate(self, record_id: str, created_at: int) -> None:
+        """Make a record as old as that."""
+        raise Lacking("a way to backdate a record")
+
+    async def kept_since(self, created_at: int, content: str, **fields: Any) -> str:
+        """The id of a memory that was made at that moment."""
+        record_id = await self.kept(content, **fields)
+        await self.backdate(record_id, created_at)
+        return record_id
+
+    async def submit(self, operation: str, body: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
+        """One operation as memorywire JSON, and its answer as JSON."""
+        raise Lacking("a way to send memorywire JSON")
+
+    async def get(self, record_id: str) -> Record:
+        raise Lacking("reading a record by its id")
+
+    async def history(self, record_id: str) -> Sequence[Any]:
+        raise Lacking("reading the versions of a record")
+
+    async def restore(self, record_id: str) -> RememberResponse:
+        raise Lacking("restoring a record")
+
+    async def exported(self) -> list[dict[str, Any]]:
+        """Every record as a JSON object."""
+        raise Lacking("an export of records")
+
+    async def pending(self) -> Sequence[Proposal]:
+        """The writes that wait for a person."""
+        raise Lacking("a list of held writes")
+
+    async def decide(self, proposal_id: str, *, approved: bool) -> object:
+        raise Lacking("deciding on held writes")
+
+    async def create_store(self, name: str) -> None:
+        raise Lacking("creating a memory store")
+
+    async def flush(self) -> None:
+        """Have everything written that reads left to be noted."""
+        raise Lacking("a way to flush the notes of reads")
+
+    async def journal(self) -> Sequence[Any]:
+        """Every journal entry, each with `seq`, `op`, `records` and `detail`."""
+        raise Lacking("reading the journal")
+
+    async def stays_sound(self) -> bool:
+        """Whether chain, digests and index check out."""
+        raise Lacking("a check of chain and index")
+
+    async def file_bytes(self) -> bytes:
+        """Everything the store keeps on disk."""
+        raise Lacking("a look at the store's files")
+
+    async def stop(self) -> None:
+        """Take the backend away from under the store."""
+        raise Lacking("a way to stop the backend")
+
+
+class FullMemory(MemoryStore, Protocol):
+    """What Quipu's own `Memory` has beyond the protocol, as far as scenarios use it."""
+
+    async def open(self) -> Any: ...
+    async def close(self) -> None: ...
+    async def submit(self, operation: str, body: Mapping[str, Any], /, *, strict: bool = True) -> Any: ...
+    async def remember_many(self, items: Sequence[RememberRequest], /) -> Sequence[Any]: ...
+    async def get(self, record_id: str, /) -> Record: ...
+    async def history(self, record_id: str, /) -> Sequence[Any]: ...
+    async def restore(self, record_id: str, /) -> RememberResponse: ...
+    async def proposals(self, status: str | None = "pending") -> Sequence[Proposal]: ...
+    async def decide(self, proposal_id: str, /, *, approved: bool) -> Any: ...
+    async def create_store(self, name: str, /) -> Any: ...
+    def export(self) -> AsyncIterator[dict[str, Any]]: ...
+    async def import_records(self, lines: Sequence[Mapping[str, Any]], /) -> Any: ...
+    async def journal(self, *, after: int = 0, limit: int = 100) -> Sequence[Any]: ...
+    async def export_journal(self, folder: Path, /) -> int: ...
+    async def flush(self) -> None: ...
+    async def verify(self) -> Any: ...
+
+
+class Awaited:
+    """A blocking memory, `quipu.sync.Memory` for one, as scenarios want it: each call on a thread of its own."""
+
+    _PLAIN: ClassVar[frozenset[str]] = frozenset({"capabilities", "agent_id"})
+
+    def __init__(self, blocking: Any) -> None:
+        self.blocking = blocking
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.blocking, name)
+        if name in self._PLAIN:
+            return value
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(lambda: value(*args, **kwargs))
+
+        return call
+
+    async def export(self) -> AsyncIterator[dict[str, Any]]:
+        for line in await asyncio.to_thread(lambda: list(self.blocking.export())):
+            yield line
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a `MemorySubject` gets a memory for one scenario, and what it cannot find out by itself."""
+
+    #: A memory, not yet opened, for `AGENT`; with the clock given, and an embedder of the kind the scenario wants.
+    memory: Callable[[Scenario, FixedClock], FullMemory]
+    #: A response as memorywire JSON, with or without `extensions`.
+    reply: Callable[[object, bool], dict[str, Any]]
+    #: The files of the memory that was opened last, as far as it has any.
+    files: Callable[[], Sequence[Path]] = tuple
+
+
+class MemorySubject(Subject):
+    """Quipu's own `Memory`: every hook is served."""
+
+    store: FullMemory
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._clock = FixedClock()
+        self._count = itertools.count(1)
+
+    def fresh(self, scenario: Scenario) -> AbstractAsyncContextManager[Subject]:
+        return self._opened(scenario)
+
+    @asynccontextmanager
+    async def _opened(self, scenario: Scenario) -> AsyncGenerator[Subject]:
+        """A memory of its own for each scenario."""
+        fresh = type(self)(self._opening)
+        fresh.crowd, fresh.recalls = self.crowd, self.recalls
+        memory = self._opening.memory(scenario, fresh._clock)
+        Subject.__init__(fresh, memory)
+        try:
+            yield fresh
+        finally:
+            await memory.close()
+
+    def now(self) -> int:
+        return self._clock()
+
+    async def travel(self, milliseconds: int) -> None:
+        self._clock.move(milliseconds)
+
+    async def kept_since(self, created_at: int, content: str, **fields: Any) -> str:
+        """By way of import, which may say when a memory was made."""
+        line: dict[str, Any] = {
+            "agent_id": self.agent,
+            "user_id": self.user,
+            "content": content,
+            "created_at": created_at,
+            "id": f"mem_backdated-{next(self._count)}",
+            **fields,
+        }
+        summary = await self.store.import_records([line])
+        if summary.failed:
+            raise Broken(f"the import failed: {summary.errors}")
+        return line["id"]
+
+    async def remember_all(self, requests: Sequence[RememberRequest]) -> list[str]:
+        answers = await self.store.remember_many(requests)
+        return [answer.id for answer in answers]
+
+    async def submit(self, operation: str, body: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
+        response = await self.store.submit(operation, {"agent_id": self.agent, **body}, strict=strict)
+        return self._opening.reply(response, bool(body.get("extensions")))
+
+    async def get(self, record_id: str) -> Record:
+        return await self.store.get(record_id)
+
+    async def history(self, record_id: str) -> Sequence[Any]:
+        return await self.store.history(record_id)
+
+    async def restore(self, record_id: str) -> RememberResponse:
+        return await self.store.restore(record_id)
+
+    async def exported(self) -> list[dict[str, Any]]:
+        return [line async for line in self.store.export()]
+
+    async def pending(self) -> Sequence[Proposal]:
+        return await self.store.proposals()
+
+    async def decide(self, proposal_id: str, *, approved: bool) -> object:
+        return await self.store.decide(proposal_id, approved=approved)
+
+    async def create_store(self, name: str) -> None:
+        await self.store.create_store(name)
+
+    async def flush(self) -> None:
+        await self.store.flush()
+
+    async def journal(self) -> Sequence[Any]:
+        entries: list[Any] = []
+        while more := await self.store.journal(after=len(entries), limit=1_000):
+            entries.extend(more)
+        return entries
+
+    async def stays_sound(self) -> bool:
+        return (await self.store.verify()).holds
+
+    async def file_bytes(self) -> bytes:
+        """The files of the memory, and the export of its journal."""
+        with tempfile.TemporaryDirectory() as folder:
+            await self.store.export_journal(Path(folder))
+            return _joined(folder) + b"".join(path.read_bytes() for path in self._opening.files())
+
+    async def stop(self) -> None:
+        await self.store.close()
+
+
+def _joined(folder: str) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(Path(folder).iterdir()))

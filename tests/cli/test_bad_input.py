@@ -1,0 +1,179 @@
+"""What is wrong is said in one line, what to do in another, with a stable code; nothing is half-written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.published import valid
+
+
+@dataclass(frozen=True)
+class Case:
+    words: list[str]
+    code: str = "validation_error"
+    reason: str | None = None
+    exit: int = 1
+    input: str | None = None
+    before: Callable[[Path], object] = field(default=lambda _: None)
+
+
+def _another_program(home: Path) -> None:
+    with sqlite3.connect(home / "memory.db") as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("PRAGMA application_id = 7")
+    connection.close()
+
+
+def _newer(home: Path) -> None:
+    """A file of ours, from the future."""
+    with sqlite3.connect(home / "memory.db") as connection:
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute(f"PRAGMA application_id = {0x51554950}")
+        connection.execute("PRAGMA user_version = 9999")
+    connection.close()
+
+
+def _settings(text: str) -> Callable[[Path], object]:
+    def write(home: Path) -> None:
+        (home / "config" / "quipu").mkdir(parents=True)
+        (home / "config" / "quipu" / "config.toml").write_text(text, "utf-8")
+
+    return write
+
+
+CASES: dict[str, Case] = {
+    "empty content": Case(["remember", ""], reason="bad_value"),
+    "empty standard input": Case(["remember", "-"], reason="bad_value", input=""),
+    "an unknown type": Case(["remember", "x", "--type", "olfactory"], reason="bad_value"),
+    "NaN confidence": Case(["remember", "x", "--confidence", "nan"], reason="bad_value"),
+    "confidence above one": Case(["remember", "x", "--confidence", "1.5"], reason="bad_value"),
+    "a confidence that is no number": Case(["remember", "x", "--confidence", "high"], reason="bad_value"),
+    "metadata that is no JSON": Case(["remember", "x", "--metadata", "{a: 1}"], reason="bad_json"),
+    "metadata that is a list": Case(["remember", "x", "--metadata", "[1]"], reason="bad_value"),
+    "metadata with a name twice": Case(["remember", "x", "--metadata", '{"a":1,"a":2}'], reason="bad_json"),
+    "an end that is no time": Case(["remember", "x", "--expires", "soon"], reason="bad_value"),
+    "an end that is a name": Case(["remember", "x", "--expires", "forever"], reason="bad_value"),
+    "a link without a relation": Case(["remember", "x", "--link", "mem_1"], reason="bad_value"),
+    "an unknown store": Case(["remember", "x", "--store", "nowhere"], "not_found", "store"),
+    "an unknown id": Case(["remember", "x", "--id", "mem_unknown"], "not_found", "record"),
+    "too much content": Case(["remember", "-"], reason="too_large", input="x" * ((1 << 20) + 1)),
+    "U+0000": Case(["remember", "-"], reason="bad_value", input="a\0b"),
+    "k out of range": Case(["recall", "x", "-k", "1001"], reason="bad_value"),
+    "k of nothing": Case(["recall", "x", "-k", "0"], reason="bad_value"),
+    "an empty query": Case(["recall", ""], reason="bad_value"),
+    "an unknown filter operator": Case(["recall", "x", "--filter", '{"a": {"$like": 1}}'], reason="unknown_operator"),
+    "an empty $and": Case(["list", "--filter", '{"$and": []}'], reason="bad_filter"),
+    "an unknown floor": Case(["recall", "x", "--min-relevance", "high"], reason="bad_value"),
+    "hops out of range": Case(["recall", "x", "--hops", "9"], reason="bad_value"),
+    "as of nonsense": Case(["recall", "x", "--as-of", "yesterday"], reason="bad_value"),
+    "as of the future": Case(["list", "--as-of", "99999"], reason="bad_value"),
+    "forget without a scope": Case(["forget"], reason="no_scope"),
+    "forget with an empty filter": Case(["forget", "--filter", "{}"], reason="no_scope"),
+    "expire with an empty policy": Case(["expire"], reason="empty_policy"),
+    "expire after no days": Case(["expire", "--older-than-days", "0"], reason="bad_value"),
+    "merge into an unknown id": Case(["merge", "mem_unknown", "mem_b"], "not_found", "canonical"),
+    "merge of nothing": Case(["merge", "mem_a"], reason="usage"),
+    "show an unknown id": Case(["show", "mem_unknown"], "not_found", "record"),
+    "history of an unknown id": Case(["history", "mem_unknown"], "not_found", "record"),
+    "restore an unknown id": Case(["restore", "mem_unknown"], "not_found", "record"),
+    "list with a bad cursor": Case(["list", "--cursor", "here"], reason="bad_value"),
+    "list too many": Case(["list", "--limit", "5000"], reason="bad_value"),
+    "a store with an empty name": Case(["store", "create", ""], reason="bad_value"),
+    "a store that is there": Case(["store", "create", "main"], "conflict"),
+    "delete an unknown store": Case(["store", "delete", "nowhere", "--yes"], "not_found", "store"),
+    "an unknown proposal": Case(["review", "approve", "prp_unknown"], "not_found", "proposal"),
+    "import of a missing file": Case(["import", "nowhere.ndjson"], reason="no_file"),
+    "import of a folder": Case(["import", "."], reason="no_file"),
+    "an unknown command": Case(["remembr"], reason="usage"),
+    "an unknown option": Case(["list", "--colour"], reason="usage"),
+    "an unknown embedder": Case(["list", "--embedder", "magic"], reason="bad_value"),
+    "two ledgers": Case(["list", "--store-url", "sqlite://./a.db", "--store-url", "sqlite://./b.db"], reason="bad_value"),
+    "a scheme nobody knows": Case(["list", "--store-url", "carrier-pigeon://loft"], reason="bad_value"),
+    "a store name where a URL is meant": Case(["verify", "--store", "main"]),
+    "a setting nobody knows": Case(["list"], reason="bad_setting", before=_settings("colour = 1")),
+    "a setting of the wrong kind": Case(["list"], reason="bad_setting", before=_settings('threads = "many"')),
+    "a backup onto something": Case(["backup", "memory.db"], before=lambda home: (home / "memory.db").touch()),
+    "a file that is not a database": Case(
+        ["list"], "backend_unavailable", "not_a_database", 2, before=lambda home: (home / "memory.db").write_text("x" * 200)
+    ),
+    "a database of another program": Case(["list"], "backend_unavailable", "not_a_database", 2, before=_another_program),
+    "a newer schema": Case(["remember", "x"], "backend_unavailable", "newer_schema", 2, before=_newer),
+    "a directory instead of a file": Case(["list", "--store-url", "sqlite://./folder"], reason="bad_value", before=lambda home: (home / "folder").mkdir()),
+    "a place where nothing can be made": Case(
+        ["remember", "x", "--store-url", "sqlite:///proc/quipu/memory.db"], "backend_unavailable", "cannot_open", 2
+    ),
+    "a directory nobody can write to": Case(
+        ["remember", "x", "--store-url", "sqlite:///proc/memory.db"], "backend_unavailable", "cannot_open", 2
+    ),
+    "a folder that is a file": Case(
+        ["list", "--store-url", "sqlite://./plain/memory.db"],
+        "backend_unavailable",
+        "cannot_open",
+        2,
+        before=lambda home: (home / "plain").touch(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_refused_with_a_code_and_a_hint(cli: Cli, home: Path, name: str) -> None:
+    case = CASES[name]
+    case.before(home)
+    problem = cli.problem(*case.words, code=case.exit, input=case.input)
+    assert problem["code"] == case.code
+    if case.reason is not None:
+        assert problem["reason"] == case.reason
+    assert problem["hint"]
+    valid("problem", {key: value for key, value in problem.items() if key != "hint"})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_person_reads_what_is_wrong_and_what_to_do(cli: Cli, home: Path, name: str) -> None:
+    case = CASES[name]
+    case.before(home)
+    result = cli(*case.words, input=case.input)
+    assert result.exit_code == case.exit
+    assert result.stdout == ""
+    first, second = result.stderr.strip().splitlines()
+    assert first.startswith("Error: ")
+    assert second.startswith("Hint:  ")
+    assert "Traceback" not in result.stderr
+
+
+def test_nothing_of_a_refused_write_is_kept(cli: Cli) -> None:
+    cli.said("init")
+    before = cli.json("health")["seq"]
+    for case in CASES.values():
+        if case.words[0] in ("remember", "forget", "merge", "expire") and case.exit == 1:
+            assert cli(*case.words, input=case.input).exit_code == 1
+    assert cli.json("health")["seq"] == before
+    assert cli.json("verify")["holds"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["remember", "my secret is hunter2", "extra hunter2"],
+        ["remember", "hunter2", "--type", "nonsense"],
+        ["recall", "--hunter2 is my secret"],
+        ["remember", "hunter2", "--metadata", "{hunter2"],
+        ["recall", "hunter2", "--filter", '{"hunter2": {"$x": 1}, "$y": "hunter2 too"}'],
+        ["remember", "hunter2", "--confidence", "9"],
+    ],
+)
+def test_an_error_never_repeats_the_memory_or_the_query(cli: Cli, words: list[str]) -> None:
+    for more in ([], ["--json"], ["--verbose"]):
+        result = cli(*words, *more)
+        assert result.exit_code == 1
+        assert "hunter2" not in result.stderr.replace('"/filter/hunter2', "").replace("'/filter/hunter2", "")
+
+
+def test_a_traceback_is_shown_only_when_asked_for(cli: Cli) -> None:
+    assert "Traceback" not in cli("show", "mem_unknown").stderr
+    assert "Traceback" in cli("show", "mem_unknown", "--verbose").stderr

@@ -1,0 +1,198 @@
+"""The file as a whole: init, backup, vacuum, reembed, doctor, health, capabilities, config, demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.published import valid
+
+
+def test_init_makes_a_memory_and_its_key_and_is_harmless_twice(cli: Cli, home: Path) -> None:
+    assert "Made a memory" in cli.said("init")
+    assert (home / "memory.db.key").stat().st_mode & 0o077 == 0
+    body = cli.json("init")
+    assert body["created"] is False
+    assert body["path"] == str(home / "memory.db")
+    assert json.loads(cli.said("audit", "keys")) == {body["key_id"]: body["public_key"]}
+    assert cli.json("init", "project.db", "--skip-model")["created"] is True
+    assert (home / "project.db").exists()
+
+
+def test_backup_writes_a_copy_that_works(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    assert "Backed up to copy.db" in cli.said("backup", "copy.db")
+    copied = cli.json("list", "--store-url", f"sqlite://{home / 'copy.db'}")
+    assert copied["records"][0]["content"] == "Mara is vegetarian"
+    assert cli.json("backup", "second.db")["bytes"] > 0
+    assert "exists already" in cli.problem("backup", "copy.db")["detail"]
+
+
+def test_vacuum_gives_space_back_and_lets_old_versions_go(cli: Cli) -> None:
+    name = cli.remember("first " * 1000)
+    cli.remember("second", "--id", name)
+    assert "now" in cli.said("vacuum")
+    body = cli.json("vacuum", "--keep-history-days", "0")
+    assert body["emptied"] == 1
+    assert body["bytes_before"] > 0
+    assert cli.json("show", name)["content"] == "second"
+    assert "Emptied 0 old versions" in cli.said("vacuum", "--keep-history-days", "0")
+    assert cli.json("verify")["holds"] is True
+
+
+def test_reembed_needs_an_embedder(cli: Cli) -> None:
+    problem = cli.problem("reembed")
+    assert problem["code"] == "unsupported"
+    assert "--embedder" in problem["hint"]
+
+
+def test_memories_imported_without_a_model_are_found_by_meaning_after_reembed(cli: Cli) -> None:
+    cli.lines("import", "-", input='{"content": "Mara is vegetarian"}\n{"content": "Ilir rides trains"}\n')
+    checks = {check["name"]: check for check in cli.json("doctor")["checks"]}
+    assert checks["vectors"]["status"] == "warn"
+    assert "reembed" in checks["vectors"]["advice"]
+    assert "Embedded 2 versions" in cli.said("reembed", "--embedder", "onnx")
+    assert cli.json("--embedder", "onnx", "reembed") == {"embedded": 0}
+    found = cli.json("recall", "which person eats no meat?", "--embedder", "onnx", "--min-relevance", "off")
+    assert found["results"][0]["content"] == "Mara is vegetarian"
+    checks = {check["name"]: check for check in cli.json("doctor", "--embedder", "onnx")["checks"]}
+    assert checks["vectors"]["status"] == checks["embedder"]["status"] == "ok"
+
+
+def test_init_prepares_the_model(cli: Cli) -> None:
+    body = cli.json("init", "--embedder", "onnx")
+    assert body["embedder"]["dimensions"] == 384
+    assert "384 dimensions" in cli.said("init", "--embedder", "onnx")
+
+
+def test_doctor_finds_a_sound_memory_sound(cli: Cli) -> None:
+    cli.remember("Mara is vegetarian")
+    said = cli.said("doctor")
+    for part in (
+        "program",
+        "settings",
+        "file",
+        "schema",
+        "key",
+        "integrity",
+        "chain",
+        "records",
+        "embedder",
+        "disk",
+    ):
+        assert part in said
+    body = cli.json("doctor", "--quick")
+    assert body["ok"] is True
+    assert "integrity" not in {check["name"] for check in body["checks"]}
+
+
+def test_doctor_does_not_make_a_memory_where_there_is_none(cli: Cli, home: Path) -> None:
+    checks = {check["name"]: check for check in cli.json("doctor")["checks"]}
+    assert checks["file"]["status"] == "warn"
+    assert "quipu init" in checks["file"]["advice"]
+    assert not (home / "memory.db").exists()
+
+
+def test_doctor_names_what_is_wrong_and_what_to_do(cli: Cli, home: Path) -> None:
+    (home / "memory.db").write_text("not a database, but long enough to be read as one " * 10, "utf-8")
+    result = cli("doctor")
+    assert result.exit_code == 1
+    assert "fail" in result.stdout
+    assert "→" in result.stdout
+    assert cli.json("doctor", code=1)["ok"] is False
+
+
+def test_doctor_warns_of_a_key_that_others_can_read(cli: Cli, home: Path) -> None:
+    cli.said("init")
+    (home / "memory.db.key").chmod(0o644)
+    checks = {check["name"]: check for check in cli.json("doctor")["checks"]}
+    assert checks["key"]["status"] == "warn"
+    assert "chmod 600" in checks["key"]["advice"]
+
+
+def test_doctor_reads_bad_settings_and_a_missing_model(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.said("init")
+    monkeypatch.setenv("QUIPU_WEIGHTS", str(home / "nowhere"))
+    monkeypatch.setenv("QUIPU_CACHE", str(home / "empty"))
+    checks = {check["name"]: check for check in cli.json("doctor", "--embedder", "onnx")["checks"]}
+    assert checks["embedder"]["status"] == "warn"
+    assert checks["embedder"]["advice"]
+    monkeypatch.setenv("QUIPU_THREADS", "many")
+    assert cli.json("doctor", code=1)["checks"][-1]["name"] == "settings"
+
+
+def test_without_a_model_a_memory_is_kept_and_a_warning_says_so(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIPU_WEIGHTS", str(home / "nowhere"))
+    monkeypatch.setenv("QUIPU_CACHE", str(home / "empty"))
+    words = ("remember", "Mara is vegetarian", "--embedder", "onnx")
+    assert cli(*words).stderr.startswith("Warning: No embedder")
+    assert "No embedder" in json.loads(cli(*words, "--json").stderr)["warning"]
+    assert cli(*words, "--quiet").stderr == ""
+    assert len(cli.json("list")["records"]) == 3
+
+
+def test_health_says_that_the_memory_answers(cli: Cli) -> None:
+    assert cli.said("health").startswith("ok")
+    body = cli.json("health")
+    valid("health", body)
+    assert body["stores"][0]["role"] == "ledger"
+
+
+def test_capabilities_are_those_of_the_wire(cli: Cli) -> None:
+    body = cli.json("capabilities", "--embedder", "onnx")
+    valid("capabilities", body)
+    assert len(body["capabilities"]) == 9
+    assert body["embedder"]["dimensions"] == 384
+    assert "recall_tracking" in cli.said("capabilities")
+
+
+def test_config_tells_where_each_setting_came_from(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home / "config" / "quipu"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text('threads = 2\nembedder_key = "sk-secret"\n', "utf-8")
+    monkeypatch.setenv("MEMORYWIRE_AGENT", "planner")
+    monkeypatch.setenv("QUIPU_EMBEDDER_URL", "https://user:hunter2@models.example/v1")
+    result = cli("config", "--embedder", "none", "--json")
+    assert "sk-secret" not in result.output
+    assert "hunter2" not in result.output
+    body = json.loads(result.stdout)
+    rows = {row["name"]: row for row in body["settings"]}
+    assert body["file"] == str(folder / "config.toml")
+    assert (rows["threads"]["value"], rows["threads"]["source"]) == (2, "file")
+    assert (rows["agent"]["value"], rows["agent"]["source"]) == ("planner", "environment (MEMORYWIRE_AGENT)")
+    assert rows["embedder"]["source"] == "option"
+    assert rows["store_url"]["source"] == "environment"
+    assert rows["cache_mb"]["source"] == "default"
+    assert rows["embedder_url"]["value"] == "https://********@models.example/v1"
+    said = cli.said("config")
+    assert "sk-secret" not in said
+    assert "QUIPU_THREADS" in said
+    assert str(folder / "config.toml") in said
+
+
+def test_the_demo_tells_its_story_and_leaves_nothing(cli: Cli, home: Path) -> None:
+    said = cli.said("demo", "--once")
+    for part in ("Remembering", "Nothing matches.", "Lisbon", "Porto", "Holds", "Try it yourself"):
+        assert part in said
+    assert not (home / "memory.db").exists()
+    body = cli.json("demo")
+    assert body["verified"] is True
+    assert all(recall["results"] for recall in body["recalls"][:-1])
+    assert body["recalls"][-1]["results"] == []
+    assert "Lisbon" in body["time_travel"]["then"]
+    assert "Porto" in body["time_travel"]["now"]
+
+
+def test_the_demo_works_with_the_real_model(cli: Cli) -> None:
+    body = cli.json("demo", "--embedder", "onnx")
+    assert all(recall["results"] for recall in body["recalls"][:-1])
+    assert body["recalls"][-1]["results"] == []

@@ -1,0 +1,51 @@
+"""Every example runs in an empty folder, says what it should, and is short."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, shown
+
+FOLDER = ROOT / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+#: What each example is there to show.
+SAYS = {
+    "chat_history.py": ["The 14th of June suits everybody.", " fit"],
+    "erase.py": ["before: True", "after:  False", "the journal holds: True"],
+    "import_export.py": ["read 3, stored 3, failed 0", "stored 1, failed 1: line 2"],
+    "memorywire_example.py": ["semantic User prefers concise answers", "merged 1", "forgotten 1"],
+    "quickstart.py": [
+        "What does Mara eat? -> Mara is vegetarian",
+        "Who won the chess game? -> nothing matches",
+    ],
+    "shared_store.py": ["writer finds: The deadline is Friday - by researcher", "writer finds 0 of"],
+    "sync_quickstart.py": ["mara -> Mara is vegetarian", "2 memories are tagged food"],
+    "time_travel.py": ["now:  Mara lives in Porto", "then: Mara lives in Lisbon", "restored as version 3"],
+    "verify_offline.py": ["entries that hold: 2"],
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=shown)
+def test_an_example_does_what_it_says(example: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(example), run_name="__main__")
+    printed = capsys.readouterr().out
+    for said in SAYS[example.name]:
+        assert said in printed
+
+
+def test_every_example_is_listed_and_short() -> None:
+    index = (FOLDER / "README.md").read_text("utf-8")
+    assert {example.name for example in EXAMPLES} == set(SAYS)
+    for example in EXAMPLES:
+        assert f"({example.name})" in index
+        assert len(example.read_text("utf-8").splitlines()) < 40
+
+
+def test_the_offline_check_finds_an_altered_entry(place: Path) -> None:
+    check = runpy.run_path(str(FOLDER / "verify_offline.py"))["check"]
+    runpy.run_path(str(FOLDER / "verify_offline.py"), run_name="__main__")
+    journal = place / "proof" / "journal.ndjson"
+    journal.write_text(journal.read_text("utf-8").replace('"op":"remember"', '"op":"recall"'), "utf-8")
+    with pytest.raises(SystemExit, match="entry 2 was altered"):
+        check(place / "proof")

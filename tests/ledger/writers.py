@@ -1,0 +1,53 @@
+"""A program that writes until it is done or killed, and says on its output what was acknowledged.
+
+    python -m tests.ledger.writers PATH LABEL WRITERS COUNT
+
+It says `ready` once it can start and waits for a line on its input. Each writer then commits, in turn, a pair of
+records in one commit and a new version of the first of them, COUNT times, and tells every commit after it returned.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from quipu.bootstrap import now_ms
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
+
+
+def say(**told: Any) -> None:
+    os.write(1, json.dumps(told).encode() + b"\n")
+
+
+async def write(scribe: Scribe, label: str, count: int) -> None:
+    for number in range(count):
+        pair = [
+            scribe.drafted(f"{label} {number} {half} said something", id=f"mem_{label}_{number:05d}_{half}")
+            for half in ("a", "b")
+        ]
+        done = await scribe.commit(*(adding(record, vector=vector(f"{record.id} 1")) for record in pair))
+        say(seq=done.seq, versions=[[record.id, 1] for record in pair])
+        following = scribe.next_version(pair[0], content=f"{label} {number} changed its mind")
+        data = vector(f"{following.id} 2")
+        done = await scribe.commit(adding(following, vector=data, expects=1))
+        say(seq=done.seq, versions=[[following.id, 2]])
+
+
+async def main(path: Path, label: str, writers: int, count: int) -> None:
+    ledger = SqliteLedger(path, clock=now_ms, mint_id=CountedIds(label), canonical=canonical)
+    scribe = await Scribe.at(ledger, FixedClock(now_ms()), CountedIds(label))
+    await ledger.adopt_space(TENANT, SPACE)
+    say(opened=True)
+    async with asyncio.TaskGroup() as group:
+        for number in range(writers):
+            group.create_task(write(scribe, f"{label}w{number}", count))
+    await ledger.close()
+
+
+if __name__ == "__main__":
+    say(ready=True)
+    sys.stdin.readline()
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

@@ -1,0 +1,110 @@
+"""Blending: one scale for both legs, an order that never depends on chance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from quipu.model.search import Candidate
+from quipu.rules.blending import Blended, Weights, blended, standardised
+from tests.rules.candidates import candidates, lists
+
+WEIGHTS = Weights()
+SUBJECTS = st.frozensets(st.sampled_from(("s1", "s2", "s3")))
+VALUES = st.floats(-1e6, 1e6)
+
+
+@given(lists(), SUBJECTS, st.randoms(use_true_random=False))
+def test_the_order_in_which_candidates_come_never_matters(
+    found: list[Candidate], subjects: frozenset[str], random: Any
+) -> None:
+    shuffled = random.sample(found, len(found))
+    ranked = blended(found, subjects, WEIGHTS)
+    again = blended(shuffled, subjects, WEIGHTS)
+    assert [round(item.score, 6) for item in ranked] == pytest.approx(
+        [round(item.score, 6) for item in again], abs=1e-5
+    )
+    assert {item.candidate.id for item in ranked} == {candidate.id for candidate in found}
+    assert blended(found, subjects, WEIGHTS) == ranked
+
+
+@given(lists(), SUBJECTS)
+def test_candidates_come_best_first_and_equal_ones_by_id(
+    found: list[Candidate], subjects: frozenset[str]
+) -> None:
+    ranked = blended(found, subjects, WEIGHTS)
+    assert len(ranked) == len(found)
+    keys = [(-item.score, item.candidate.id) for item in ranked]
+    assert keys == sorted(keys)
+    assert all(math.isfinite(item.score) for item in ranked)
+
+
+@given(lists(), SUBJECTS)
+def test_the_pieces_add_up_to_the_score(found: list[Candidate], subjects: frozenset[str]) -> None:
+    names = [field.name for field in fields(Blended) if field.name not in ("candidate", "score")]
+    for item in blended(found, subjects, WEIGHTS):
+        pieces = [getattr(item, name) for name in names]
+        assert math.fsum(pieces) == pytest.approx(item.score, abs=1e-9)
+
+
+@given(candidates(session_id=st.none(), subject=st.none()), st.floats(0.1, 5))
+def test_more_words_never_rank_lower(one: Candidate, more: float) -> None:
+    low = replace(one, id="a")
+    high = replace(one, id="z", keyword=one.keyword + more)
+    assume(high.keyword > low.keyword)
+    ranked = blended([low, high], (), WEIGHTS)
+    by_id = {item.candidate.id: item.score for item in ranked}
+    assert by_id["z"] >= by_id["a"]
+
+
+@given(candidates(session_id=st.none()), st.sampled_from(("s1", "s2")))
+def test_the_named_subject_never_ranks_lower(one: Candidate, subject: str) -> None:
+    about, other = replace(one, id="z", subject=subject), replace(one, id="a", subject=None)
+    by_id = {item.candidate.id: item.score for item in blended([about, other], {subject}, WEIGHTS)}
+    assert by_id["z"] >= by_id["a"]
+
+
+def test_nothing_found_is_nothing_ranked() -> None:
+    assert blended([], (), WEIGHTS) == []
+
+
+# -- one scale ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(VALUES, min_size=2, max_size=30))
+def test_what_is_present_has_mean_0_and_deviation_1(values: list[float]) -> None:
+    level = standardised(values)
+    assume(any(level))
+    assert math.fsum(level) / len(level) == pytest.approx(0, abs=1e-3)
+    assert math.sqrt(math.fsum(value**2 for value in level) / len(level)) == pytest.approx(1, abs=1e-3)
+
+
+@given(st.lists(st.none() | VALUES, max_size=30))
+def test_order_stays_and_what_is_absent_counts_as_the_least(values: list[float | None]) -> None:
+    level = standardised(values)
+    assert len(level) == len(values)
+    present = [(value, place) for place, value in enumerate(values) if value is not None]
+    for (one, at), (other, there) in itertools.pairwise(present):
+        if one <= other:
+            assert level[at] <= level[there] + 1e-9
+    if present:
+        least = min(level)
+        assert all(level[place] == least for place, value in enumerate(values) if value is None)
+
+
+@given(st.lists(VALUES, min_size=2, max_size=10), st.floats(0.5, 100), st.floats(-1_000, 1_000))
+def test_scale_and_shift_make_no_difference(values: list[float], scale: float, shift: float) -> None:
+    assume(max(values) - min(values) > 1)
+    moved = standardised([scale * value + shift for value in values])
+    assert moved == pytest.approx(standardised(values), abs=1e-3)
+
+
+@given(st.lists(st.none() | st.just(3.5), max_size=10))
+def test_what_does_not_differ_says_nothing(values: list[float | None]) -> None:
+    assert standardised(values) == [0.0] * len(values)
