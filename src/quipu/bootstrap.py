@@ -72,11 +72,28 @@ class Randomness:
             return piece
 
 
+class RisingIds:
+    """ULIDs that rise: within one millisecond each is the one before plus one, so a batch keeps its order."""
+
+    def __init__(self, random: Randomness) -> None:
+        self._random = random
+        self._lock = threading.Lock()
+        self._last = 0
+        os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        self._lock, self._last = threading.Lock(), 0
+
+    def __call__(self, prefix: str) -> str:
+        fresh = int.from_bytes(now_ms().to_bytes(6, "big") + self._random(10), "big")
+        with self._lock:
+            is_later = fresh >> 80 > self._last >> 80
+            self._last = fresh if is_later else self._last + 1
+            return f"{prefix}_{ULID.from_bytes(self._last.to_bytes(16, 'big'))}"
+
+
 _random = Randomness()
-
-
-def mint_id(prefix: str) -> str:
-    return f"{prefix}_{ULID.from_bytes(now_ms().to_bytes(6, 'big') + _random(10))}"
+mint_id = RisingIds(_random)
 
 
 def mint_salt() -> bytes:

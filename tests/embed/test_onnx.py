@@ -154,7 +154,7 @@ async def test_the_event_loop_turns_while_the_model_works(embedder: OnnxEmbedder
 @pytest.mark.parametrize(("count", "expected"), [(0, 1), (254, 1), (255, 2), (476, 2), (477, 3)])
 def test_windows_cover_every_token_and_overlap(count: int, expected: int) -> None:
     tokens = list(range(count))
-    stretches = windows(tokens, 254, 32)
+    stretches = windows(tokens, 254, 32, 64)
     assert len(stretches) == expected
     assert sorted({token for stretch in stretches for token in stretch}) == tokens
     assert all(len(stretch) <= 254 for stretch in stretches)

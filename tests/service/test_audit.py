@@ -230,6 +230,7 @@ def test_removed_moved_and_cut_lines_are_found(exported: dict[str, list[str]]) -
             {"journal.ndjson": [*journal[:2], "{}", *journal[3:]]},
             "altered_entry",
         ),
+        "a checkpoint that is none": ({"checkpoints.ndjson": ["{}"]}, "bad_signature"),
         "an entry of an unknown kind": (
             {"journal.ndjson": [journal[0].replace("genesis", "dance")]},
             "altered_entry",

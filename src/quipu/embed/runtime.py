@@ -15,6 +15,8 @@ from quipu.embed.vectors import packed
 from quipu.errors import BackendUnavailableError
 
 WINDOW, OVERLAP = 256, 32
+#: About 15,000 words. A book is found by its words; its vector is that of a sample.
+MOST_WINDOWS = 64
 _CLS, _SEP = 101, 102
 
 Vector = NDArray[np.float32]
@@ -65,7 +67,7 @@ class Runtime:
     def embedded(self, text: str) -> bytes:
         """One vector for the whole text: the mean of its windows, each counted by its tokens."""
         tokens = self._tokenizer.encode(well_formed(text), add_special_tokens=False).ids
-        stretches = [[_CLS, *stretch, _SEP] for stretch in windows(tokens, WINDOW - 2, OVERLAP)]
+        stretches = [[_CLS, *stretch, _SEP] for stretch in windows(tokens, WINDOW - 2, OVERLAP, MOST_WINDOWS)]
         vectors = [self._vector(stretch) for stretch in stretches]
         if len(vectors) == 1:
             return packed(vectors[0])

@@ -10,9 +10,15 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def windows(tokens: Sequence[int], size: int, overlap: int) -> list[Sequence[int]]:
-    """Stretches of at most `size` tokens that overlap and cover them all; one empty stretch for no tokens."""
+def windows(tokens: Sequence[int], size: int, overlap: int, most: int) -> list[Sequence[int]]:
+    """Stretches of at most `size` tokens that overlap and cover them all; one empty stretch for no tokens.
+
+    A text that would need more than `most` is sampled evenly, its beginning and its end included.
+    """
     if len(tokens) <= size:
         return [tokens]
     starts = range(0, len(tokens) - overlap, size - overlap)
+    if len(starts) > most:
+        last = len(starts) - 1
+        starts = [starts[place * last // (most - 1)] for place in range(most)]
     return [tokens[start : start + size] for start in starts]

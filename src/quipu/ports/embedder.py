@@ -23,3 +23,12 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An embedder that keeps vectors of texts it has seen."""
+
+    def clear(self) -> None:
+        """Forget them: an erasure reaches caches too."""
+        ...

@@ -11,7 +11,7 @@ from quipu.model.journal import Draft, Op
 from quipu.model.operations import Embedding
 from quipu.model.record import Record
 from quipu.model.value import Json
-from quipu.ports.embedder import Embedder
+from quipu.ports.embedder import Embedder, Remembering
 from quipu.ports.ledger import Space
 from quipu.ports.parts import Parts
 from quipu.rules.texts import embedding_text
@@ -55,6 +55,11 @@ class Vectors:
     def last_seen(self, tenant: str) -> Space | None:
         """The space that the last vector was made for."""
         return self._spaces.get(tenant)
+
+    def forget_texts(self) -> None:
+        """After an erasure: let the embedder keep nothing of what it has seen."""
+        if isinstance(self._parts.embedder, Remembering):
+            self._parts.embedder.clear()
 
     def model(self, tenant: str) -> str | None:
         """The model of the tenant's space, as far as this process knows it."""

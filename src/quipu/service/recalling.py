@@ -63,7 +63,7 @@ class Recalling:
     async def _recalled(self, principal: Principal, request: RecallRequest) -> RecallResponse:
         started = time.perf_counter()
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
-        snapshot = await self.snapshot(principal.tenant, request.as_of)
+        snapshot = await self._fixed_snapshot(principal.tenant, request.as_of)
         search, found, subjects = await self._found(request, scope, snapshot)
         known = relevance.calibration(self._model(principal.tenant) if search.vector else None)
         floor = relevance.floor(request.min_relevance, known)
@@ -90,6 +90,13 @@ class Recalling:
             latency_ms=int((time.perf_counter() - started) * 1000),
             extensions=extensions,
         )
+
+    async def _fixed_snapshot(self, tenant: str, as_of: str | None) -> Snapshot:
+        """One position for the whole recall, so that what is found, ranked and shown is one state."""
+        snapshot = await self.snapshot(tenant, as_of)
+        if snapshot.seq is not None:
+            return snapshot
+        return Snapshot((await self._parts.ledger.head(tenant)).seq, snapshot.now)
 
     async def snapshot(self, tenant: str, as_of: str | None) -> Snapshot:
         """The position a reader means. Expiry is judged by today's clock: it beats a snapshot, as erasure does."""
@@ -198,12 +205,7 @@ class Recalling:
         self, principal: Principal, request: RecallRequest, snapshot: Snapshot, ranked: Sequence[_Ranked]
     ) -> tuple[list[tuple[Hit, Record]], bool]:
         ids = [item.blended.candidate.id for item in ranked]
-        head = (
-            snapshot.seq
-            if snapshot.seq is not None
-            else (await self._parts.ledger.head(principal.tenant)).seq
-        )
-        records = await self._parts.ledger.read(principal.tenant, ids, head)
+        records = await self._parts.ledger.read(principal.tenant, ids, snapshot.seq)
         names = await self._access.store_names(
             principal.tenant, {record.store_id for record in records.values()}
         )

@@ -49,9 +49,12 @@ class Removing:
     async def forgotten(
         self, principal: Principal, request: ForgetRequest, before: Sequence[Commit] = ()
     ) -> ForgetResponse:
-        return await carried_out(
+        answer = await carried_out(
             self._parts.ledger, lambda: self._forgetting(principal, request), before=before
         )
+        if request.hard_delete:
+            self._vectors.forget_texts()
+        return answer
 
     async def _forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
         now = self._parts.clock()
