@@ -23,7 +23,7 @@ from quipu.model.operations import (
     RememberRequest,
 )
 from quipu.model.record import MemoryType
-from quipu.rules import validation
+from quipu.rules import validation, values
 from quipu.testing.strategies import json_objects, texts
 
 LIMITS = Limits()
@@ -51,7 +51,7 @@ def test_anything_a_ledger_can_keep_is_accepted(
 
 @given(st.text())
 def test_a_text_is_refused_exactly_when_no_ledger_can_keep_it(text: str) -> None:
-    faults = list(validation.text_faults("/x", text, 1 << 30))
+    faults = list(values.text_faults("/x", text, 1 << 30))
     try:
         unkeepable = "\0" in text or text.encode("utf-8").decode("utf-8") != text
     except UnicodeEncodeError:
@@ -64,32 +64,30 @@ def test_a_text_is_refused_exactly_when_no_ledger_can_keep_it(text: str) -> None
     st.integers(0, 40),
 )
 def test_sizes_are_counted_in_bytes(text: str, most: int) -> None:
-    faults = list(validation.text_faults("/x", text, most))
+    faults = list(values.text_faults("/x", text, most))
     assert bool(faults) == (len(text.encode("utf-8")) > most)
 
 
 @given(st.floats() | st.integers() | st.booleans() | st.text() | st.none())
 def test_a_share_is_a_number_from_0_to_1(value: Any) -> None:
     is_share = not isinstance(value, bool | str) and value is not None and 0 <= value <= 1
-    assert bool(list(validation.unit_faults("/x", value))) == (value is not None and not is_share)
+    assert bool(list(values.unit_faults("/x", value))) == (value is not None and not is_share)
 
 
 @given(st.floats() | st.integers() | st.booleans() | st.text() | st.none(), st.integers(-5, 5))
 def test_a_whole_number_is_one_between_its_bounds(value: Any, least: int) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 100
-    assert bool(list(validation.whole_faults("/x", value, least, 100))) == (
-        value is not None and not is_whole
-    )
+    assert bool(list(values.whole_faults("/x", value, least, 100))) == (value is not None and not is_whole)
 
 
 @pytest.mark.parametrize("value", [None, 0, -(1 << 63), (1 << 63) - 1])
 def test_a_time_is_any_integer_of_64_bits(value: Any) -> None:
-    assert not list(validation.time_faults("/x", value))
+    assert not list(values.time_faults("/x", value))
 
 
 @pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1.0, True, "1"])
 def test_anything_else_is_no_time(value: Any) -> None:
-    assert list(validation.time_faults("/x", value))
+    assert list(values.time_faults("/x", value))
 
 
 # -- metadata -----------------------------------------------------------------------------------------------------
@@ -97,7 +95,7 @@ def test_anything_else_is_no_time(value: Any) -> None:
 
 @given(json_objects())
 def test_json_is_accepted_as_it_is(value: Any) -> None:
-    assert not list(validation.json_faults("/metadata", value, LIMITS))
+    assert not list(values.json_faults("/metadata", value, LIMITS))
 
 
 @pytest.mark.parametrize(

@@ -251,3 +251,24 @@ async def test_an_import_that_is_no_object_is_refused_by_line(memory: Memory) ->
     summary = await memory.import_records(['"text"'])
     assert summary.errors == ((1, "validation_error: This is not an object."),)
     assert InvalidError.code == "validation_error"
+
+
+async def test_an_id_used_twice_in_one_import_is_kept_once_however_far_apart(memory: Memory) -> None:
+    name = "mem_01J00000000000000000000000"
+    lines: list[dict[str, Any]] = [{"content": f"fact {number}"} for number in range(600)]
+    lines[0] = {"content": "first", "id": name}
+    lines[599] = {"content": "second", "id": name}
+    summary = await memory.import_records(lines)
+    assert (summary.stored, summary.failed) == (600, 0)
+    assert (await memory.get(name)).content == "first"
+
+
+async def test_a_source_that_breaks_off_leaves_what_was_read_in_and_no_work_behind(memory: Memory) -> None:
+    async def broken() -> AsyncIterator[dict[str, Any]]:
+        for number in range(700):
+            yield {"content": f"fact {number}"}
+        raise OSError("the file ended here")
+
+    with pytest.raises(OSError, match="ended here"):
+        await memory.import_records(broken())
+    assert (await memory.statistics())["live"] == 500

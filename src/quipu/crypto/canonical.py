@@ -7,6 +7,7 @@ the standard library's C encoder gives the very same bytes four times faster; a 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, cast
 
 import rfc8785
@@ -23,13 +24,30 @@ def canonical(value: object) -> bytes:
 
 def _is_plain(value: object) -> bool:
     """True when both encoders agree: no floats (their notations differ), no keys that sort differently in UTF-16."""
-    if value is None or value is True or value is False or type(value) is str:
-        return True
-    if type(value) is int:
-        return -_SAFE <= value <= _SAFE
-    if type(value) is dict:
-        items = cast("dict[object, object]", value).items()
-        return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in items)
-    if type(value) is list or type(value) is tuple:
-        return all(map(_is_plain, cast("list[object]", value)))
-    return False
+    kind = type(value)
+    if kind is dict:
+        members = cast("dict[object, object]", value)
+        if not all(type(key) is str and key.isascii() for key in members):
+            return False
+        parts: Iterable[object] = members.values()
+    elif kind is list or kind is tuple:
+        parts = cast("list[object]", value)
+    else:
+        return _is_plain_leaf(value, kind)
+    for (
+        part
+    ) in parts:  # leaves are looked at here: most values are leaves, and a call for each would cost the most
+        kind = type(part)
+        if kind is str or part is None:
+            continue
+        if not (
+            _is_plain(part) if kind is dict or kind is list or kind is tuple else _is_plain_leaf(part, kind)
+        ):
+            return False
+    return True
+
+
+def _is_plain_leaf(value: object, kind: type) -> bool:
+    if kind is int:
+        return -_SAFE <= cast("int", value) <= _SAFE
+    return kind is str or kind is bool or value is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
@@ -21,8 +22,12 @@ _CLS, _SEP = 101, 102
 
 Vector = NDArray[np.float32]
 
+# The runtime sends usage data to its maker unless told not to before it is loaded; being told later does not stop it
+# from making a device id.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # noqa: TID251  not a setting of ours: the one way to switch it off
 # The runtime has no types, so it stands here as Any and leaves this module only behind `_Session`.
 _onnxruntime: Any = import_module("onnxruntime")
+_onnxruntime.disable_telemetry_events()  # in case somebody else loaded it first
 _state: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 # Its errors have no common parent of their own.
 _FAILURES: tuple[type[Exception], ...] = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -26,33 +26,29 @@ from quipu.model.operations import (
 )
 from quipu.model.record import DETAIL_FIELDS, MemoryType
 from quipu.model.value import Json, JsonObject
-from quipu.rules import durations, expiry, filters
+from quipu.rules import durations, expiry, filters, values
+from quipu.rules.values import Faults
 
-_INT64 = 1 << 63
-#: Bounded by the size of the whole request alone: v0 sets no limit, and a value no record has matches nothing.
-_ANY_SIZE = 1 << 40
 _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
-
-Faults = Iterator[tuple[Fault, str]]
 
 
 def checked_remember(request: RememberRequest, limits: Limits) -> RememberRequest:
     """The request with its tags settled and its reasoning cut, or InvalidError."""
     _refuse(
         (
-            *name_faults("/agent_id", request.agent_id, limits, least=1),
-            *name_faults("/user_id", request.user_id, limits),
-            *name_faults("/session_id", request.session_id, limits),
-            *maybe_text_faults("/source", request.source),
+            *values.name_faults("/agent_id", request.agent_id, limits, least=1),
+            *values.name_faults("/user_id", request.user_id, limits),
+            *values.name_faults("/session_id", request.session_id, limits),
+            *values.maybe_text_faults("/source", request.source),
             *content_faults(request, limits),
-            *json_faults("/metadata", request.metadata, limits),
-            *unit_faults("/confidence", request.confidence),
-            *unit_faults("/importance", request.importance),
-            *time_faults("/expires_at", request.expires_at),
+            *values.json_faults("/metadata", request.metadata, limits),
+            *values.unit_faults("/confidence", request.confidence),
+            *values.unit_faults("/importance", request.importance),
+            *values.time_faults("/expires_at", request.expires_at),
             *tag_faults(request, limits),
             *link_faults(request, limits),
             *detail_faults(request, limits),
-            *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
+            *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
             *privacy_faults(request, limits),
             *update_faults(request),
         )
@@ -67,17 +63,17 @@ def checked_recall(request: RecallRequest, limits: Limits) -> None:
     _refuse(
         (
             *scope_faults(request),
-            *text_faults("/query", request.query, limits.query_bytes, least=1),
-            *whole_faults("/k", request.k, 1, limits.k),
-            *whole_faults("/hops", request.hops, 0, 3),
-            *whole_faults("/fresher_than_days", request.fresher_than_days, 0, _INT64 - 1),
-            *whole_faults("/max_tokens", request.max_tokens, 1, _INT64 - 1),
-            *whole_faults("/quorum_k", request.quorum_k, 1, 16),
-            *whole_faults("/deadline_ms", request.deadline_ms, 10, 60_000),
+            *values.text_faults("/query", request.query, limits.query_bytes, least=1),
+            *values.whole_faults("/k", request.k, 1, limits.k),
+            *values.whole_faults("/hops", request.hops, 0, 3),
+            *values.whole_faults("/fresher_than_days", request.fresher_than_days, 0, values.INT64 - 1),
+            *values.whole_faults("/max_tokens", request.max_tokens, 1, values.INT64 - 1),
+            *values.whole_faults("/quorum_k", request.quorum_k, 1, 16),
+            *values.whole_faults("/deadline_ms", request.deadline_ms, 10, 60_000),
             *(
                 []
                 if isinstance(request.min_relevance, Floor)
-                else unit_faults("/min_relevance", request.min_relevance)
+                else values.unit_faults("/min_relevance", request.min_relevance)
             ),
         )
     )
@@ -96,8 +92,8 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
     _refuse(
         (
             *scope_faults(request),
-            *list_faults("/ids", request.ids, limits.ids_per_call),
-            *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
+            *values.list_faults("/ids", request.ids, limits.ids_per_call),
+            *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
     if request.filter:
@@ -109,14 +105,14 @@ def checked_merge(request: MergeRequest, limits: Limits) -> MergeRequest:
     _refuse(
         (
             *scope_faults(request),
-            *text_faults("/canonical", request.canonical, _ANY_SIZE),
+            *values.text_faults("/canonical", request.canonical, values.ANY_SIZE),
             *(
                 []
                 if request.duplicates
-                else [_fault("/duplicates", "missing_field", "Name at least one duplicate.")]
+                else [values.fault("/duplicates", "missing_field", "Name at least one duplicate.")]
             ),
-            *list_faults("/duplicates", request.duplicates, limits.ids_per_call),
-            *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
+            *values.list_faults("/duplicates", request.duplicates, limits.ids_per_call),
+            *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
     return replace(request, reasoning=cut(request.reasoning, limits))
@@ -127,7 +123,7 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
     _refuse(
         (
             *scope_faults(request),
-            *name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
+            *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
     if request.filter:
@@ -136,7 +132,7 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
 
 
 def checked_list(request: ListRequest, limits: Limits) -> None:
-    _refuse((*scope_faults(request), *whole_faults("/limit", request.limit, 1, limits.page)))
+    _refuse((*scope_faults(request), *values.whole_faults("/limit", request.limit, 1, limits.page)))
     if request.filter:
         filters.checked(request.filter)
 
@@ -144,18 +140,14 @@ def checked_list(request: ListRequest, limits: Limits) -> None:
 def checked_create_store(request: CreateStoreRequest, limits: Limits) -> None:
     _refuse(
         (
-            *name_faults("/name", request.name, limits, least=1),
-            *name_faults("/namespace", request.namespace, limits),
-            *maybe_text_faults("/description", request.description),
+            *values.name_faults("/name", request.name, limits, least=1),
+            *values.name_faults("/namespace", request.namespace, limits),
+            *values.maybe_text_faults("/description", request.description),
         )
     )
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------
-
-
-def _fault(pointer: str, reason: str, message: str, accepted: Sequence[str] = ()) -> tuple[Fault, str]:
-    return Fault(pointer, reason, tuple(accepted)), message
 
 
 def _refuse(faults: Iterable[tuple[Fault, str]]) -> None:
@@ -165,76 +157,29 @@ def _refuse(faults: Iterable[tuple[Fault, str]]) -> None:
         raise InvalidError(message, reason=first.reason, faults=[fault for fault, _ in told])
 
 
-def text_faults(pointer: str, text: object, most_bytes: int, least: int = 0) -> Faults:
-    """A text that every ledger can keep alike."""
-    if not isinstance(text, str):
-        yield _fault(pointer, "bad_value", f"{pointer[1:]} is not text.", ["text"])
-    elif len(text) < least:
-        yield _fault(pointer, "bad_value", f"{pointer[1:]} is empty.", ["at least 1 character"])
-    elif "\x00" in text:
-        yield _fault(pointer, "bad_value", f"{pointer[1:]} holds the character U+0000.")
-    else:
-        try:
-            size = len(text.encode("utf-8"))
-        except UnicodeEncodeError:
-            yield _fault(
-                pointer, "bad_value", f"{pointer[1:]} holds an unpaired surrogate; send valid Unicode."
-            )
-        else:
-            if size > most_bytes:
-                yield _fault(
-                    pointer,
-                    "too_large",
-                    f"{pointer[1:]} has {size:,} bytes.",
-                    [f"at most {most_bytes:,} bytes"],
-                )
-
-
-def maybe_text_faults(pointer: str, text: object) -> Faults:
-    if text is not None:
-        yield from text_faults(pointer, text, _ANY_SIZE)
-
-
 def scope_faults(request: object) -> Faults:
     """Whose records a request means. A value that no record can have matches nothing."""
     for name in ("agent_id", "user_id", "session_id", "store"):
-        yield from maybe_text_faults(f"/{name}", getattr(request, name, None))
-
-
-def name_faults(
-    pointer: str, name: object, limits: Limits, *, least: int = 0, most: int | None = None
-) -> Faults:
-    if name is None:
-        return
-    longest = most or limits.name_length
-    if isinstance(name, str) and len(name) > longest:
-        yield _fault(
-            pointer,
-            "too_large",
-            f"{pointer[1:]} has {len(name)} characters.",
-            [f"at most {longest} characters"],
-        )
-    else:
-        yield from text_faults(pointer, name, 4 * longest, least)
+        yield from values.maybe_text_faults(f"/{name}", getattr(request, name, None))
 
 
 def content_faults(request: RememberRequest, limits: Limits) -> Faults:
     content = request.content
     if isinstance(content, str):
-        yield from text_faults("/content", content, limits.content_bytes, least=1)
+        yield from values.text_faults("/content", content, limits.content_bytes, least=1)
         if request.type is MemoryType.PROCEDURAL and content:
             yield from _machine_faults(_parsed(content), limits)
     elif request.type is not MemoryType.PROCEDURAL:
-        yield _fault("/content", "wrong_type", "Only a procedure's content may be an object.", ["text"])
+        yield values.fault("/content", "wrong_type", "Only a procedure's content may be an object.", ["text"])
     else:
         yield from _machine_faults(content, limits)
 
 
 def _machine_faults(machine: object, limits: Limits) -> Faults:
     if isinstance(machine, Mapping):
-        yield from json_faults("/content", cast("JsonObject", machine), limits)
+        yield from values.json_faults("/content", cast("JsonObject", machine), limits)
     else:
-        yield _fault(
+        yield values.fault(
             "/content",
             "invalid_procedure",
             "A procedure is a machine: a JSON object.",
@@ -249,97 +194,16 @@ def _parsed(text: str) -> object:
         return None
 
 
-def unit_faults(pointer: str, number: object) -> Faults:
-    if number is None:
-        return
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
-        yield _fault(pointer, "bad_value", f"{pointer[1:]} is not a number from 0 to 1.", ["0 … 1"])
-
-
-def whole_faults(pointer: str, number: object, least: int, most: int) -> Faults:
-    if number is None:
-        return
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-        yield _fault(
-            pointer, "bad_value", f"{pointer[1:]} is not between {least} and {most}.", [f"{least} … {most}"]
-        )
-
-
-def time_faults(pointer: str, moment: Json) -> Faults:
-    if moment is not None and (
-        isinstance(moment, bool) or not isinstance(moment, int) or not -_INT64 <= moment < _INT64
-    ):
-        yield _fault(pointer, "bad_value", f"{pointer[1:]} is not a time.", ["milliseconds since 1970, UTC"])
-
-
-def count_faults(pointer: str, items: Sequence[object], most: int) -> Faults:
-    if len(items) > most:
-        yield _fault(pointer, "too_large", f"{pointer[1:]} has {len(items):,} items.", [f"at most {most:,}"])
-
-
-def list_faults(pointer: str, names: Sequence[object], most: int) -> Faults:
-    """Not too many, and each of them a text."""
-    yield from count_faults(pointer, names, most)
-    for index, name in enumerate(names[:most]):
-        yield from text_faults(f"{pointer}/{index}", name, _ANY_SIZE)
-
-
-def json_faults(pointer: str, value: JsonObject | None, limits: Limits) -> Faults:
-    """Free JSON that comes back as it went in."""
-    if value is None:
-        return
-    fault = next(_value_faults(pointer, value, limits.metadata_depth), None)
-    if fault is not None:
-        yield fault
-    elif (size := len(json.dumps(value, ensure_ascii=False).encode("utf-8"))) > limits.metadata_bytes:
-        yield _fault(
-            pointer,
-            "too_large",
-            f"{pointer[1:]} has {size:,} bytes.",
-            [f"at most {limits.metadata_bytes:,} bytes"],
-        )
-
-
-def _value_faults(pointer: str, value: object, depth: int) -> Faults:
-    if depth < 0:
-        yield _fault(pointer, "too_large", "The object is nested too deeply.")
-    elif isinstance(value, str):
-        yield from text_faults(pointer, value, _ANY_SIZE)
-    elif value is None or isinstance(value, bool):
-        return
-    elif isinstance(value, int):
-        if not -_INT64 <= value < _INT64:
-            yield _fault(pointer, "bad_value", "An integer is beyond 64 bits.")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield _fault(pointer, "bad_value", "A number is not finite.")
-    elif isinstance(value, Mapping):
-        for key, item in cast("Mapping[object, object]", value).items():
-            if isinstance(key, str):
-                place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-                yield from text_faults(pointer, key, _ANY_SIZE)
-                yield from _value_faults(place, item, depth - 1)
-            else:
-                yield _fault(pointer, "bad_value", "A key is not text.")
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(cast("Sequence[object]", value)):
-            yield from _value_faults(f"{pointer}/{index}", item, depth - 1)
-    else:
-        yield _fault(
-            pointer, "bad_value", "A value is not JSON.", ["null, truth, number, text, list, object"]
-        )
-
-
 def tag_faults(request: RememberRequest, limits: Limits) -> Faults:
     listed = _listed_tags(request.metadata)
     if request.tags is not None and listed is not None and list(request.tags) != listed:
-        yield _fault(
+        yield values.fault(
             "/tags", "bad_value", "tags and metadata.tags differ.", ["one of them, or the same list"]
         )
     tags = request.tags if request.tags is not None else listed or ()
-    yield from count_faults("/tags", tags, limits.tags)
+    yield from values.count_faults("/tags", tags, limits.tags)
     for index, tag in enumerate(tags):
-        yield from name_faults(f"/tags/{index}", tag, limits, least=1, most=limits.tag_length)
+        yield from values.name_faults(f"/tags/{index}", tag, limits, least=1, most=limits.tag_length)
 
 
 def _listed_tags(metadata: JsonObject | None) -> list[str] | None:
@@ -357,19 +221,23 @@ def settled_tags(request: RememberRequest) -> tuple[str, ...] | None:
 
 def link_faults(request: RememberRequest, limits: Limits) -> Faults:
     links = request.links or ()
-    yield from count_faults("/links", links, limits.links)
+    yield from values.count_faults("/links", links, limits.links)
     for index, link in enumerate(links):
-        yield from name_faults(f"/links/{index}/to", link.to, limits, least=1)
-        yield from name_faults(f"/links/{index}/rel", link.rel, limits, least=1, most=limits.tag_length)
+        yield from values.name_faults(f"/links/{index}/to", link.to, limits, least=1)
+        yield from values.name_faults(
+            f"/links/{index}/rel", link.rel, limits, least=1, most=limits.tag_length
+        )
 
 
 def detail_faults(request: RememberRequest, limits: Limits) -> Faults:
     for name, value in request.details.items():
         owner = DETAIL_FIELDS.get(name)
         if owner is None:
-            yield _fault(f"/{name[:64]}", "unknown_field", "There is no such field.", sorted(DETAIL_FIELDS))
+            yield values.fault(
+                f"/{name[:64]}", "unknown_field", "There is no such field.", sorted(DETAIL_FIELDS)
+            )
         elif owner is not request.type:
-            yield _fault(
+            yield values.fault(
                 f"/{name}", "wrong_type", f"{name} belongs to {owner.value} memories.", [owner.value]
             )
         else:
@@ -380,37 +248,41 @@ def _detail_value_faults(name: str, value: Json, limits: Limits) -> Faults:
     pointer = f"/{name}"
     match name:
         case "event_time":
-            yield from time_faults(pointer, value)
+            yield from values.time_faults(pointer, value)
         case "participants":
             if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-                yield _fault(pointer, "bad_value", "participants is not a list of names.", ["list of text"])
+                yield values.fault(
+                    pointer, "bad_value", "participants is not a list of names.", ["list of text"]
+                )
             else:
-                yield from list_faults(pointer, value, limits.ids_per_call)
+                yield from values.list_faults(pointer, value, limits.ids_per_call)
         case "sentiment":
             if value not in _SENTIMENTS:
-                yield _fault(pointer, "bad_value", "sentiment is not one of its words.", _SENTIMENTS)
+                yield values.fault(pointer, "bad_value", "sentiment is not one of its words.", _SENTIMENTS)
         case "valence" | "arousal":
             least = -1 if name == "valence" else 0
             number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
             if not math.isfinite(number) or not least <= number <= 1:
-                yield _fault(
+                yield values.fault(
                     pointer, "bad_value", f"{name} is not a number from {least} to 1.", [f"{least} … 1"]
                 )
         case _:
             if isinstance(value, str):
-                yield from text_faults(pointer, value, limits.metadata_bytes)
+                yield from values.text_faults(pointer, value, limits.metadata_bytes)
             else:
-                yield _fault(pointer, "bad_value", f"{name} is not text.", ["text"])
+                yield values.fault(pointer, "bad_value", f"{name} is not text.", ["text"])
 
 
 def privacy_faults(request: RememberRequest, limits: Limits) -> Faults:
     privacy = request.privacy_intent
     if privacy is None:
         return
-    yield from name_faults("/privacy_intent/consent_id", privacy.consent_id, limits)
-    yield from count_faults("/privacy_intent/share_with", privacy.share_with or (), limits.ids_per_call)
+    yield from values.name_faults("/privacy_intent/consent_id", privacy.consent_id, limits)
+    yield from values.count_faults(
+        "/privacy_intent/share_with", privacy.share_with or (), limits.ids_per_call
+    )
     for index, agent in enumerate(privacy.share_with or ()):
-        yield from name_faults(f"/privacy_intent/share_with/{index}", agent, limits, least=1)
+        yield from values.name_faults(f"/privacy_intent/share_with/{index}", agent, limits, least=1)
     if privacy.retain is not None:
         durations.duration(privacy.retain)
 
@@ -418,11 +290,15 @@ def privacy_faults(request: RememberRequest, limits: Limits) -> Faults:
 def update_faults(request: RememberRequest) -> Faults:
     if request.id is None:
         if request.update_strategy is not UpdateStrategy.OVERWRITE:
-            yield _fault("/update_strategy", "bad_value", "update_strategy goes with id.")
+            yield values.fault("/update_strategy", "bad_value", "update_strategy goes with id.")
         if request.if_version is not None:
-            yield _fault("/if_version", "bad_value", "A version can only be expected of a record with an id.")
+            yield values.fault(
+                "/if_version", "bad_value", "A version can only be expected of a record with an id."
+            )
     elif request.update_strategy is UpdateStrategy.APPEND and request.type is MemoryType.PROCEDURAL:
-        yield _fault("/update_strategy", "bad_value", "A procedure cannot be appended to.", ["overwrite"])
+        yield values.fault(
+            "/update_strategy", "bad_value", "A procedure cannot be appended to.", ["overwrite"]
+        )
 
 
 def cut(text: str | None, limits: Limits) -> str | None:

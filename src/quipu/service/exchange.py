@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from quipu.errors import InvalidError, QuipuError
 from quipu.model.journal import Draft, Op
@@ -31,11 +33,32 @@ class _Tally:
     held: int = 0
     failed: int = 0
     errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    #: Ids that lines of this import have used, also those still on their way into the ledger.
+    used_ids: set[str] = field(default_factory=set[str])
 
     def fail(self, number: int, error: QuipuError) -> None:
         self.failed += 1
         if len(self.errors) < _TOLD:
             self.errors.append((number, f"{error.code}: {error.message}"))
+
+
+class _UnderWay:
+    """One chunk is written while the next is read and embedded; what was begun is finished, also after an error."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def add(self, work: Coroutine[object, object, None]) -> None:
+        previous, self._task = self._task, asyncio.create_task(work)
+        if previous is not None:
+            await previous
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            await self._task
 
 
 class Exchange:
@@ -67,21 +90,22 @@ class Exchange:
         import_id = self._parts.mint_id("imp")
         tally = _Tally()
         chunk: list[tuple[int, Line]] = []
-        async for line in lines:
-            tally.read += 1
-            accepted = self._accepted(principal, line)
-            if isinstance(accepted, QuipuError):
-                tally.fail(tally.read, accepted)
-                if stop_on_error:
-                    break
-                continue
-            chunk.append((tally.read, accepted))
-            if len(chunk) >= _CHUNK:
-                await self._write(principal, chunk, tally, import_id, dry_run=dry_run)
-                chunk = []
-                if progress is not None:
-                    progress(tally.read)
-        await self._write(principal, chunk, tally, import_id, dry_run=dry_run)
+        async with _UnderWay() as under_way:
+            async for line in lines:
+                tally.read += 1
+                accepted = self._accepted(principal, line)
+                if isinstance(accepted, QuipuError):
+                    tally.fail(tally.read, accepted)
+                    if stop_on_error:
+                        break
+                    continue
+                chunk.append((tally.read, accepted))
+                if len(chunk) >= _CHUNK:
+                    await under_way.add(self._write(principal, chunk, tally, import_id, dry_run=dry_run))
+                    chunk = []
+                    if progress is not None:
+                        progress(tally.read)
+            await under_way.add(self._write(principal, chunk, tally, import_id, dry_run=dry_run))
         if progress is not None:
             progress(tally.read)
         return ImportSummary(
@@ -127,7 +151,7 @@ class Exchange:
             return
         for number, line in held:
             await self._hold(principal, number, line, tally)
-        fresh = await self._with_free_ids(principal, [line for _, line in direct])
+        fresh = await self._with_free_ids(principal, [line for _, line in direct], tally.used_ids)
         answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
         for (number, _), answer in zip(direct, answers, strict=True):
             if isinstance(answer, QuipuError):
@@ -145,10 +169,13 @@ class Exchange:
             await self._governance.hold(principal, line.request, ("caller",))
             tally.held += 1
 
-    async def _with_free_ids(self, principal: Principal, lines: list[Line]) -> list[Line]:
+    async def _with_free_ids(self, principal: Principal, lines: list[Line], used: set[str]) -> list[Line]:
         """An id is kept if it is free in the tenant; otherwise the record gets a new one."""
         wanted = [line.record_id for line in lines if line.record_id is not None]
-        taken = set(await self._parts.ledger.read(principal.tenant, wanted)) if wanted else set[str]()
+        taken = {record_id for record_id in wanted if record_id in used}
+        used.update(wanted)
+        if wanted:
+            taken |= set(await self._parts.ledger.read(principal.tenant, wanted))
         result: list[Line] = []
         for line in lines:
             is_free = line.record_id is not None and line.record_id not in taken

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatchmethod
 
 import apsw
 
@@ -13,6 +12,7 @@ from quipu.ledger.sqlite import rows, statements
 from quipu.ledger.sqlite.spaces import moved_on
 from quipu.ledger.sqlite.terms import Tokenizer
 from quipu.model.change import (
+    Change,
     Close,
     Commit,
     Committed,
@@ -132,11 +132,27 @@ class Transaction:
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    @singledispatchmethod
-    def _change(self, change: object) -> Sequence[Mention]:
-        raise TypeError(f"not a change: {type(change).__name__}")
+    def _change(self, change: Change) -> Sequence[Mention]:
+        match change:
+            case Put():
+                return self._put(change)
+            case Close():
+                return self._close(change)
+            case Erase():
+                return self._erase(change)
+            case Demote():
+                return self._demote(change)
+            case Touch():
+                return self._touch(change)
+            case OpenStore():
+                return self._open_store(change)
+            case DropStore():
+                return self._drop_store(change)
+            case Stage():
+                return self._stage(change)
+            case Settle():
+                return self._settle(change)
 
-    @_change.register
     def _put(self, put: Put) -> Sequence[Mention]:
         record = put.record
         self._check_store(record.store_id)
@@ -188,7 +204,6 @@ class Transaction:
                 )
             self._run("add_vector", slot=2 * row + self._space % 2, space=self._space, data=put.vector)
 
-    @_change.register
     def _close(self, close: Close) -> Sequence[Mention]:
         record = close.record
         previous = self._expected(record.id, record.version)
@@ -216,7 +231,6 @@ class Transaction:
             )
         return _Previous(row[0], row[2] is not None)
 
-    @_change.register
     def _erase(self, erase: Erase) -> Sequence[Mention]:
         versions = statements.select(self._connection, "rows_of", tenant=self._tenant, id=erase.id)
         self._run("empty_versions", tenant=self._tenant, id=erase.id, seq=self._seq)
@@ -227,14 +241,12 @@ class Transaction:
         self._run("drop_proposals", tenant=self._tenant, id=erase.id, at=self._at)
         return [Mention(erase.id, version, digest.hex()) for _row, version, digest, _emptied in versions]
 
-    @_change.register
     def _demote(self, demote: Demote) -> Sequence[Mention]:
         record = demote.record
         self._expected(record.id, record.version)
         self._run("demote", tenant=self._tenant, id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
 
-    @_change.register
     def _touch(self, touch: Touch) -> Sequence[Mention]:
         for record_id in touch.ids:
             latest = self._first("latest", tenant=self._tenant, id=record_id)
@@ -243,7 +255,6 @@ class Transaction:
                 self._run("touch", tenant=self._tenant, id=record_id, at=touch.at)
         return ()
 
-    @_change.register
     def _open_store(self, change: OpenStore) -> Sequence[Mention]:
         store = change.store
         try:
@@ -262,7 +273,6 @@ class Transaction:
             raise ConflictError("A store of this name exists already.", reason="name_taken") from error
         return ()
 
-    @_change.register
     def _drop_store(self, change: DropStore) -> Sequence[Mention]:
         if self._first("current_in_store", tenant=self._tenant, id=change.store_id):
             raise ConflictError("The store has been written to meanwhile.", reason="version_mismatch")
@@ -270,7 +280,6 @@ class Transaction:
         self._stores.discard((self._tenant, change.store_id))
         return ()
 
-    @_change.register
     def _stage(self, stage: Stage) -> Sequence[Mention]:
         self._run(
             "stage",
@@ -287,7 +296,6 @@ class Transaction:
         )
         return ()
 
-    @_change.register
     def _settle(self, settle: Settle) -> Sequence[Mention]:
         status = "approved" if settle.approved else "rejected"
         self._run(

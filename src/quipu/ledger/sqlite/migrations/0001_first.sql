@@ -92,7 +92,6 @@ CREATE TABLE record (
 ) STRICT;
 
 CREATE INDEX record_agent ON record (tenant, agent_id, id);
-CREATE INDEX record_store ON record (tenant, store_id);
 CREATE INDEX record_died ON record (tenant, agent_id, died) WHERE died IS NOT NULL;
 CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
 CREATE INDEX record_emptied ON record (tenant, emptied) WHERE emptied IS NOT NULL;
