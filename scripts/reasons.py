@@ -108,7 +108,7 @@ FAULTS = {
 }
 
 #: functions that make a fault of the caller's from a reason: name → position of the reason.
-_MAKERS = {"Fault": 1, "_fault": 1, "refused": 0}
+_MAKERS = {"Fault": 1, "fault": 1, "refused": 0}
 #: where a literal reason stands in a table instead of a call: variable → (error class, position in each row).
 _TABLES = {"_MEANING": ("BackendUnavailableError", 1)}
 
