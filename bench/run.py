@@ -172,7 +172,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, few questions")
     parser.add_argument("--only", help="some of: " + ",".join(PARTS))
-    parser.add_argument("--data", type=Path, help="folder of locomo-dev.json (default: a folder shared/data beside the repository)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder of locomo-dev.json (default: a folder shared/data beside the repository)",
+    )
     given = parser.parse_args()
     parts = given.only.split(",") if given.only else list(PARTS)
     if unknown := set(parts) - set(PARTS):
