@@ -133,6 +133,8 @@ class WordShares:
     in_reach: int
     #: Subjects in reach that the text names.
     subjects: frozenset[str]
+    #: The position at which that holds: what was searched for now is searched as of then.
+    seq: int = 0
 
 
 #: One hop in the graph: record id → neighbouring record ids.

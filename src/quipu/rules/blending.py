@@ -73,17 +73,20 @@ def blended(candidates: Sequence[Candidate], subjects: Collection[str], weights:
     keywords = standardised([candidate.keyword for candidate in candidates])
     vectors = standardised([candidate.near for candidate in candidates])
     lengths = turn_lengths(candidates)
-    scored: list[Blended] = []
+    parts: list[tuple[float, float, float, float]] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
-        words = trust_in_words * keyword
-        nearness = weights.vector * vector
         subject = max(
             weights.subject if candidate.subject in subjects else 0.0, weights.common * candidate.common
         )
         turn = weights.length * length + (weights.asking if is_asking_turn(candidate) else 0.0)
-        total = words + nearness + subject + turn
-        scored.append(Blended(candidate, total, words, nearness, subject, turn, 0.0))
-    return sorted(_with_sessions(scored, weights.session), key=lambda item: (-item.score, item.candidate.id))
+        parts.append((trust_in_words * keyword, weights.vector * vector, subject, turn))
+    totals = [words + nearness + subject + turn for words, nearness, subject, turn in parts]
+    shares = session_shares(candidates, totals, weights.session)
+    scored = [
+        Blended(candidate, total + share, *part, share)
+        for candidate, total, part, share in zip(candidates, totals, parts, shares, strict=True)
+    ]
+    return sorted(scored, key=lambda item: (-item.score, item.candidate.id))
 
 
 def standardised(values: Sequence[float | None]) -> list[float]:
@@ -123,20 +126,14 @@ def is_asking_turn(candidate: Candidate) -> bool:
     return candidate.session_id is not None and candidate.asks
 
 
-def _with_sessions(scored: Sequence[Blended], weight: float) -> list[Blended]:
-    """Add to each turn a share of the best score in its session."""
+def session_shares(candidates: Sequence[Candidate], scores: Sequence[float], weight: float) -> list[float]:
+    """For each turn a share of the best score in its session; 0 for what is no turn."""
     best: dict[str, float] = {}
-    for item in scored:
-        session = item.candidate.session_id
+    for candidate, score in zip(candidates, scores, strict=True):
+        session = candidate.session_id
         if session is not None:
-            best[session] = max(item.score, best.get(session, -math.inf))
-    result: list[Blended] = []
-    for item in scored:
-        session = item.candidate.session_id
-        share = 0.0 if session is None else weight * best[session]
-        result.append(
-            Blended(
-                item.candidate, item.score + share, item.keyword, item.vector, item.subject, item.turn, share
-            )
-        )
-    return result
+            best[session] = max(score, best.get(session, -math.inf))
+    return [
+        0.0 if candidate.session_id is None else weight * best[candidate.session_id]
+        for candidate in candidates
+    ]

@@ -51,16 +51,12 @@ def relevances(candidates: Sequence[Candidate], known: Calibration) -> list[floa
 
 
 def _relevance(candidate: Candidate, best_cosine: float, known: Calibration) -> float:
-    if candidate.cosine is None:
+    cosine = candidate.cosine
+    if cosine is None:
         evidence = KEYWORD_ONLY.intercept + KEYWORD_ONLY.coverage * candidate.coverage
     else:
-        evidence = (
-            known.intercept
-            + known.cosine * candidate.cosine
-            + known.best_cosine * best_cosine
-            + known.coverage * candidate.coverage
-        )
-    return round(1 / (1 + math.exp(-max(-60.0, min(60.0, evidence)))), 6)
+        evidence = known.intercept + known.cosine * cosine + known.best_cosine * best_cosine
+    return round(1 / (1 + math.exp(-evidence)), 6)
 
 
 def floor(asked: float | Floor, known: Calibration) -> float:

@@ -6,6 +6,7 @@ The date in words and the subject stand beside the text, so that "in May" and "w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -26,6 +27,8 @@ _STOP_WORDS = frozenset(
     which while who who's whom whose why why's will with won't would wouldn't yes yet you you'd you'll you're you've
     your yours yourself yourselves""".split()  # noqa: SIM905  words read better as a text than as two hundred literals
 )
+_PLAIN_WORD = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile("['\u2019]s\\b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Metadata keys that name whom or what a memory is about, in the order they are asked.
 _SUBJECT_KEYS = ("subject", "speaker", "entity_name", "entity", "author")
@@ -124,7 +127,4 @@ def named(text: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def _plain_words(text: str) -> list[str]:
-    cleaned = "".join(
-        char.lower() if char.isalnum() else " " for char in text.replace("\u2019s", "").replace("'s", "")
-    )
-    return cleaned.split()
+    return _PLAIN_WORD.findall(_POSSESSIVE.sub("", text.lower()))

@@ -15,7 +15,7 @@ from quipu.model.operations import RecallRequest, Redact
 from quipu.model.outcomes import Hit, RecallResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import MemoryType, Record, Sensitivity
-from quipu.model.search import Found, Restriction, Scope, Search, Snapshot
+from quipu.model.search import Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import budget, fusion, hops, moments, relevance, texts, validation
@@ -63,16 +63,20 @@ class Recalling:
     async def _recalled(self, principal: Principal, request: RecallRequest) -> RecallResponse:
         started = time.perf_counter()
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
-        snapshot = await self._fixed_snapshot(principal.tenant, request.as_of)
-        search, found, subjects = await self._found(request, scope, snapshot)
+        asked = await self.snapshot(principal.tenant, request.as_of)
+        shares = await self._parts.ledger.word_shares(scope, asked, request.query)
+        # One position for the whole recall, so that what is found, ranked and shown is one state.
+        snapshot = Snapshot(shares.seq, asked.now)
+        search, found = await self._found(request, scope, snapshot, shares)
         known = relevance.calibration(self._model(principal.tenant) if search.vector else None)
         floor = relevance.floor(request.min_relevance, known)
-        ranking = blended(found.candidates, subjects, self._parts.weights)
+        ranking = blended(found.candidates, shares.subjects, self._parts.weights)
         judged = list(
             zip(ranking, relevance.relevances([item.candidate for item in ranking], known), strict=True)
         )
         kept = [(item, sure) for item, sure in judged if sure >= floor]
-        ranked = await self._ranked(request, scope, snapshot, kept)
+        # Each backend gives fusion so many candidates, the ledger too.
+        ranked = await self._ranked(request, scope, snapshot, kept[: min(max(4 * request.k, 20), 2000)])
         hits, is_cut = await self._hits(principal, request, snapshot, ranked[: request.k])
         self._note(principal, request, scope, hits)
         extensions: dict[str, Json] = {
@@ -90,13 +94,6 @@ class Recalling:
             latency_ms=int((time.perf_counter() - started) * 1000),
             extensions=extensions,
         )
-
-    async def _fixed_snapshot(self, tenant: str, as_of: str | None) -> Snapshot:
-        """One position for the whole recall, so that what is found, ranked and shown is one state."""
-        snapshot = await self.snapshot(tenant, as_of)
-        if snapshot.seq is not None:
-            return snapshot
-        return Snapshot((await self._parts.ledger.head(tenant)).seq, snapshot.now)
 
     async def snapshot(self, tenant: str, as_of: str | None) -> Snapshot:
         """The position a reader means. Expiry is judged by today's clock: it beats a snapshot, as erasure does."""
@@ -123,11 +120,10 @@ class Recalling:
         return None if space is None else space.model
 
     async def _found(
-        self, request: RecallRequest, scope: Scope, snapshot: Snapshot
-    ) -> tuple[Search, Found, frozenset[str]]:
+        self, request: RecallRequest, scope: Scope, snapshot: Snapshot, shares: WordShares
+    ) -> tuple[Search, Found]:
         """Both legs of the search. What the query shares with everything says nothing, so its vector goes without."""
         weights = self._parts.weights
-        shares = await self._parts.ledger.word_shares(scope, snapshot, request.query)
         stripped = texts.stripped(request.query, shares, weights.common_from)
         vector = await self._vectors.of_query(scope.tenant, stripped, request.embedding)
         search = Search(
@@ -141,7 +137,7 @@ class Recalling:
             context=weights.context,
             common_from=weights.common_from,
         )
-        return search, await self._parts.ledger.search(search), shares.subjects
+        return search, await self._parts.ledger.search(search)
 
     @staticmethod
     def _restriction(request: RecallRequest, now: int) -> Restriction:

@@ -69,7 +69,9 @@ class PartitionCache:
             else Owner(scope.tenant, scope.store_id or "", is_store=True)
         )
         with self._lock:
-            loaded = self._loaded.setdefault(owner, Loaded(Partition(0)))
+            loaded = self._loaded.get(owner)
+            if loaded is None:
+                loaded = self._loaded[owner] = Loaded(Partition(0))
             self._loaded.move_to_end(owner)
         with loaded.lock:
             if self._level(connection, owner, loaded):

@@ -73,7 +73,8 @@ class Finder:
                 (word, max((_share(partition, term, mask, in_reach) for term in terms), default=0.0))
                 for word, terms in tokenizer.words(text)
             )
-            return WordShares(words, in_reach, _named_subjects(partition, mask, text))
+            seq = partition.seq if snapshot.seq is None else snapshot.seq
+            return WordShares(words, in_reach, _named_subjects(partition, mask, text), seq)
 
     def neighbours(
         self, connection: apsw.Connection, scope: Scope, snapshot: Snapshot, ids: Sequence[str]
