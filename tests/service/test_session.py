@@ -264,3 +264,14 @@ def test_threads_share_one_blocking_memory(clock: FixedClock) -> None:
         for thread in threads:
             thread.join()
         assert len(memory.list(limit=100).records) == 20
+
+
+async def test_a_memory_whose_opening_was_broken_off_closes_quietly(tmp_path: Path) -> None:
+    for moments in range(0, 60, 3):
+        memory = Memory(agent_id="a", stores=[str(tmp_path / f"{moments}.db")], embedder="none")
+        opening = asyncio.create_task(memory.open())
+        for _ in range(moments):
+            await asyncio.sleep(0.0005 if moments % 2 else 0)
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        await memory.close()

@@ -67,6 +67,8 @@ class Session:
         self._running: Running | None = None
         self._opening: asyncio.Lock | None = None
         self._is_closed = False
+        self._signing: asyncio.Task[None] | None = None
+        self._seq_at_open = 0
 
     async def open(self) -> Self:
         """Open the ledger now instead of at the first call."""
@@ -89,12 +91,12 @@ class Session:
                 running = await start(self._config, embedder=self._embedder, progress=self._progress, **extra)
                 try:
                     await running.parts.ledger.open(self._principal.tenant)
+                    self._seq_at_open = (await running.parts.ledger.head(self._principal.tenant)).seq
                 except BaseException:
                     await running.close()
                     raise
-                self._running = running
-                self._seq_at_open = (await running.parts.ledger.head(self._principal.tenant)).seq
                 self._signing = asyncio.create_task(self._sign_now_and_then(running))
+                self._running = running
             return self._running
 
     async def _sign_now_and_then(self, running: Running) -> None:
@@ -120,8 +122,9 @@ class Session:
         self._is_closed = True
         running, self._running = self._running, None
         if running is not None:
-            self._signing.cancel()
-            await asyncio.gather(self._signing, return_exceptions=True)
+            if self._signing is not None:
+                self._signing.cancel()
+                await asyncio.gather(self._signing, return_exceptions=True)
             try:
                 await running.service.flush()
                 await self._sign_if_due(running)
