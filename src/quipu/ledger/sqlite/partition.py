@@ -22,7 +22,8 @@ from quipu.rules.reach import may_share
 
 FOREVER = np.iinfo(np.int64).max
 #: Up to this many rows in reach, nearness is exact whatever the vectors are like. Beyond, the rows to compare exactly
-#: are chosen by bits: ten times faster, and as good as exact for vectors that mean something (not for random ones).
+#: are chosen by bits: ten times faster, and as good as exact for vectors that form clusters; not for random ones, nor for
+#: rows packed tightly around the query.
 BITS_FROM = 150_000
 
 _TYPES = {kind.value: code for code, kind in enumerate(MemoryType)}
