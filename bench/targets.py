@@ -78,9 +78,9 @@ TARGETS: tuple[Target, ...] = (
         " s",
     ),
     Target(
-        "a command without a model, cold shell",
+        "`quipu list` from a cold shell: a command without a model",
         "< 0.4 s",
-        lambda r: r["cold"]["version_seconds"],
+        lambda r: r["cold"]["list_seconds"],
         lambda v: v < 0.4,
         " s",
     ),
@@ -210,6 +210,99 @@ TARGETS: tuple[Target, ...] = (
         "≥ 0.95",
         lambda r: r["micro"]["own"]["scoped/strict"]["recall@5"],
         lambda v: v >= 0.95,
+    ),
+    Target(
+        "own corpus, scoped, recall@1, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["own"]["scoped/off"]["recall@1"] - r["upstream"]["own"]["scoped/off"]["recall@1"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "own corpus, scoped, mrr, above memorywire's",
+        "> 0",
+        lambda r: r["micro"]["own"]["scoped/off"]["mrr"] - r["upstream"]["own"]["scoped/off"]["mrr"],
+        lambda v: v > 0,
+    ),
+    Target(
+        "own corpus, unscoped, recall@1, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["own"]["unscoped/off"]["recall@1"] - r["upstream"]["own"]["unscoped/off"]["recall@1"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "own corpus, unscoped, mrr, above memorywire's",
+        "> 0",
+        lambda r: r["micro"]["own"]["unscoped/off"]["mrr"] - r["upstream"]["own"]["unscoped/off"]["mrr"],
+        lambda v: v > 0,
+    ),
+    Target(
+        "own corpus, scoped, no-match probes answered with nothing, auto",
+        "≥ 6 of 8",
+        lambda r: r["micro"]["own"]["scoped/auto"]["no_match_correct"],
+        lambda v: v >= 6,
+    ),
+    Target(
+        "own corpus, unscoped, no-match probes answered with nothing, auto",
+        "≥ 6 of 8",
+        lambda r: r["micro"]["own"]["unscoped/auto"]["no_match_correct"],
+        lambda v: v >= 6,
+    ),
+    Target(
+        "memorywire's corpus, scoped, recall@1, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["memorywire"]["scoped/off"]["recall@1"]
+            - r["upstream"]["memorywire"]["scoped/off"]["recall@1"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "memorywire's corpus, scoped, mrr, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["memorywire"]["scoped/off"]["mrr"] - r["upstream"]["memorywire"]["scoped/off"]["mrr"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "memorywire's corpus, unscoped, recall@1, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["memorywire"]["unscoped/off"]["recall@1"]
+            - r["upstream"]["memorywire"]["unscoped/off"]["recall@1"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "memorywire's corpus, unscoped, mrr, above memorywire's",
+        "> 0",
+        lambda r: (
+            r["micro"]["memorywire"]["unscoped/off"]["mrr"]
+            - r["upstream"]["memorywire"]["unscoped/off"]["mrr"]
+        ),
+        lambda v: v > 0,
+    ),
+    Target(
+        "memorywire's corpus, scoped, no-match probes answered with nothing, auto",
+        "≥ 6 of 8",
+        lambda r: r["micro"]["memorywire"]["scoped/auto"]["no_match_correct"],
+        lambda v: v >= 6,
+    ),
+    Target(
+        "memorywire's corpus, unscoped, no-match probes answered with nothing, auto",
+        "≥ 6 of 8",
+        lambda r: r["micro"]["memorywire"]["unscoped/auto"]["no_match_correct"],
+        lambda v: v >= 6,
+    ),
+    Target(
+        "memorywire's corpus, recall@5, auto",
+        "≥ 0.97",
+        lambda r: r["micro"]["memorywire"]["scoped/auto"]["recall@5"],
+        lambda v: v >= 0.97,
     ),
     Target(
         "disk per record at 100k",
