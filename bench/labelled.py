@@ -56,16 +56,18 @@ def _moment(day: str) -> int:
     return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
 
 
+def fact_of(entry: dict[str, Any]) -> Fact:
+    """A fact as it stands in a corpus file."""
+    known = {"id", "user_id", "type", "content"}
+    details = {key: value for key, value in entry.items() if key not in known}
+    if "event_time" in details:
+        details["event_time"] = _moment(details["event_time"])
+    return Fact(entry["id"], entry["user_id"], entry["type"], entry["content"], details)
+
+
 def facts() -> list[Fact]:
     """The hundred facts."""
-    known = {"id", "user_id", "type", "content"}
-    rows: list[Fact] = []
-    for entry in _read("facts.json"):
-        details = {key: value for key, value in entry.items() if key not in known}
-        if "event_time" in details:
-            details["event_time"] = _moment(details["event_time"])
-        rows.append(Fact(entry["id"], entry["user_id"], entry["type"], entry["content"], details))
-    return rows
+    return [fact_of(entry) for entry in _read("facts.json")]
 
 
 def queries(which: Literal["test", "calibration"] = "test") -> list[Query]:

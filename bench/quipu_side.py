@@ -156,7 +156,8 @@ class QuipuLocomo:
         self.turns = 0
         self.millis: list[float] = []
 
-    async def _memory(self, conversation: str) -> Any:
+    async def memory(self, conversation: str) -> Any:
+        """The memory of a conversation, opened when it is first needed."""
         agent_id = conversation if self._apart_by == "agent" else "locomo"
         if agent_id not in self._memories:
             context = opened(self._path, agent_id=agent_id, embedder=self._embedder)
@@ -169,7 +170,7 @@ class QuipuLocomo:
 
     async def ingest(self, turns: Sequence[Turn]) -> None:
         conversation = turns[0].conversation
-        memory = await self._memory(conversation)
+        memory = await self.memory(conversation)
         agent_id = conversation if self._apart_by == "agent" else "locomo"
         records = [_imported(turn, agent_id, self._user(conversation)) for turn in turns]
         started = time.perf_counter()
@@ -178,7 +179,7 @@ class QuipuLocomo:
         self.turns += len(turns)
 
     async def search(self, conversation: str, question: str, k: int) -> Sequence[str]:
-        memory = await self._memory(conversation)
+        memory = await self.memory(conversation)
         hits, millis = await recall(memory, question, k=k, user_id=self._user(conversation), floor=self.floor)
         self.millis.append(millis)
         return [hit.metadata["dia_id"] for hit in hits]

@@ -191,6 +191,32 @@ def _keyword(result: Mapping[str, Any]) -> list[str]:
     )
 
 
+def _server(result: Mapping[str, Any]) -> list[str]:
+    found = result.get("server")
+    if not found:
+        return []
+    rows = [
+        [
+            operation,
+            connections,
+            f"{row['per_second']:,.0f}",
+            f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f} / {row['p99_ms']:.1f}",
+            str(row["failed"]),
+        ]
+        for operation in ("recall", "remember")
+        for connections, row in found[operation].items()
+    ]
+    head = ("operation", "connections", "per second", "p50 / p95 / p99, ms", "failed")
+    lines = [
+        f"`quipu serve` over {found['filled']:,} memories, asked by wrk on the same cores, every text embedded.",
+        f"Resident before {found['resident_mb_before']:.0f} MB, after {found['resident_mb_after']:.0f} MB.",
+    ]
+    if soak := result.get("soak"):
+        thirds = " → ".join(f"{one:.0f}" for one in soak["resident_mb_by_third"])
+        lines.append(f"Soak of {soak['minutes']:g} minutes: resident MB by third {thirds}.")
+    return ["## Server under load", "", *_table(head, rows), *lines, ""]
+
+
 def page(result: dict[str, Any]) -> str:
     """The whole page in Markdown."""
     parts = [
@@ -200,6 +226,7 @@ def page(result: dict[str, Any]) -> str:
         _locomo(result),
         _scale(result),
         _keyword(result),
+        _server(result),
     ]
     if result.get("failed"):
         parts.append(

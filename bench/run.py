@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes the results.
 
-`python -m bench [--quick] [--only micro,locomo,scale,keyword,upstream] [--data FOLDER]` writes
+`python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream] [--soak MINUTES] [--data FOLDER]` writes
 results/<date>-<commit>.json and results/latest.md, and prints the targets. Quick leaves out sizes above 10k and asks
 fewer questions.
 """
@@ -21,13 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import cold, embedding, keyword, labelled, locomo, machine, micro, report, scale, upstream
+from bench.load import run as load
 from bench.metrics import latency_summary, mean
 from bench.progress import Steps
 from bench.quipu_side import QuipuLocomo
 from bench.targets import judged
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("micro", "locomo", "scale", "keyword", "upstream")
+PARTS = ("micro", "locomo", "scale", "keyword", "server", "upstream")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
 UPSTREAM_LARGEST = 100_000
@@ -39,13 +40,20 @@ class Run:
     """One run: what was asked for, where it works, what it found."""
 
     def __init__(
-        self, parts: Sequence[str], quick: bool, data: Path | None, folder: Path, steps: Steps
+        self,
+        parts: Sequence[str],
+        quick: bool,
+        data: Path | None,
+        folder: Path,
+        steps: Steps,
+        soak: float = 0,
     ) -> None:
         self.parts = parts
         self.quick = quick
         self.data = data
         self.folder = folder
         self.steps = steps
+        self.soak = soak
         self.result: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
 
@@ -113,6 +121,15 @@ class Run:
             self.steps.note(f"keyword: {records:,} records")
             part[str(records)] = await keyword.measured(self._room("keyword"), records, SEED)
 
+    async def server(self) -> None:
+        """`quipu serve` under load, and over a long time if that was asked for."""
+        seconds = 3 if self.quick else 10
+        note = self.steps.note
+        self.result["server"] = await asyncio.to_thread(load.measured, self._room("server"), seconds, note)
+        if self.soak:
+            room = self._room("soak")
+            self.result["soak"] = await asyncio.to_thread(load.soaked, room, self.soak, note)
+
     async def upstream(self) -> None:
         """memorywire on the same work."""
         part: dict[str, Any] = self.result.setdefault("upstream", {})
@@ -177,6 +194,7 @@ def main() -> None:
         type=Path,
         help="folder of locomo-dev.json (default: a folder shared/data beside the repository)",
     )
+    parser.add_argument("--soak", type=float, default=0, metavar="MINUTES", help="ask the server for so long")
     given = parser.parse_args()
     parts = given.only.split(",") if given.only else list(PARTS)
     if unknown := set(parts) - set(PARTS):
@@ -187,7 +205,7 @@ def main() -> None:
     )
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="quipu-bench-") as folder, Steps(len(parts), console) as steps:
-        run = Run(parts, given.quick, given.data, Path(folder), steps)
+        run = Run(parts, given.quick, given.data, Path(folder), steps, given.soak)
         asyncio.run(run.all())
     result: dict[str, Any] = {
         "machine": about,

@@ -456,11 +456,19 @@ OPS = {
     "prune": "Retention emptied versions that ended before `horizon`.",
     "hold": "A write was put aside for a person.",
     "decide": "A person approved or rejected a held write.",
+    "approve": "One of several people who must agree said yes to a held write.",
+    "change_rules": "The rules that decide which writes are held or denied were changed.",
     "create_store": "A memory store was made.",
     "delete_store": "A memory store was taken away with what it held.",
     "import": "Records were brought in by an import.",
     "export": "Records were exported.",
     "reembed": "Vectors were made anew by another model.",
+    "issue_token": "A token was issued, or rotated.",
+    "end_token": "A token was revoked.",
+    "suspend": "The tenant was suspended.",
+    "resume": "The tenant was opened again.",
+    "keep_secret": "A secret was registered; the entry names its label.",
+    "drop_secret": "A registered secret was removed.",
 }
 
 
@@ -569,6 +577,8 @@ def database() -> str:
 
 
 _TABLES = {
+    "token": "Credentials, by the hash of their text.",
+    "secret": "Values that must not be remembered, sealed with a key that is not in the file.",
     "tenant": "The head of each tenant's chain, and how far back it can be read.",
     "space": "A vector space: an embedding model and its dimensions. Recall searches in one.",
     "store": "Memory stores.",

@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.postgres import empty_url, fresh_url, postgres, postgres_url
+
+__all__ = ["empty_url", "fresh_url", "postgres", "postgres_url"]  # one server for all that ask for it
+
 FACES = Path(__file__).parent / "faces"
 
 # No deadline per example: a busy machine is no fault of the code. `timeout` in pyproject.toml bounds a test.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         UnverifiableError,
     )
     from quipu.errors import InvalidError as ValidationError
-    from quipu.memory import Memory
+    from quipu.memory import Memory, connect
+    from quipu.model.governance import Edit
     from quipu.model.operations import (
         Embedding,
         ExpireAction,
@@ -86,7 +87,8 @@ _HOMES = {
         "UnsupportedError",
         "UnverifiableError",
     ),
-    "quipu.memory": ("Memory",),
+    "quipu.memory": ("Memory", "connect"),
+    "quipu.model.governance": ("Edit",),
     "quipu.model.operations": (
         "Embedding",
         "ExpireAction",
@@ -135,6 +137,7 @@ __all__ = [
     "BackendUnavailableError",
     "ConflictError",
     "DeadlineError",
+    "Edit",
     "Embedder",
     "Embedding",
     "ExpireAction",
@@ -182,6 +185,7 @@ __all__ = [
     "ValidationError",
     "Verification",
     "__version__",
+    "connect",
 ]
 
 

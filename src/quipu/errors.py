@@ -24,8 +24,8 @@ A message never holds memory text, a query, a secret or another tenant's data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,24 @@ class QuipuError(Exception):
         reason: str | None = None,
         hint: str | None = None,
         faults: Sequence[Fault] = (),
+        retry_after: int | None = None,
     ) -> None:
         self.message = message or (self.__doc__ or "").strip()
         self.reason = reason
         #: What a person can do about it; shown by the command line and the page, apart from `str()`.
         self.hint = hint
         self.faults = tuple(faults)
+        #: Seconds after which it may be tried again, where that is known.
+        self.retry_after = retry_after
         super().__init__(self.message)
+
+    def within(self, pointer: str) -> Self:
+        """The same error about a part of something larger: its faults point into that, or at least there."""
+        faults = [replace(fault, pointer=pointer + fault.pointer) for fault in self.faults]
+        faults = faults or [Fault(pointer, self.reason or self.code)]
+        return type(self)(
+            self.message, reason=self.reason, hint=self.hint, faults=faults, retry_after=self.retry_after
+        )
 
 
 class InvalidError(QuipuError, ValueError):
@@ -94,6 +105,8 @@ class NotFoundError(QuipuError):
     """There is no such thing in reach."""
 
     code = "not_found"
+    #: The record that took over, where the one that was asked for was merged away.
+    merged_into: str | None = None
 
 
 class ConflictError(QuipuError):
@@ -106,6 +119,8 @@ class ApprovalRejectedError(QuipuError):
     """A reviewer rejected this write."""
 
     code = "approval_rejected"
+    #: The proposal that was decided.
+    proposal_id: str | None = None
 
 
 class QuotaExceededError(QuipuError):

@@ -14,17 +14,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from quipu import config as settings
 from quipu.bootstrap import BuildProgress
 from quipu.config import Config
 from quipu.errors import BackendUnavailableError
 from quipu.memory import Memory as AsyncMemory
+from quipu.memory.remote import connection
 from quipu.model.operations import Fusion
 from quipu.model.principal import Principal
 from quipu.ports.embedder import Embedder
+from quipu.ports.host import Connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+#: How long work that was interrupted may take to end.
+_PATIENCE_S = 10.0
 
 
 class Portal:
@@ -43,11 +49,21 @@ class Portal:
         if self.is_closed:
             work.close()
             raise BackendUnavailableError("This memory is closed.", reason="closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        has_ended = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                has_ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # an interrupted caller does not leave its work behind
+            # An interrupted caller does not leave its work behind, nor goes on while it is still ending.
+            if future.cancel():
+                has_ended.wait(_PATIENCE_S)
             raise
 
     def close(self) -> None:
@@ -115,6 +131,7 @@ class Memory:
         principal: Principal | None = None,
         clock: Callable[[], int] | None = None,
         progress: BuildProgress | None = None,
+        connection: Connection | None = None,
     ) -> None:
         """As `quipu.Memory`: nothing is opened before the first call."""
         self.memory = AsyncMemory(
@@ -128,11 +145,12 @@ class Memory:
             principal=principal,
             clock=clock,
             progress=progress,
+            connection=connection,
         )
         self.portal = Portal()
 
     def open(self) -> Self:
-        """Open the ledger now instead of at the first call."""
+        """Open the ledger, or see that the server lets us in, now instead of at the first call."""
         self.portal.run(self.memory.open())
         return self
 
@@ -182,10 +200,16 @@ class Memory:
     delete_store = _blocking(AsyncMemory.delete_store)
     proposals = _blocking(AsyncMemory.proposals)
     decide = _blocking(AsyncMemory.decide)
+    review = _blocking(AsyncMemory.review)
+    rules = _blocking(AsyncMemory.rules)
+    set_rules = _blocking(AsyncMemory.set_rules)
+    test_rules = _blocking(AsyncMemory.test_rules)
+    changes = _iterating(AsyncMemory.changes)
     import_records = _blocking(AsyncMemory.import_records)
     export = _iterating(AsyncMemory.export)
     verify = _blocking(AsyncMemory.verify)
     checkpoint = _blocking(AsyncMemory.checkpoint)
+    signing_keys = _blocking(AsyncMemory.signing_keys)
     journal = _blocking(AsyncMemory.journal)
     export_journal = _blocking(AsyncMemory.export_journal)
     backup = _blocking(AsyncMemory.backup)
@@ -195,3 +219,33 @@ class Memory:
     statistics = _blocking(AsyncMemory.statistics)
     flush = _blocking(AsyncMemory.flush)
     health = _blocking(AsyncMemory.health)
+    describe = _blocking(AsyncMemory.describe)
+    whoami = _blocking(AsyncMemory.whoami)
+    create_token = _blocking(AsyncMemory.create_token)
+    list_tokens = _blocking(AsyncMemory.list_tokens)
+    revoke_token = _blocking(AsyncMemory.revoke_token)
+    rotate_token = _blocking(AsyncMemory.rotate_token)
+    create_tenant = _blocking(AsyncMemory.create_tenant)
+    list_tenants = _blocking(AsyncMemory.list_tenants)
+    suspend_tenant = _blocking(AsyncMemory.suspend_tenant)
+    resume_tenant = _blocking(AsyncMemory.resume_tenant)
+    add_secret = _blocking(AsyncMemory.add_secret)
+    list_secrets = _blocking(AsyncMemory.list_secrets)
+    remove_secret = _blocking(AsyncMemory.remove_secret)
+
+
+def connect(
+    server: str | None = None,
+    *,
+    token: str | None = None,
+    agent_id: str | None = None,
+    fusion: Fusion | str = Fusion.RRF,
+    timeout: float | None = None,
+    retries: int | None = None,
+    insecure: bool | None = None,
+    config: Config | None = None,
+) -> Memory:
+    """The memory on a server, blocking; as `quipu.connect`."""
+    given = config or settings.load()
+    way = connection(given, server=server, token=token, timeout=timeout, retries=retries, insecure=insecure)
+    return Memory(agent_id, fusion=fusion, config=given, connection=way)

@@ -21,6 +21,12 @@ PLANTS = {
     "a service that knows a face": ("service/planted.py", "import quipu.faces.memorywire", ARROW),
     "a ledger that knows its neighbour": ("ledger/sqlite/planted.py", "import quipu.crypto", ARROW),
     "a face that knows the facade": ("faces/memorywire/planted.py", "import quipu.memory", ARROW),
+    "a client that wires": ("client/planted.py", "import quipu.bootstrap", ARROW),
+    "a face that knows its neighbour": (
+        "faces/rest/planted.py",
+        "import quipu.faces.memorywire",
+        "faces are independent, over one plumbing",
+    ),
     "a module that nobody placed": ("planted.py", "", ARROW),
     "a face that nobody placed": ("faces/planted.py", "", "faces are independent, over one plumbing"),
     "a ledger that nobody placed": ("ledger/planted.py", "", "ledgers are independent"),

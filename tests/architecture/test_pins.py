@@ -14,7 +14,9 @@ from tests.architecture.tree import ROOT, SOURCE
 PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==(\S+)(?: ; [^\\]+?)? \\$")
 HASH = re.compile(r"^ {4}--hash=sha256:[0-9a-f]{64}(?: \\)?$")
 #: packages that another one brings in its own exact version, and is documented together with
-COMPANIONS = {"pydantic-core": "pydantic"}
+COMPANIONS = {"pydantic-core": "pydantic", "psycopg-pool": "psycopg"}
+#: parts that only work with an extra: where -> which
+EXTRAS = {"testing": "testing", "ledger/postgres": "postgres", "bootstrap/databases.py": "postgres"}
 FILES = sorted(ROOT.glob("requirements*.txt"))
 
 
@@ -56,7 +58,10 @@ def imports(file: Path) -> set[str]:
 def test_everything_that_is_imported_is_declared() -> None:
     owners = packages_distributions()
     for file in SOURCE.rglob("*.py"):
-        allowed = declared() | (declared("testing") if SOURCE / "testing" in file.parents else set())
+        allowed = declared()
+        for part, extra in EXTRAS.items():
+            if SOURCE / part in (file, *file.parents):
+                allowed |= declared(extra)
         for name in imports(file):
             owned = {normal(owner) for owner in owners.get(name, [name])}
             owned |= {COMPANIONS[owner] for owner in owned & COMPANIONS.keys()}

@@ -26,6 +26,12 @@ def test_sync_is_built_with_the_same_arguments() -> None:
     assert [str(p) for p in theirs.values()] == [str(p) for p in ours.values()]
 
 
+def test_sync_connects_with_the_same_arguments() -> None:
+    ours = inspect.signature(quipu.memory.connect).parameters
+    theirs = inspect.signature(quipu.sync.connect).parameters
+    assert [str(p) for p in theirs.values()] == [str(p) for p in ours.values()]
+
+
 def test_nothing_in_sync_has_to_be_awaited() -> None:
     methods = dict(inspect.getmembers(quipu.sync.Memory, inspect.isfunction))
     assert not [

@@ -28,10 +28,16 @@ LEAVES = [path for path, command in COMMANDS.items() if not hasattr(command, "li
 PROMISED = [
     *("init", "remember", "recall", "forget", "merge", "expire", "show", "list", "history", "restore"),
     *("import", "export", "verify", "backup", "vacuum", "reembed", "sweep", "doctor", "health"),
-    *("capabilities", "config", "demo"),
+    *("capabilities", "config", "demo", "serve"),
     *(f"store {name}" for name in ("create", "list", "delete")),
-    *(f"review {name}" for name in ("list", "show", "approve", "reject")),
+    *(f"review {name}" for name in ("list", "show", "approve", "edit", "reject", "merge", "supersede")),
+    *(f"rules {name}" for name in ("show", "set", "test")),
     *(f"audit {name}" for name in ("verify", "export", "log", "keys")),
+    *(f"db {name}" for name in ("init", "migrate", "status", "distribute", "index", "copy")),
+    *(f"tenant {name}" for name in ("create", "list", "suspend", "resume")),
+    *(f"token {name}" for name in ("create", "list", "revoke", "rotate")),
+    *(f"secret {name}" for name in ("add", "list", "remove")),
+    *("changes", "whoami", "mcp install"),
 ]
 
 
@@ -66,7 +72,7 @@ def test_the_exit_codes_are_documented(cli: Cli) -> None:
 
 
 def test_the_bare_command_shows_help(cli: Cli) -> None:
-    for words in ((), ("store",), ("review",), ("audit",)):
+    for words in ((), ("store",), ("review",), ("audit",), ("tenant",), ("token",), ("secret",)):
         result = cli(*words)
         assert result.exit_code == 0
         assert "Usage" in result.stdout

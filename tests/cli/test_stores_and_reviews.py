@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cli.conftest import Cli
 from tests.cli.published import valid
 
@@ -82,3 +84,69 @@ def test_with_nothing_held_review_list_says_so(cli: Cli) -> None:
     result = cli("review", "list")
     assert result.stdout == ""
     assert "Nothing waits" in result.stderr
+
+
+def held(cli: Cli, *words: str) -> str:
+    """The id of a held write."""
+    return str(cli.json(*words, "--approve", code=3)["approval_url"]).rpartition("/")[2]
+
+
+def test_a_review_shows_the_diff_and_its_etag_guards_the_decision(cli: Cli) -> None:
+    one = cli.remember("Mara drinks green tea")
+    name = held(cli, "remember", "Mara drinks black tea", "--id", one)
+    review = cli.json("review", "show", name)
+    valid("governance/review", review)
+    (changed,) = review["diff"]["modified"]
+    assert (changed["fields"], changed["before"]) == (["content"], {"content": "Mara drinks green tea"})
+    shown = cli.said("review", "show", name)
+    assert "green" in shown
+    assert review["etag"] in shown
+    cli.json("remember", "Mara drinks water", "--id", one)
+    assert cli.problem("review", "approve", name, "--etag", review["etag"])["reason"] == "stale_proposal"
+    again = cli.json("review", "show", name)["etag"]
+    assert "Approved" in cli.said("review", "approve", name, "--etag", again)
+
+
+def test_reviewers_edit_merge_and_supersede(cli: Cli) -> None:
+    edited = held(cli, "remember", "Mara is vegan")
+    assert cli.problem("review", "edit", edited)["reason"] == "usage"
+    cli.json(
+        "review", "edit", edited, "--content", "Mara is vegetarian", "--tag", "food", "--confidence", "0.5"
+    )
+    (record,) = cli.json("list")["records"]
+    assert (record["content"], record["tags"], record["confidence"]) == ("Mara is vegetarian", ["food"], 0.5)
+    merged = held(cli, "remember", "Mara eats no fish")
+    assert "Approved" in cli.said("review", "merge", merged, record["id"])
+    (joined,) = cli.json("list")["records"]
+    assert joined["content"] == "Mara is vegetarian\nMara eats no fish"
+    newer = held(cli, "remember", "Mara eats fish again")
+    valid("governance/decision.response", cli.json("review", "supersede", newer, record["id"]))
+    assert [one["content"] for one in cli.json("list")["records"]] == ["Mara eats fish again"]
+
+
+def test_many_are_decided_with_one_command(cli: Cli) -> None:
+    names = [held(cli, "remember", f"n {number}") for number in range(3)]
+    assert cli.said("review", "approve", *names[:2]).count("approved") == 2
+    body = cli.json("review", "reject", *names, code=1)
+    assert [one.get("error") for one in body["decisions"]] == ["already_decided", "already_decided", None]
+
+
+def test_rules_are_tried_set_and_shown(cli: Cli, tmp_path: Path) -> None:
+    cli.remember("from a page", "--source", "web_page")
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rules]]\nid = "web"\neffect = "hold"\n[rules.when]\nsources = ["web_*"]\n', "utf-8")
+    said = cli.said("rules", "test", str(file))
+    assert "Of the last 1 write: 0 let through, 1 held, 0 refused." in said
+    assert cli.json("rules", "test", str(file))["writes"][0]["rule"] == "web"
+    assert "1 let through" in cli.said("rules", "test", "--last", "5")
+    assert "shipped-import" in cli.said("rules", "set", str(file))
+    assert [rule["id"] for rule in cli.json("rules", "show", "--own")["rules"]] == ["web"]
+    valid("governance/rules", cli.json("rules", "show"))
+    assert cli.json("remember", "another", "--source", "web_page", code=3)["pending_approval"]
+    file.write_text('[[rules]]\nid = "web"\neffect = "maybe"\n', "utf-8")
+    assert cli.problem("rules", "set", str(file))["reason"] == "bad_value"
+    assert cli.problem("rules", "set", str(tmp_path / "none.toml"))["reason"] == "no_file"
+    own = tmp_path / "own.json"
+    own.write_text('{"rules": []}', "utf-8")
+    assert len(cli.json("rules", "set", str(own))["rules"]) == 2
+    assert "no rules of your own" in cli("rules", "show", "--own").output

@@ -10,6 +10,7 @@
 """
 
 import ast
+import asyncio
 import contextlib
 import inspect
 import io
@@ -92,7 +93,9 @@ class Page:
                 case "output":
                     check(printed, self.real(block.text), place, exact=True)
                 case "console":
-                    self._console(block, place)
+                    await asyncio.to_thread(
+                        self._console, block, place
+                    )  # a command may have a loop of its own
                     self.ran += 1
                 case _:
                     continue

@@ -6,15 +6,31 @@ import pytest
 
 from tests.architecture.tree import ROOT, shown
 from tests.docs.blocks import Page, blocks, check, masked
+from tests.faces.serving import served
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_A_SERVER = "<!-- with a server -->"
+WITH_A_DATABASE = "<!-- with a database -->"
+WITH_SERVER = {page for page in PAGES if WITH_A_SERVER in page.read_text("utf-8")}
+WITH_DATABASE = {page for page in PAGES if WITH_A_DATABASE in page.read_text("utf-8")}
 WITH_CODE = [page for page in PAGES if {block.kind for block in blocks(page)} & {"python", "console"}]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=shown)
-async def test_what_a_page_shows_is_what_happens(page: Path, place: Path) -> None:
+async def test_what_a_page_shows_is_what_happens(
+    page: Path, place: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A page with the mark `with a server` finds one in its settings, and one `with a database` a PostgreSQL."""
     running = Page(page, place)
-    await running.run()
+    if page in WITH_DATABASE:
+        monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("empty_url"))
+    if page not in WITH_SERVER:
+        await running.run()
+    else:
+        with served() as server:
+            monkeypatch.setenv("QUIPU_SERVER", server.url)
+            monkeypatch.setenv("QUIPU_TOKEN", server.admin_token)
+            await running.run()
     assert running.ran
 
 

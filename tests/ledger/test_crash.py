@@ -33,9 +33,9 @@ def opened(path: Path) -> SqliteLedger:
 class Writing:
     """The program `writers` in a process of its own."""
 
-    def __init__(self, path: Path, label: str, writers: int, count: int) -> None:
+    def __init__(self, place: Path | str, label: str, writers: int, count: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ledger.writers", str(path), label, str(writers), str(count)],
+            [sys.executable, "-m", "tests.ledger.writers", str(place), label, str(writers), str(count)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -88,9 +88,9 @@ class Writing:
 
 
 @contextmanager
-def processes(path: Path, count: int, writers: int, each: int) -> Iterator[list[Writing]]:
+def processes(place: Path | str, count: int, writers: int, each: int) -> Iterator[list[Writing]]:
     """Several programs, all ready, started together."""
-    started = [Writing(path, f"p{number}", writers, each) for number in range(count)]
+    started = [Writing(place, f"p{number}", writers, each) for number in range(count)]
     try:
         for writing in started:
             writing.wait_until_told(1)
@@ -115,7 +115,9 @@ def stored_vectors(path: Path) -> dict[tuple[str, int], bytes]:
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def check_whole(scribe: Scribe, path: Path, acknowledged: Iterable[tuple[int, str, int]]) -> None:
+async def check_whole(
+    scribe: Scribe, vectors: dict[tuple[str, int], bytes], acknowledged: Iterable[tuple[int, str, int]]
+) -> None:
     """Every acknowledged version is there and whole, and so is everything else that is there."""
     versions = {(r.id, r.version): r async for r in scribe.ledger.every_version(TENANT)}
     for seq, record_id, version in acknowledged:
@@ -128,7 +130,6 @@ async def check_whole(scribe: Scribe, path: Path, acknowledged: Iterable[tuple[i
     assert len(pairs) == 2 * len(set(pairs)), "half a commit is there"
     expected = [Indexed(record=r, search_text=search_text(r)) for r in versions.values()]
     assert await scribe.ledger.index_faults(TENANT, expected) == []
-    vectors = stored_vectors(path)
     assert vectors == {key: vector(f"{key[0]} {key[1]}") for key in versions}
     assert await scribe.audit() == []
     assert await scribe.ledger.integrity_faults() == []
@@ -158,7 +159,7 @@ async def test_kill_9_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path
         ledger = opened(path)
         scribe = await Scribe.at(ledger, FixedClock())
         await ledger.adopt_space(TENANT, SPACE)
-        await check_whole(scribe, path, acknowledged)
+        await check_whole(scribe, stored_vectors(path), acknowledged)
         await ledger.close()
     assert len(acknowledged) > 10 * ROUNDS, "nobody wrote enough to prove anything"
     ledger = opened(path)
@@ -184,7 +185,7 @@ async def test_eight_writers_in_one_process_lose_and_mix_up_nothing(tmp_path: Pa
 
     await asyncio.gather(*(write(writer) for writer in range(8)))
     assert len(written) == 960
-    await check_whole(scribe, path, written)
+    await check_whole(scribe, stored_vectors(path), written)
     await ledger.close()
 
 
@@ -198,7 +199,7 @@ async def test_four_processes_on_one_file_lose_and_mix_up_nothing(tmp_path: Path
         acknowledged = [found for writing in started for found in writing.acknowledged]
     assert codes == [0] * 4
     assert len(acknowledged) == 4 * 4 * 20 * 3
-    await check_whole(scribe, path, acknowledged)
+    await check_whole(scribe, stored_vectors(path), acknowledged)
     await check_found_by_their_vectors(scribe, {record_id for _, record_id, _ in acknowledged})
     await ledger.close()
 
@@ -212,7 +213,7 @@ async def test_twenty_processes_may_open_an_empty_file_at_once(tmp_path: Path) -
     ledger = opened(path)
     scribe = await Scribe.at(ledger, FixedClock())
     assert [store.name for store in await ledger.stores(TENANT)] == ["main"]
-    await check_whole(scribe, path, acknowledged)
+    await check_whole(scribe, stored_vectors(path), acknowledged)
     await ledger.close()
 
 

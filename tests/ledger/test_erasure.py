@@ -8,8 +8,8 @@ import apsw
 import numpy as np
 import pytest
 
+from quipu.ledger.search.terms import Tokenizer
 from quipu.ledger.sqlite.ledger import SqliteLedger
-from quipu.ledger.sqlite.terms import Tokenizer
 from quipu.model.change import Close, Erase, Once, Put, Settle, Stage
 from quipu.model.journal import Op
 from quipu.model.record import Ending, Link, PrivacyIntent, Provenance, Record, State

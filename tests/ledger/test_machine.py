@@ -1,27 +1,46 @@
-"""Random histories: the SQLite ledger, through two objects on one file, against a model in plain Python."""
+"""Random histories: each ledger, through two objects on one file or database, against a model in plain Python."""
 
 import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.model.change import Close, Erase, Put
 from quipu.model.journal import Op
 from quipu.model.record import Ending, MemoryType, Record, State
-from quipu.ports.ledger import Indexed
+from quipu.ports.ledger import Indexed, Ledger
 from quipu.rules.texts import search_text
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
 from quipu.testing.model import ModelLedger
+from tests.ledger.postgres.opening import opened
+from tests.postgres import Server
 
 T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Where a history is written."""
+
+    def opened(self, clock: FixedClock, mark: str) -> Ledger: ...
+
+    def leave(self) -> None: ...
+
+
 AGENTS = ("ana", "bo")
 USERS = (None, "u", "v")
 
@@ -29,9 +48,9 @@ USERS = (None, "u", "v")
 class Histories(RuleBasedStateMachine):
     """Every rule changes both sides; every read must agree."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.place = place
         self.runner = asyncio.Runner()
         self.clock = FixedClock()
         self.ids = CountedIds("r")
@@ -44,8 +63,7 @@ class Histories(RuleBasedStateMachine):
         return self.runner.run(work)
 
     async def opened(self, number: int) -> Scribe:
-        path = self.folder / "memory.db"
-        ledger = SqliteLedger(path, clock=self.clock, mint_id=CountedIds(str(number)), canonical=canonical)
+        ledger = self.place.opened(self.clock, str(number))
         return await Scribe.at(ledger, self.clock, self.ids)
 
     def teardown(self) -> None:
@@ -56,7 +74,7 @@ class Histories(RuleBasedStateMachine):
             for scribe in self.scribes:
                 self.run(scribe.ledger.close())
             self.runner.close()
-            shutil.rmtree(self.folder)
+            self.place.leave()
 
     def fresh_vector(self) -> bytes:
         self.drawn += 1
@@ -258,6 +276,43 @@ class Histories(RuleBasedStateMachine):
         assert self.run(ledger.index_faults(TENANT, expected)) == []
 
 
-class TestHistories(Histories.TestCase):
-    settings = settings(max_examples=25, stateful_step_count=30)
-    pytestmark = pytest.mark.timeout(900)  # only a failure takes long: it is made as short as it can be
+class File:
+    """A file that is gone afterwards."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp())
+
+    def opened(self, clock: FixedClock, mark: str) -> Ledger:
+        path = self._folder / "memory.db"
+        return SqliteLedger(path, clock=clock, mint_id=CountedIds(mark), canonical=canonical)
+
+    def leave(self) -> None:
+        shutil.rmtree(self._folder)
+
+
+class Database:
+    """A database that the next history finds empty."""
+
+    def __init__(self, server: Server) -> None:
+        self._url = server.cleared()
+
+    def opened(self, clock: FixedClock, mark: str) -> Ledger:
+        return opened(self._url, clock, mark)
+
+    def leave(self) -> None:
+        """It is cleared when it is next used."""
+
+
+def run(place: Callable[[], Place], examples: int) -> None:
+    chosen = settings(max_examples=examples, stateful_step_count=30)
+    run_state_machine_as_test(lambda: Histories(place()), settings=chosen)
+
+
+@pytest.mark.timeout(900)  # only a failure takes long: it is made as short as it can be
+def test_histories_in_a_file() -> None:
+    run(File, 25)
+
+
+@pytest.mark.timeout(900)
+def test_histories_in_a_database(postgres: Server) -> None:
+    run(lambda: Database(postgres), 8)

@@ -1,8 +1,8 @@
-"""A hundred thousand nearer records out of reach: a scoped search still comes back with all it was asked for."""
+"""Tens of thousands of nearer records out of reach: a scoped search still comes back with all it was asked for."""
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,34 @@ from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.model.change import Close, Put
 from quipu.model.journal import Op
 from quipu.model.record import Ending, MemoryType, PrivacyIntent, Record, Sensitivity, State
-from quipu.ports.ledger import Space
+from quipu.ports.ledger import Ledger, Space
 from quipu.testing.builders import TENANT, CountedIds, FixedClock, Scribe, canonical
+from tests.ledger.postgres.opening import opened
+from tests.postgres import Server
 
 pytestmark = pytest.mark.slow
 
 DIMENSIONS = 32
 MINE = 1_500
-HOSTILE = 100_000
-#: More than are compared one by one.
-LARGE = 55_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many are out of reach, and how many one agent has: more than are compared one by one."""
+
+    hostile: int
+    large: int
+
+
+SIZES = {"file": Size(100_000, 55_000), "database": Size(20_000, 8_000), "scans": Size(20_000, 8_000)}
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """A file, a query, and the records that are in reach of it."""
+    """A ledger, a query, and the records that are in reach of it."""
 
-    path: Path
+    opened: Callable[[], Ledger]
+    size: Size
     store_id: str
     query: bytes
     ids: Sequence[str]
@@ -85,8 +96,8 @@ async def written(scribe: Scribe, records: Sequence[Record], vectors: np.ndarray
         await scribe.commit(*puts[start : start + 5_000], op=Op.IMPORT)
 
 
-async def gathered(path: Path) -> Crowd:
-    ledger = SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
+async def gathered(opened: Callable[[], Ledger], size: Size) -> Crowd:
+    ledger = opened()
     scribe = await Scribe.at(ledger, FixedClock())
     await ledger.adopt_space(TENANT, Space("wide", DIMENSIONS))
     store = await scribe.open_store("mine")
@@ -97,7 +108,7 @@ async def gathered(path: Path) -> Crowd:
     far = units(random.standard_normal((MINE, DIMENSIONS)) - 0.5 * query)
     await written(scribe, records, far)
     ways = hostile(scribe, store.id)
-    each = HOSTILE // len(ways) + 1
+    each = size.hostile // len(ways) + 1
     for name, template in ways.items():
         near = list(copies(template, name, each))
         await written(scribe, near, units(query + 0.05 * random.standard_normal((each, DIMENSIONS))))
@@ -106,20 +117,32 @@ async def gathered(path: Path) -> Crowd:
         if name == "replaced":
             away = [replace(record, version=2, store_id=scribe.main) for record in near]
             await scribe.commit(*(Put(record=record, expects=1) for record in away), op=Op.UPDATE)
-    large = units(random.standard_normal((LARGE, DIMENSIONS)))
-    await written(scribe, list(copies(scribe.drafted("a word", agent_id="cy"), "large", LARGE)), large)
+    large = units(random.standard_normal((size.large, DIMENSIONS)))
+    await written(scribe, list(copies(scribe.drafted("a word", agent_id="cy"), "large", size.large)), large)
     await ledger.close()
-    return Crowd(path, store.id, query.tobytes(), [record.id for record in records], far, large)
+    return Crowd(opened, size, store.id, query.tobytes(), [record.id for record in records], far, large)
 
 
-@pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
-    return asyncio.run(gathered(tmp_path_factory.mktemp("crowd") / "memory.db"))
+def place(kind: str, path: Path, url: str) -> Callable[[], Ledger]:
+    """How a ledger of a kind is opened."""
+    if kind == "file":
+        return lambda: SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
+    return lambda: opened(url, held_bytes=0 if kind == "scans" else None)
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+    kind = request.param
+    server: Server | None = None if kind == "file" else request.getfixturevalue("postgres")
+    url = "" if server is None else server.database()
+    yield asyncio.run(gathered(place(kind, tmp_path_factory.mktemp("crowd") / "memory.db", url), SIZES[kind]))
+    if server is not None:
+        server.drop(url)
 
 
 @pytest.fixture
 async def scribe(crowd: Crowd) -> AsyncIterator[Scribe]:
-    ledger = SqliteLedger(crowd.path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
+    ledger = crowd.opened()
     yield await Scribe.at(ledger, FixedClock())
     await ledger.close()
 
@@ -127,7 +150,7 @@ async def scribe(crowd: Crowd) -> AsyncIterator[Scribe]:
 async def test_a_scoped_search_returns_all_its_k_and_exactly_the_nearest(
     crowd: Crowd, scribe: Scribe
 ) -> None:
-    assert (await scribe.ledger.statistics(TENANT))["versions"] > HOSTILE
+    assert (await scribe.ledger.statistics(TENANT))["versions"] > crowd.size.hostile
     asked: dict[str, Any] = {
         "scope": scribe.scope(user_id="u", store_id=crowd.store_id),
         "session_id": "s",
@@ -165,7 +188,7 @@ async def test_each_restriction_alone_finds_its_own(
 
 async def test_a_large_scope_finds_each_record_by_its_own_vector(crowd: Crowd, scribe: Scribe) -> None:
     scope = scribe.scope("cy")
-    for number in range(0, LARGE, LARGE // 40):
+    for number in range(0, crowd.size.large, crowd.size.large // 40):
         found = await scribe.ranked(crowd.large[number].tobytes(), scope=scope, limit=1)
         assert found == [f"mem_large_{number:06d}"]
 

@@ -1,6 +1,8 @@
 """A program that writes until it is done or killed, and says on its output what was acknowledged.
 
-    python -m tests.ledger.writers PATH LABEL WRITERS COUNT
+    python -m tests.ledger.writers PLACE LABEL WRITERS COUNT
+
+The place is a path, or the address of a PostgreSQL database.
 
 It says `ready` once it can start and waits for a line on its input. Each writer then commits, in turn, a pair of
 records in one commit and a new version of the first of them, COUNT times, and tells every commit after it returned.
@@ -15,6 +17,7 @@ from typing import Any
 
 from quipu.bootstrap import now_ms
 from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.ports.ledger import Ledger
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
 
 
@@ -36,8 +39,16 @@ async def write(scribe: Scribe, label: str, count: int) -> None:
         say(seq=done.seq, versions=[[following.id, 2]])
 
 
-async def main(path: Path, label: str, writers: int, count: int) -> None:
-    ledger = SqliteLedger(path, clock=now_ms, mint_id=CountedIds(label), canonical=canonical)
+def opened(place: str, label: str) -> Ledger:
+    if "://" in place:
+        from tests.ledger.postgres.opening import opened
+
+        return opened(place, now_ms, label)
+    return SqliteLedger(Path(place), clock=now_ms, mint_id=CountedIds(label), canonical=canonical)
+
+
+async def main(place: str, label: str, writers: int, count: int) -> None:
+    ledger = opened(place, label)
     scribe = await Scribe.at(ledger, FixedClock(now_ms()), CountedIds(label))
     await ledger.adopt_space(TENANT, SPACE)
     say(opened=True)
@@ -50,4 +61,4 @@ async def main(path: Path, label: str, writers: int, count: int) -> None:
 if __name__ == "__main__":
     say(ready=True)
     sys.stdin.readline()
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

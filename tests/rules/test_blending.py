@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quipu.model.search import Candidate
-from quipu.rules.blending import Blended, Weights, blended, standardised
+from quipu.rules.blending import Blended, Weights, blended, standardised, word_trust
 from tests.rules.candidates import candidates, lists
 
 WEIGHTS = Weights()
@@ -68,6 +68,31 @@ def test_the_named_subject_never_ranks_lower(one: Candidate, subject: str) -> No
     about, other = replace(one, id="z", subject=subject), replace(one, id="a", subject=None)
     by_id = {item.candidate.id: item.score for item in blended([about, other], {subject}, WEIGHTS)}
     assert by_id["z"] >= by_id["a"]
+
+
+@given(lists(min_size=1, max_size=6, session_id=st.none()), candidates(session_id=st.none()))
+def test_whom_the_query_names_decides_among_equals(others: list[Candidate], one: Candidate) -> None:
+    mine = replace(one, id="z-mine", user_id="ana", named=0.0)
+    his = replace(one, id="a-his", user_id="bo", named=0.0)
+    rest = [
+        replace(other, user_id="bo", named=0.0) for other in others if other.id not in ("z-mine", "a-his")
+    ]
+    ranked = blended([mine, his, *rest], (), WEIGHTS, {"ana"})
+    by_id = {item.candidate.id: item.score for item in ranked}
+    assert by_id["z-mine"] > by_id["a-his"]
+    assert blended([mine, his, *rest], (), WEIGHTS, ()) == blended([mine, his, *rest], (), WEIGHTS)
+
+
+@given(lists(min_size=1))
+def test_trust_in_words_lies_between_0_and_1(found: list[Candidate]) -> None:
+    assert 0 <= word_trust(found, WEIGHTS) <= 1
+
+
+@given(lists(min_size=1, cosine=st.floats(-1, 1), near=st.floats(-1, 1)))
+def test_words_count_more_where_something_was_said_than_for_facts(found: list[Candidate]) -> None:
+    turns = [replace(one, session_id="s1") for one in found]
+    facts = [replace(one, session_id=None) for one in found]
+    assert word_trust(turns, WEIGHTS) >= word_trust(facts, WEIGHTS)
 
 
 def test_nothing_found_is_nothing_ranked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +24,14 @@ from quipu.rules.drafting import (
     sealed,
 )
 from quipu.testing.builders import canonical
-from quipu.testing.strategies import json_objects, records, texts
+from quipu.testing.strategies import json_objects, machines, records, texts
 
 STORE = Store(tenant="default", id="ms_A", name="window", tier=Tier.SHORT_TERM, created_at=0)
 NOW = 1_700_000_000_000
 ME = local()
+
+#: Types whose content is words.
+WORDED = st.sampled_from([kind for kind in MemoryType if kind is not MemoryType.PROCEDURAL])
 
 
 def asked(**fields: Any) -> RememberRequest:
@@ -75,7 +79,7 @@ def test_the_least_trusted_is_one_of_them_and_no_better_than_any(levels: list[Tr
     assert all(order.index(worst) >= order.index(level) for level in levels)
 
 
-@given(records(), texts(min_size=1), json_objects())
+@given(records(type=WORDED), texts(min_size=1), json_objects())
 def test_overwriting_keeps_scope_and_birth_and_nothing_else(
     current: Record, content: str, metadata: Any
 ) -> None:
@@ -89,7 +93,9 @@ def test_overwriting_keeps_scope_and_birth_and_nothing_else(
     assert (record.version, record.updated_at, record.ending) == (current.version + 1, NOW, None)
 
 
-@given(records(), texts(min_size=1), st.sampled_from((UpdateStrategy.MERGE, UpdateStrategy.APPEND)))
+@given(
+    records(type=WORDED), texts(min_size=1), st.sampled_from((UpdateStrategy.MERGE, UpdateStrategy.APPEND))
+)
 def test_what_a_merge_or_an_append_does_not_say_stays(
     current: Record, content: str, strategy: UpdateStrategy
 ) -> None:
@@ -155,9 +161,11 @@ def test_a_seal_depends_on_what_is_sealed_and_on_its_salt(record: Record, salt: 
     assert sealed(replace(record, content=record.content + "!"), salt, canonical).digest != one.digest
 
 
-@given(json_objects())
-def test_a_machine_is_kept_as_json_text(machine: Any) -> None:
-    import json
-
-    assert json.loads(content_text(machine)) == json.loads(json.dumps(machine))
-    assert content_text("text") == "text"
+@given(machines())
+def test_a_machine_is_kept_as_json_text_with_its_state(machine: dict[str, Any]) -> None:
+    for content in (machine, json.dumps(machine)):
+        assert json.loads(content_text(MemoryType.PROCEDURAL, content)) == machine
+    without = {name: value for name, value in machine.items() if name != "current"}
+    kept = json.loads(content_text(MemoryType.PROCEDURAL, without))
+    assert kept == {**machine, "current": machine["initial"]}
+    assert content_text(MemoryType.SEMANTIC, "text") == "text"

@@ -269,6 +269,19 @@ def test_the_order_of_backends_never_matters(
     )
 
 
+@given(
+    st.lists(VOTES, max_size=12), st.sampled_from(Fusion), st.sampled_from((0.0, 0.5, 2.0)), st.integers(1, 2)
+)
+def test_a_backend_beside_one_that_has_nothing_ranks_as_it_does_alone(
+    votes: list[Vote], method: Fusion, weight: float, quorum_k: int
+) -> None:
+    alone, beside = (
+        fused(lists, method, {"a": weight}, quorum_k=quorum_k)
+        for lists in ({"a": votes}, {"a": votes, "b": []})
+    )
+    assert alone == beside
+
+
 @given(LISTS, st.permutations(["a", "b", "c", "d", "e"]), st.booleans())
 def test_the_names_of_backends_never_matter(
     lists: dict[str, list[Vote]], names: list[str], trim: bool

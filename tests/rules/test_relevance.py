@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from quipu.model.operations import Floor
 from quipu.model.search import Candidate
-from quipu.rules.relevance import KEYWORD_ONLY, calibration, floor, relevances
+from quipu.rules.relevance import KEYWORD_ONLY, Question, calibration, evidence, floor, relevances
 from tests.rules.candidates import candidates, lists
 
 MODELS = st.sampled_from((None, "all-MiniLM-L6-v2/int8-1-abc", "somebody-else"))
@@ -56,6 +57,84 @@ def test_the_order_of_candidates_makes_no_difference(found: list[Candidate], mod
     assert forwards == backwards[::-1]
 
 
+@given(lists(min_size=1), MODELS, st.integers(1, 10**6), st.integers(1, 10**6))
+def test_among_more_records_a_near_one_means_less(
+    found: list[Candidate], model: str | None, some: int, more: int
+) -> None:
+    few, many = (
+        relevances(found, calibration(model), Question(compared=count)) for count in sorted((some, more))
+    )
+    assert all(one >= other for one, other in zip(few, many, strict=True))
+
+
+@given(lists(min_size=1), MODELS)
+def test_a_question_about_a_stranger_is_never_more_relevant(
+    found: list[Candidate], model: str | None
+) -> None:
+    known = calibration(model)
+    plain = relevances(found, known, Question(compared=12))
+    strange = relevances(found, known, Question(compared=12, has_stranger=True))
+    assert all(one >= other for one, other in zip(plain, strange, strict=True))
+
+
+@given(lists(min_size=2), MODELS)
+def test_of_equals_the_one_that_is_meant_is_more_relevant(found: list[Candidate], model: str | None) -> None:
+    asked = Question(compared=12, users=frozenset({"s1"}))
+    mine = replace(found[0], id="x", user_id="s1")
+    other = replace(found[0], id="y", user_id="s2", named=0.0)
+    first, second = relevances([mine, other, *found[1:]], calibration(model), asked)[:2]
+    assert first > second or first == 1 or second == 0
+
+
+def test_as_near_as_chance_would_have_it_among_many_is_not_near() -> None:
+    known = calibration("all-MiniLM-L6-v2/x")
+    told = [relevances([near(0.3, "ana", id="a")], known, Question(compared=n))[0] for n in (10, 1000)]
+    assert told[0] > known.strict > known.auto > told[1]
+
+
+def test_what_others_have_does_not_speak_for_those_who_are_named() -> None:
+    asked = Question(compared=12, users=frozenset({"ana"}))
+    hers, his = near(0.1, "ana", id="a"), near(0.6, "bo", id="b")
+    assert evidence([hers, his], asked).cosine == 0.1
+    known = calibration("all-MiniLM-L6-v2/x")
+    assert max(relevances([hers, his], known, asked)) < known.auto
+    assert max(relevances([hers, his], known, Question(compared=12))) > known.strict
+    assert max(relevances([near(0.6, "ana", id="a"), his], known, asked)) > known.strict
+
+
+def test_a_record_that_names_them_speaks_for_them() -> None:
+    asked = Question(compared=12, users=frozenset({"ana"}))
+    about_her = replace(near(0.6, "bo", id="b"), named=1.0)
+    assert evidence([near(0.1, "ana", id="a"), about_her], asked).cosine == 0.6
+
+
+def test_where_nothing_is_about_those_who_are_named_everything_is_looked_at() -> None:
+    asked = Question(compared=12, users=frozenset({"ana"}))
+    assert evidence([near(0.6, "bo", id="b")], asked).cosine == 0.6
+    assert evidence([], asked).cosine == 0
+
+
+def near(cosine: float, user_id: str, **fields: Any) -> Candidate:
+    """A candidate that only its vector speaks for."""
+    known = {
+        "version": 1,
+        "cosine": cosine,
+        "near": cosine,
+        "keyword": 0.0,
+        "coverage": 0.0,
+        "common": 0.0,
+        "session_id": None,
+        "subject": None,
+        "confidence": 1.0,
+        "is_demoted": False,
+        "created_at": 0,
+        "length": 5,
+        "asks": False,
+        "user_id": user_id,
+    }
+    return Candidate(**{**known, **fields})
+
+
 @given(candidates(cosine=st.none()))
 def test_without_a_vector_only_the_words_speak(one: Candidate) -> None:
     assert relevances([one], calibration("all-MiniLM-L6-v2/x")) == relevances([one], KEYWORD_ONLY)
@@ -73,3 +152,12 @@ def test_the_named_floors_rise_from_off_to_strict(model: str | None) -> None:
 @given(st.floats(0, 1), MODELS)
 def test_a_number_is_a_floor_as_it_is(asked: float, model: str | None) -> None:
     assert floor(asked, calibration(model)) == asked
+
+
+@given(candidates(cosine=st.floats(0.3, 1), near=st.just(0.0)), st.floats(0.4, 1))
+def test_one_that_is_far_behind_has_less_than_half(one: Candidate, behind: float) -> None:
+    """Where there surely is an answer, a person still sees which hit is meant."""
+    first = replace(one, coverage=0.0)
+    last = replace(first, id=f"{one.id}!", cosine=(one.cosine or 0.0) - behind)
+    near, far = relevances([first, last], calibration("all-MiniLM-L6-v2"), Question(compared=1))
+    assert far < 0.56 * near

@@ -144,6 +144,42 @@ def test_a_word_that_two_records_have_is_not_common() -> None:
     assert texts.stripped("Mara eats", shares(3, Mara=2 / 3, eats=1 / 3), 0.1) == "Mara eats"
 
 
+def test_someone_stands_for_a_user_that_a_query_names() -> None:
+    given = replace(
+        shares(100, what=0.0, does=0.0, **{"Mara's": 0.05}, dog=0.01, eat=0.0), names=frozenset({"Mara's"})
+    )
+    assert texts.stripped("what does Mara's dog eat", given, 0.2) == "what does someone dog eat"
+
+
+def test_first_and_last_name_are_one_person() -> None:
+    given = replace(
+        shares(100, what=0.0, eats=0.0, Mara=0.05, Silva=0.05), names=frozenset({"Mara", "Silva"})
+    )
+    assert texts.stripped("what eats Mara Silva", given, 0.2) == "what eats someone"
+
+
+def test_a_query_of_nothing_but_a_name_keeps_it() -> None:
+    given = replace(shares(100, who=0.0, **{"is": 0.0}, Mara=0.05), names=frozenset({"Mara"}))
+    assert texts.stripped("Who is Mara?", given, 0.2) == "Who is Mara?"
+
+
+def stranger(text: str, *known: str, names: frozenset[str] = frozenset(), several: bool = True) -> bool:
+    words = tuple((word, 0.1 if word in known else 0.0) for word in text.split())
+    return texts.has_stranger(WordShares(words, 100, frozenset(), names=names, has_several_users=several))
+
+
+def test_somebody_whom_no_record_mentions_is_a_stranger() -> None:
+    assert stranger("What is Henrik allergic to", "allergic")
+    assert not stranger("What is Henrik allergic to", "Henrik")
+    assert not stranger("What is Henrik allergic to", names=frozenset({"Henrik"}))
+    assert not stranger("How long has Mara lived in Canada", "Mara")
+    assert not stranger("what am I allergic to and what I'm not", "allergic")
+
+
+def test_where_nobody_is_told_apart_nobody_is_a_stranger() -> None:
+    assert not stranger("What is Henrik allergic to", several=False)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(("Mara", "eats", "the", "bread")), st.floats(0, 1)), max_size=5),
     st.integers(0, 200),

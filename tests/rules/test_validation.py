@@ -24,7 +24,7 @@ from quipu.model.operations import (
 )
 from quipu.model.record import MemoryType
 from quipu.rules import validation, values
-from quipu.testing.strategies import json_objects, texts
+from quipu.testing.strategies import json_objects, machines, texts
 
 LIMITS = Limits()
 SMALL = Limits(
@@ -119,7 +119,7 @@ def test_what_is_not_json_is_refused_at_its_place(metadata: Any, pointer: str, r
 # -- procedures ---------------------------------------------------------------------------------------------------
 
 
-@given(json_objects())
+@given(machines())
 def test_a_machine_is_accepted_as_object_and_as_text(machine: Any) -> None:
     for content in (machine, json.dumps(machine)):
         validation.checked_remember(asked(type=MemoryType.PROCEDURAL, content=content), LIMITS)

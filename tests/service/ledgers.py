@@ -11,7 +11,7 @@ from quipu.bootstrap import start
 from quipu.config import Config
 from quipu.model.change import Commit
 from quipu.model.principal import DEFAULT_TENANT
-from quipu.rules.redaction import Redactor
+from quipu.rules.redaction import Redaction, Redactor
 from quipu.service.memory import MemoryService
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
@@ -29,13 +29,13 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ledger, name)
 
-    async def commit(self, *commits: Commit) -> Any:
+    async def commit(self, *commits: Commit, guard: int | None = None) -> Any:
         self.commits.append(commits)
         if self.before is not None:
             pause = self.before(len(self.commits))
             if pause is not None:
                 await pause
-        return await self.ledger.commit(*commits)
+        return await self.ledger.commit(*commits, guard=guard)
 
 
 @asynccontextmanager
@@ -46,7 +46,7 @@ async def watched_service(
     running = await start(Config(store_url="sqlite://:memory:"), embedder=WordEmbedder(), clock=clock)
     watched: Any = Watched(running.parts.ledger)
     await watched.open(DEFAULT_TENANT)
-    service = MemoryService(replace(running.parts, ledger=watched, redactors=redactors), "0")
+    service = MemoryService(replace(running.parts, ledger=watched, redaction=Redaction(redactors)), "0")
     try:
         yield service, watched
     finally:

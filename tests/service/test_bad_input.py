@@ -185,7 +185,10 @@ CASES: dict[str, Case] = {
     ),
     "appending to a procedure": Case(
         lambda m, known: m.remember(
-            {"name": CANARY}, id=known["mine"], type="procedural", update_strategy="append"
+            {"name": CANARY, "initial": "a", "states": ["a"], "transitions": []},
+            id=known["mine"],
+            type="procedural",
+            update_strategy="append",
         ),
         "bad_value",
         "/update_strategy",

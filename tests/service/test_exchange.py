@@ -47,7 +47,8 @@ async def varied(memory: Memory, clock: FixedClock) -> Memory:
         "lunch — ☕", type="episodic", event_time=5, location="Lima", participants=["Bo"], source="web_page"
     )
     await memory.remember("joy", type="emotional", valence=0.5, links=[{"to": first, "rel": "about"}])
-    await memory.remember({"name": "m", "states": ["a"]}, type="procedural", confidence=0.25)
+    machine = {"name": "m", "initial": "a", "states": ["a"], "transitions": []}
+    await memory.remember(machine, type="procedural", confidence=0.25)
     intent = {"retain": "P30D", "share_with": ["bo"], "sensitivity": "secret", "consent_id": "c"}
     await memory.remember("secret", privacy_intent=intent, expires_at=clock() + 9 * DAY)
     old = await kept(memory, "old hat", tags=["old"])
@@ -136,7 +137,7 @@ async def test_a_bad_line_is_told_by_its_number_and_the_others_stand(memory: Mem
     ]
     summary = await memory.import_records(lines)
     assert (summary.read, summary.stored, summary.failed) == (9, 2, 7)
-    assert [number for number, _ in summary.errors] == [1, 3, 4, 5, 7, 8, 6]
+    assert [number for number, _ in summary.errors] == [1, 3, 4, 5, 6, 7, 8]
     assert all(message.startswith(("validation_error: ", "not_found: ")) for _, message in summary.errors)
     assert {record.content for record in (await memory.list()).records} == {"good", "also good"}
 

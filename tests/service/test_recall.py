@@ -191,7 +191,13 @@ async def test_a_first_hit_that_is_too_long_is_cut_and_says_so(memory: Memory) -
 
 
 async def test_a_procedure_is_left_out_rather_than_cut(memory: Memory) -> None:
-    machine = {"name": "harbour", "states": ["a"], "metadata": {"description": "y" * 400}}
+    machine = {
+        "name": "harbour",
+        "initial": "a",
+        "states": ["a"],
+        "transitions": [],
+        "metadata": {"description": "y" * 400},
+    }
     await memory.remember(machine, type="procedural")
     response = await memory.recall("harbour", min_relevance=0, max_tokens=5)
     assert (len(response), response.extensions["truncated"]) == (0, True)

@@ -292,7 +292,7 @@ async def test_what_may_be_merged_with_what(
     memory: Memory, canonical: dict[str, Any], duplicate: dict[str, Any], strategy: str, reason: str | None
 ) -> None:
     await memory.create_store("attic")
-    content = json.dumps({"name": "m"})
+    content = json.dumps({"name": "m", "initial": "a", "states": ["a"], "transitions": []})
     one = await kept(memory, content, **canonical)
     two = await kept(memory, content, **duplicate)
     before = await standing(memory)

@@ -21,7 +21,7 @@ async def test_a_held_write_is_a_proposal_and_nothing_else(memory: Memory, clock
     )
     (proposal,) = await memory.proposals()
     assert (held.stores, held.approval_url) == ((), f"quipu:proposal/{proposal.id}")
-    assert held.extensions == {"proposal_id": proposal.id, "held_by": ["caller"]}
+    assert held.extensions == {"seq": 2, "proposal_id": proposal.id, "held_by": ["caller"]}
     assert (proposal.id[:4], proposal.operation, proposal.agent_id) == ("prp_", "remember", "ana")
     assert (proposal.status, proposal.writer, proposal.held_by) == ("pending", "local", ("caller",))
     assert (proposal.record_id, proposal.created_at) == (held.id, clock())

@@ -41,6 +41,35 @@ def health(ctx: typer.Context) -> None:
         shown.print(f"  {row['backend']}  {row['role']}  {row['status']}", markup=False)
 
 
+@app.command("whoami", cls=Command, rich_help_panel="Server")
+def whoami(ctx: typer.Context) -> None:
+    """Say as whom you act: tenant, name, permissions, agents.
+
+    [bold]Example[/bold]
+      quipu whoami --server https://memory.example.org --token-file ~/.quipu-token
+
+    See also: token list, health.
+    """
+    run = Session.of(ctx)
+    with run.memory() as memory:
+        found = memory.whoami()
+    body: dict[str, Any] = {
+        "tenant": found.tenant,
+        "name": found.name,
+        "permissions": sorted(found.permissions),
+        "agents": list(found.agents),
+        "user_id": found.user_id,
+        "expires_at": found.expires_at,
+        "rate": found.rate,
+        "recall_budget": found.recall_budget,
+    }
+    if run.answer_json(body):
+        return
+    shown = {**body, "permissions": ", ".join(body["permissions"]), "agents": ", ".join(found.agents)}
+    shown["expires_at"] = None if found.expires_at is None else output.when(found.expires_at)
+    output.console().print(output.table(["what", "value"], list(shown.items()), whole=("what",)))
+
+
 @app.command("capabilities", cls=Command, rich_help_panel="Upkeep")
 def capabilities(ctx: typer.Context) -> None:
     """List what this memory promises.
@@ -51,36 +80,46 @@ def capabilities(ctx: typer.Context) -> None:
     See also: health, config.
     """
     run = Session.of(ctx)
+    config = run.config()
+    body = _configured(config) if run.server_of(config) is None else _promised(run)
+    if run.answer_json(body):
+        return
+    rows: list[list[str]] = [
+        ["capabilities", ", ".join(body["capabilities"])],
+        ["types", ", ".join(body["types"])],
+        ["operations", ", ".join(body["operations"])],
+        ["wire", body["wire"]],
+        *[["store", f"{name} ({told['role']})"] for name, told in body["stores"].items()],
+        ["embedder", body["embedder"]["model"] if body["embedder"] else "none: words only"],
+        *[[f"limit: {key}", f"{value:,}"] for key, value in body["limits"].items()],
+    ]
+    output.console().print(output.table(["what", "value"], rows, whole=("what",)))
+
+
+def _promised(run: Session) -> dict[str, Any]:
+    """What a server says of itself."""
+    with run.memory() as memory:
+        return dict(memory.describe())
+
+
+def _configured(config: Config) -> dict[str, Any]:
+    """What the settings promise; nothing is opened."""
     from quipu import bootstrap
     from quipu.model.limits import Limits
     from quipu.model.record import MemoryType
     from quipu.service.memory import CAPABILITIES
 
-    config = run.config()
     promised = sorted(CAPABILITIES)
-    name = bootstrap.address(config.store_url).name
-    body: dict[str, Any] = {
+    return {
         "capabilities": promised,
         "types": [kind.value for kind in MemoryType],
         "operations": list(_OPERATIONS),
         "wire": "memorywire/v0",
-        "stores": {name: {"role": "ledger", "capabilities": promised}},
+        "stores": {bootstrap.address(config.store_url).name: {"role": "ledger", "capabilities": promised}},
         "limits": asdict(Limits()),
         "embedder": _embedder(config),
         "extensions": {"quipu": 1},
     }
-    if run.answer_json(body):
-        return
-    rows: list[list[str]] = [
-        ["capabilities", ", ".join(promised)],
-        ["types", ", ".join(body["types"])],
-        ["operations", ", ".join(_OPERATIONS)],
-        ["wire", body["wire"]],
-        ["store", f"{name} (ledger)"],
-        ["embedder", body["embedder"]["model"] if body["embedder"] else "none: words only"],
-        *[[f"limit: {key}", f"{value:,}"] for key, value in body["limits"].items()],
-    ]
-    output.console().print(output.table(["what", "value"], rows, whole=("what",)))
 
 
 def _embedder(config: Config) -> dict[str, Any] | None:

@@ -74,12 +74,8 @@ def keys(ctx: typer.Context) -> None:
 
     Keep it somewhere else. See also: verify, export --journal.
     """
-    run = Session.of(ctx)
-    from quipu import bootstrap
-
-    with run.memory():  # the key is made when the memory is
-        signer = bootstrap.open_signer(bootstrap.address(run.config().store_url))
-    output.write_json({signer.key_id: signer.public_key})
+    with Session.of(ctx).memory() as memory:
+        output.write_json(dict(memory.signing_keys()))
 
 
 @app.command("log", cls=Command)

@@ -41,6 +41,8 @@ class Check:
 
 def file_checks(where: Address) -> list[Check]:
     """The file from outside: is it there, is it ours to read, how large is it."""
+    if where.database is not None:
+        return _database_checks(where)
     path = where.path
     if path is None:
         return [Check("file", "ok", "in memory only; gone when the program ends")]
@@ -60,11 +62,35 @@ def file_checks(where: Address) -> list[Check]:
     checks = [Check("file", "ok", f"{path} ({sizes})")]
     if len(header) == _HEADER:
         checks.append(Check("schema", "ok", f"version {int.from_bytes(header[_VERSION], 'big')}"))
-    return [*checks, _key_check(path)]
+    return [*checks, _key_check(path.with_name(path.name + ".key"))]
 
 
-def _key_check(path: Path) -> Check:
-    key = path.with_name(path.name + ".key")
+def _database_checks(where: Address) -> list[Check]:
+    """The database from outside: does it answer, and does it hold what this program needs?"""
+    import asyncio
+
+    from quipu.bootstrap import databases
+
+    try:
+        found = asyncio.run(databases.status(where))
+    except QuipuError as error:
+        return [Check("database", "fail", error.message, error.hint or "Check the address.")]
+    said = f"PostgreSQL {found.server}, {output.size(sum(found.sizes.values()))}"
+    checks = [Check("database", "ok", f"{databases.shown(where.database or '', where.schema)} ({said})")]
+    if found.is_replica:
+        checks.append(
+            Check("database", "fail", "it is a replica", "Name the primary; QUIPU_REPLICA is for this.")
+        )
+    if found.version != found.newest:
+        advice = "Run `quipu db init`." if found.version is None else "Run `quipu db migrate`."
+        checks.append(Check("schema", "fail", f"version {found.version or 0} of {found.newest}", advice))
+    else:
+        checks.append(Check("schema", "ok", f"version {found.version}"))
+    key = where.beside(".key")
+    return checks if key is None else [*checks, _key_check(key)]
+
+
+def _key_check(key: Path) -> Check:
     if not key.exists():
         return Check("key", "warn", f"{key.name} is not beside the file", "Restore it, or a new one is made.")
     if key.stat().st_mode & _OTHERS:

@@ -69,6 +69,20 @@ def shared_options() -> list[TyperOption]:
             **shared,
         ),
         TyperOption(
+            param_decls=["server", "--server"],
+            callback=_kept,
+            metavar="URL",
+            help="Speak to this server instead, such as https://memory.example.org. QUIPU_SERVER.",
+            **shared,
+        ),
+        TyperOption(
+            param_decls=["token_file", "--token-file"],
+            callback=_kept,
+            metavar="FILE",
+            help="The file that holds the server's token. QUIPU_TOKEN, else the settings file.",
+            **shared,
+        ),
+        TyperOption(
             param_decls=["embedder", "--embedder"],
             callback=_kept,
             metavar="KIND",
@@ -86,7 +100,8 @@ def _with_shared(params: list[Any] | None) -> list[Any]:
     """A command's own parameters and the shared ones; `--store` is understood even where it names no store."""
     own = list(params or [])
     taken = {name for param in own for name in param.opts}
-    extra = shared_options()
+    # What a command calls by the same name it means in its own way.
+    extra = [option for option in shared_options() if not taken.intersection(option.opts)]
     if "--store" not in taken:
         extra.append(
             TyperOption(

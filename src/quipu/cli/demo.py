@@ -56,7 +56,7 @@ def demo(
     run = Session.of(ctx)
     with tempfile.TemporaryDirectory(prefix="quipu-demo-") as folder:
         there = f"sqlite://{Path(folder) / 'memory.db'}"
-        own = replace(run, store_urls=(there,), agent="demo")
+        own = replace(run, store_urls=(there,), server=None, agent="demo")
         with own.memory(model=True) as memory:
             tour = _Tour(own, memory)
             body = tour.told()

@@ -56,6 +56,7 @@ def _examined(run: Session, *, is_quick: bool) -> list[Check]:
         config = run.config()
     except QuipuError as error:
         return [*checks, Check("settings", "fail", error.message, error.hint or "Correct the setting.")]
+    run.stay_here("doctor")
     used = file_in_use()
     checks.append(
         Check("settings", "ok", f"file {used}" if used else "no settings file; defaults and environment")

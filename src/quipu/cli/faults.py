@@ -13,25 +13,10 @@ from typing import Any
 import typer
 
 from quipu.errors import BackendUnavailableError, InternalError, InvalidError, QuipuError
+from quipu.faces.http.problems import status_of
 
 BAD_INPUT, FAILED = 1, 2
 _FAILURES = frozenset({"tampered", "timeout", "backend_unavailable", "internal_error", "rate_limited"})
-
-STATUS: Mapping[str, int] = {
-    "validation_error": 400,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "approval_rejected": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "secret_leakage": 422,
-    "quota_exceeded": 429,
-    "rate_limited": 429,
-    "internal_error": 500,
-    "unsupported": 501,
-    "backend_unavailable": 503,
-    "timeout": 504,
-}
 
 #: What to do, where the error itself does not say.
 _HINTS: Mapping[str, str] = {
@@ -55,6 +40,10 @@ _HINTS: Mapping[str, str] = {
     "store_in_use": "The store main cannot be deleted.",
 }
 _LAST_HINTS: Mapping[str, str] = {
+    "unauthenticated": "Give the server's token with --token-file or QUIPU_TOKEN; `quipu token create` makes one.",
+    "forbidden": "`quipu whoami` shows what this credential may do.",
+    "rate_limited": "Wait a moment, then try again.",
+    "quota_exceeded": "Wait until some of the budget is free again.",
     "validation_error": "`--help` shows what the command takes.",
     "not_found": "`quipu list` shows what is there.",
     "conflict": "Look at how it stands now with `quipu show`, then repeat.",
@@ -110,7 +99,7 @@ def problem(error: QuipuError) -> dict[str, Any]:
     body: dict[str, Any] = {
         "type": f"urn:quipu:error:{error.code}",
         "title": (type(error).__doc__ or "").strip(),
-        "status": STATUS.get(error.code),
+        "status": status_of(error),
         "code": error.code,
         "reason": error.reason,
         "detail": error.message,

@@ -22,8 +22,8 @@ class MayBeHeld(Protocol):
 
 
 def proposal_id(given: str) -> str:
-    """A proposal by its id or by the address that a held write was answered with."""
-    return given.removeprefix(_PREFIX)
+    """A proposal by its id or by the address that a held write was answered with, here or by a server."""
+    return given.removeprefix(_PREFIX).rpartition("/review/")[2]
 
 
 def leave_if_held(session: Session, response: MayBeHeld) -> None:

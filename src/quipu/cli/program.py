@@ -20,6 +20,8 @@ INTERRUPTED = 130
 #: Command → module of this folder. The order is that of `quipu --help`.
 CATALOGUE: Mapping[str, str] = {
     "demo": "demo",
+    "serve": "serving",
+    "mcp": "mcp",
     "init": "upkeep",
     "remember": "writing",
     "recall": "recalling",
@@ -32,6 +34,8 @@ CATALOGUE: Mapping[str, str] = {
     "restore": "writing",
     "store": "stores",
     "review": "reviews",
+    "rules": "rules",
+    "changes": "following",
     "import": "importing",
     "export": "exporting",
     "verify": "proof",
@@ -40,6 +44,11 @@ CATALOGUE: Mapping[str, str] = {
     "vacuum": "upkeep",
     "reembed": "upkeep",
     "sweep": "removing",
+    "db": "database",
+    "tenant": "tenants",
+    "token": "tokens",
+    "secret": "secrets",
+    "whoami": "about",
     "doctor": "doctor",
     "health": "about",
     "capabilities": "about",
@@ -155,6 +164,7 @@ def quipu(
       quipu recall "what does Mara eat?"           find it again
       quipu history mem_...                        every version it ever had
       quipu verify                                 prove that nothing was altered
+      quipu serve                                  let others use it; --server speaks to one
 
     Memory lives in one file; `quipu config` says where. `quipu COMMAND --help`
     explains a command with examples. Options under Everywhere may stand before

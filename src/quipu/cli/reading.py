@@ -13,8 +13,8 @@ from quipu.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quipu.model.outcomes import Version
     from quipu.model.record import Record
-    from quipu.service.reading import Version
     from quipu.sync import Memory
 
 app = typer.Typer()

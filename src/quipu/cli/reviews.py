@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quipu.cli import options, output
+from quipu.cli import options, output, values
 from quipu.cli.command import Command, Group
 from quipu.cli.held import proposal_id
+from quipu.cli.reviews_shown import seen_body, shown_review
 from quipu.cli.session import Session
-from quipu.errors import NotFoundError
+from quipu.errors import InvalidError, NotFoundError, QuipuError
+from quipu.model.operations import MergeStrategy
 
 if TYPE_CHECKING:
     from quipu.model.change import Proposal
@@ -20,6 +22,13 @@ app = typer.Typer(name="review", cls=Group, no_args_is_help=True)
 
 ProposalId = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="prp_..., or the address quipu:proposal/prp_...")
+]
+ProposalIds = Annotated[
+    list[str], typer.Argument(metavar="PROPOSAL...", help="prp_..., or addresses quipu:proposal/prp_...")
+]
+Etag = Annotated[
+    str | None,
+    typer.Option("--etag", metavar="ETAG", help="What you saw, as `review show` names it."),
 ]
 #: Of the service alone; the wire does not know them.
 _INNER = frozenset({"if_version", "finds_similar", "run_id", "node_id", "details"})
@@ -71,71 +80,180 @@ def list_reviews(
 
 @app.command("show", cls=Command)
 def show(ctx: typer.Context, proposal: ProposalId) -> None:
-    """Show one held write: the request, who wants it, and until when it waits.
+    """Show one held write: what it would change, what is like it, and why it waits.
 
     [bold]Example[/bold]
       quipu review show prp_...
 
-    See also: review approve, review reject.
+    The etag names what is shown. Give it to `review approve --etag`, and nothing is decided if that has changed.
+    See also: review approve, review edit, review reject.
     """
     run = Session.of(ctx)
     with run.memory() as memory:
-        found = _found(memory, proposal_id(proposal))
-    body = _body(found)
-    if run.answer_json(body):
+        seen = memory.review(proposal_id(proposal))
+    if run.answer_json({**_body(seen.proposal), **seen_body(seen)}):
         return
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in {**body, **body["request"]}.items():
-        if name == "request" or value is None:
-            continue
-        said = output.when(value) if name.endswith("_at") and isinstance(value, int) else value
-        grid.add_row(name, Text(said if isinstance(said, str) else output.json_line(said)))
-    output.console().print(grid)
+    shown_review(seen, _body(seen.proposal))
 
 
 @app.command("approve", cls=Command)
-def approve(ctx: typer.Context, proposal: ProposalId, reason: options.Reason = None) -> None:
-    """Approve a held write, which carries it out.
+def approve(
+    ctx: typer.Context, proposals: ProposalIds, reason: options.Reason = None, etag: Etag = None
+) -> None:
+    """Approve held writes, which carries them out.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
       quipu review approve prp_... --reason "checked with Mara"
+      quipu review approve prp_1... prp_2... prp_3...
 
-    See also: review show, review reject.
+    Each is decided for itself. See also: review show, review edit, review merge, review supersede.
     """
-    _decide(Session.of(ctx), proposal_id(proposal), approved=True, reason=reason)
+    _decide_all(Session.of(ctx), proposals, approved=True, reason=reason, etag=etag)
 
 
 @app.command("reject", cls=Command)
-def reject(ctx: typer.Context, proposal: ProposalId, reason: options.Reason = None) -> None:
-    """Reject a held write; nothing is written.
+def reject(ctx: typer.Context, proposals: ProposalIds, reason: options.Reason = None) -> None:
+    """Reject held writes; nothing is written.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
       quipu review reject prp_... --reason "not ours to keep"
+      quipu review reject prp_1... prp_2...
 
     See also: review show, review approve.
     """
-    _decide(Session.of(ctx), proposal_id(proposal), approved=False, reason=reason)
+    _decide_all(Session.of(ctx), proposals, approved=False, reason=reason)
 
 
-def _decide(run: Session, name: str, *, approved: bool, reason: str | None) -> None:
+@app.command("edit", cls=Command)
+def edit(
+    ctx: typer.Context,
+    proposal: ProposalId,
+    content: Annotated[
+        str | None, typer.Option("--content", metavar="TEXT", help="What is remembered instead.")
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Its tags instead; may be repeated.")
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", min=0, max=1, help="How sure it is instead.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="Its metadata instead.")
+    ] = None,
+    reason: options.Reason = None,
+    etag: Etag = None,
+) -> None:
+    """Approve a memory with changes of your own.
+
+    [bold]Example[/bold]
+      quipu review edit prp_... --content "Mara is vegetarian" --confidence 0.8
+
+    What you do not give stays as it was proposed. It is checked for secrets again.
+    See also: review show, review approve.
+    """
+    from quipu.model.governance import Edit
+
+    changes = Edit(
+        content=content,
+        tags=None if tags is None else tuple(tags),
+        confidence=confidence,
+        metadata=None if metadata is None else values.json_object(metadata, "--metadata"),
+    )
+    if changes == Edit():
+        raise InvalidError(
+            "Nothing is edited.", reason="usage", hint="Give --content, --tag, --confidence or --metadata."
+        )
+    _decide(Session.of(ctx), proposal_id(proposal), approved=True, reason=reason, etag=etag, edit=changes)
+
+
+@app.command("merge", cls=Command)
+def merge(
+    ctx: typer.Context,
+    proposal: ProposalId,
+    into: Annotated[str, typer.Argument(metavar="RECORD", help="The memory it is merged into, mem_...")],
+    strategy: Annotated[
+        MergeStrategy, typer.Option("--strategy", help="What the memory keeps of it.")
+    ] = MergeStrategy.MERGE_CONTENT,
+    reason: options.Reason = None,
+    etag: Etag = None,
+) -> None:
+    """Approve a memory by merging it into one that is there.
+
+    [bold]Example[/bold]
+      quipu review merge prp_... mem_...
+
+    See also: review show, review supersede, merge.
+    """
+    said: dict[str, Any] = {"merge_into": into, "strategy": strategy}
+    _decide(Session.of(ctx), proposal_id(proposal), approved=True, reason=reason, etag=etag, **said)
+
+
+@app.command("supersede", cls=Command)
+def supersede(
+    ctx: typer.Context,
+    proposal: ProposalId,
+    records: Annotated[list[str], typer.Argument(metavar="RECORD...", help="What it takes the place of.")],
+    reason: options.Reason = None,
+    etag: Etag = None,
+) -> None:
+    """Approve a memory and forget what it takes the place of, in one step.
+
+    [bold]Example[/bold]
+      quipu review supersede prp_... mem_... --reason "she moved"
+
+    What is forgotten can be restored. See also: review show, review merge, restore.
+    """
+    said: dict[str, Any] = {"supersedes": records}
+    _decide(Session.of(ctx), proposal_id(proposal), approved=True, reason=reason, etag=etag, **said)
+
+
+def _decide_all(run: Session, names: list[str], **said: Any) -> None:
+    """Each for itself; the first that fails is told at the end, after the others were tried."""
+    if len(names) == 1:
+        return _decide(run, proposal_id(names[0]), **said)
+    failures: list[QuipuError] = []
+    decisions: list[dict[str, Any]] = []
+    with run.memory(model=said["approved"]) as memory:
+        for name in dict.fromkeys(proposal_id(given) for given in names):
+            try:
+                memory.decide(name, **said)
+            except QuipuError as error:
+                failures.append(error)
+                decisions.append({"id": name, "error": error.reason or error.code})
+            else:
+                decisions.append({"id": name, **_decision(_found(memory, name), approved=said["approved"])})
+    if not run.answer_json({"decisions": decisions}):
+        for one in decisions:
+            word = one.get("error") or ("approved" if one["approved"] else "rejected")
+            output.console().print(f"{one['id']}  {word}", markup=False)
+    if failures:
+        raise failures[0]
+    return None
+
+
+def _decide(run: Session, name: str, *, approved: bool, **said: Any) -> None:
     with run.memory(model=approved) as memory:
-        memory.decide(name, approved=approved, reason=reason)
+        memory.decide(name, approved=approved, **said)
         settled = _found(memory, name)
-    decision = {
+    if run.answer_json(_decision(settled, approved=approved)):
+        return
+    if settled.status == "pending":
+        output.console().print(f"Agreed to {settled.operation} {name}", markup=False)
+        run.note(f"It waits for others: {len(settled.given)} of {settled.approvals} have agreed.")
+        return
+    word = "Approved" if approved else "Rejected"
+    of = f"  {settled.record_id}" if approved and settled.record_id else ""
+    output.console().print(f"{word} {settled.operation} {name}{of}", markup=False)
+
+
+def _decision(settled: Proposal, *, approved: bool) -> dict[str, Any]:
+    last = settled.given[-1] if settled.status == "pending" and settled.given else None
+    return {
         "approved": approved,
-        "reviewer": settled.reviewer,
-        "reviewed_at": settled.reviewed_at,
+        "reviewer": settled.reviewer if last is None else last.reviewer,
+        "reviewed_at": settled.reviewed_at if last is None else last.at,
         "reason": settled.reason,
     }
-    if not run.answer_json(decision):
-        word = "Approved" if approved else "Rejected"
-        of = f"  {settled.record_id}" if approved and settled.record_id else ""
-        output.console().print(f"{word} {settled.operation} {name}{of}", markup=False)
 
 
 def _found(memory: Memory, name: str) -> Proposal:
@@ -160,6 +278,7 @@ def _body(proposal: Proposal) -> dict[str, Any]:
         "created_at": proposal.created_at,
         "lapses_at": proposal.lapses_at,
         "reasoning": given.get("reasoning"),
+        **({} if proposal.because is None else {"because": proposal.because}),
         "request": {**request, **details},
     }
 

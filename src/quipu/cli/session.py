@@ -7,11 +7,13 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from quipu.cli import output
+from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
     from quipu.cli.progress import Bar
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from quipu.sync import Memory
 
 _KEY = "quipu.cli.session"
+#: No token is longer; a file that is was named by mistake.
+_LONGEST_TOKEN = 16_384
 HELD = 3
 
 
@@ -39,12 +43,29 @@ class _Warnings(logging.Handler):
         sys.stderr.write(line + "\n")
 
 
+def _token_in(name: str) -> str:
+    """The token in a file, without the line's end."""
+    file = Path(name).expanduser()
+    try:
+        with file.open(encoding="ascii") as lines:
+            found = lines.read(_LONGEST_TOKEN).strip()
+    except (OSError, UnicodeError) as error:
+        raise InvalidError(
+            f"There is no token to be read in {file}.", reason="no_file", hint="Check the path."
+        ) from error
+    if not found:
+        raise InvalidError(f"{file} is empty.", reason="no_file", hint="Put the token into it, on one line.")
+    return found
+
+
 @dataclass(slots=True)
 class Session:
     """The shared options of a run, and the way to a memory that follows them."""
 
     agent: str | None = None
     store_urls: tuple[str, ...] = ()
+    server: str | None = None
+    token_file: str | None = None
     embedder: str | None = None
     is_json: bool = False
     is_quiet: bool = False
@@ -62,18 +83,54 @@ class Session:
         """The settings with this run's options on top."""
         from quipu import config as settings
 
-        return settings.load().with_values(
+        loaded = settings.load()
+        token = None if self.token_file is None else _token_in(self.token_file)
+        if token is None and self.server is not None:
+            from quipu.memory.remote import token_for
+
+            token = token_for(loaded, self.server)
+        return loaded.with_values(
             agent=self.agent,
             embedder=self.embedder,
             store_url=self.store_urls[0] if self.store_urls else None,
+            server_url=self.server,
+            server_token=token,
         )
+
+    def server_of(self, config: Config) -> str | None:
+        """The server that this run speaks to, if it does. A place that was named in the command wins."""
+        from quipu.memory.remote import is_server
+
+        if self.server is not None and self.store_urls:
+            raise InvalidError(
+                "A memory is on a server or at a store URL, not both.",
+                reason="usage",
+                hint="Give --server or --store-url.",
+            )
+        if self.server is None and (self.store_urls or not config.server_url):
+            return config.store_url if is_server(config.store_url) else None
+        return config.server_url
+
+    def stay_here(self, command: str) -> None:
+        """Refuse to go on when this run speaks to a server: the command is about files of this machine."""
+        if self.server_of(self.config()) is not None:
+            raise InvalidError(
+                f"`quipu {command}` works on a memory of this machine, not on a server.",
+                reason="usage",
+                hint="Run it where the server is, or name a file with --store-url.",
+            )
 
     @contextmanager
     def memory(self, *, model: bool = False) -> Generator[Memory]:
         """The memory, open. Without `model` no embedder is loaded: for what neither writes nor searches text."""
+        config = self.config()
+        server = self.server_of(config)
+        if server is not None:
+            with self.warnings(), self._remote(config, server) as memory:
+                yield memory
+            return
         from quipu.sync import Memory
 
-        config = self.config()
         with self.warnings(), self.building() as progress:
             made: Any = Memory  # its signature is the asynchronous one's, which a type checker cannot call
             memory: Memory = made(
@@ -87,6 +144,17 @@ class Session:
                 yield memory
             finally:
                 memory.close()
+
+    @contextmanager
+    def _remote(self, config: Config, server: str) -> Generator[Memory]:
+        """The memory on a server. The first call tells whether it is there and lets us in."""
+        from quipu.sync import connect
+
+        memory = connect(server, agent_id=config.agent, config=config)
+        try:
+            yield memory
+        finally:
+            memory.close()
 
     @contextmanager
     def warnings(self) -> Generator[None]:

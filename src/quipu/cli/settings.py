@@ -52,7 +52,13 @@ def effective(run: Session) -> list[dict[str, Any]]:
     from quipu import config as settings
 
     values = run.config()
-    given = {"agent": run.agent, "embedder": run.embedder, "store_url": (run.store_urls or (None,))[0]}
+    given = {
+        "agent": run.agent,
+        "embedder": run.embedder,
+        "store_url": (run.store_urls or (None,))[0],
+        "server_url": run.server,
+        "server_token": run.token_file,
+    }
     environment = _environment()
     in_file = _names_in(file_in_use(environment))
     rows: list[dict[str, Any]] = []

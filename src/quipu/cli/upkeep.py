@@ -13,6 +13,7 @@ from quipu.cli.session import Session
 from quipu.errors import BackendUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
+    from quipu.bootstrap import Address
     from quipu.config import Config
 
 app = typer.Typer()
@@ -40,11 +41,14 @@ def init(
     run = Session.of(ctx)
     if path is not None:
         run.store_urls = (path,)
+    run.stay_here("init")
     from quipu import bootstrap
 
     config = run.config()
     where = bootstrap.address(config.store_url)
     was_there = where.path is not None and where.path.exists()
+    if where.database is not None:
+        was_there = _database_was_there(where)
     with run.memory() as memory:
         seq: Any = memory.health()["seq"]
     signer = bootstrap.open_signer(where)
@@ -62,13 +66,23 @@ def init(
         return
     shown = output.console()
     word = "Memory is there" if was_there else "Made a memory"
-    shown.print(f"{word}: {where.path or 'in memory only'}", markup=False, soft_wrap=True)
-    shown.print(
-        f"Signing key {signer.key_id}, beside it in {where.path and where.path.name}.key", markup=False
-    )
+    shown.print(f"{word}: {where.shown}", markup=False, soft_wrap=True)
+    shown.print(f"Signing key {signer.key_id}{_kept_in(where.beside('.key'))}", markup=False, soft_wrap=True)
     if embedder:
         shown.print(f"Embedder {embedder['model']}, {embedder['dimensions']} dimensions", markup=False)
     run.note('Next: quipu remember "Mara is vegetarian", then quipu recall "what does Mara eat?"')
+
+
+def _kept_in(key: Path | None) -> str:
+    return "" if key is None else f", kept in {key}"
+
+
+def _database_was_there(where: Address) -> bool:
+    import asyncio
+
+    from quipu.bootstrap import databases
+
+    return asyncio.run(databases.status(where)).version is not None
 
 
 def _ready_embedder(run: Session, config: Config) -> dict[str, Any] | None:
@@ -110,7 +124,7 @@ def backup(
     See also: export, verify, doctor.
     """
     run = Session.of(ctx)
-    with run.memory() as memory, run.bar("Copying", "pages") as bar:
+    with run.memory() as memory, run.bar("Copying") as bar:
         memory.backup(file.expanduser(), progress=bar)
     count = file.expanduser().stat().st_size
     if not run.answer_json({"file": str(file), "bytes": count}):
@@ -162,7 +176,8 @@ def reembed(ctx: typer.Context) -> None:
     See also: doctor, config, import.
     """
     run = Session.of(ctx)
-    if run.config().embedder == "none":
+    config = run.config()
+    if config.embedder == "none" and run.server_of(config) is None:
         raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
     with run.memory(model=True) as memory, run.bar("Embedding", "versions") as bar:
         counts = memory.statistics()

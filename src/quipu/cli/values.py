@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -59,17 +60,23 @@ def expires(given: str | None, now: int) -> int | None:
     moment = _moment(given)
     if moment is not None:
         return int(moment.timestamp() * 1000)
+    accepted = ["30d", "12h", "2030-01-31", "2030-01-31T12:00:00Z", "milliseconds"]
+    return now + length(given, "/expires_at", "This is not a moment.", accepted)
+
+
+def length(
+    given: str,
+    pointer: str,
+    message: str = "This is not a length of time.",
+    accepted: Sequence[str] = ("15m", "12h", "30d"),
+) -> int:
+    """A duration in milliseconds."""
     from quipu.rules.durations import duration
 
-    length = duration(given, "/expires_at")
-    if isinstance(length, str):
-        raise InvalidError.at(
-            "/expires_at",
-            "bad_value",
-            "This is not a moment.",
-            accepted=["30d", "12h", "2030-01-31", "2030-01-31T12:00:00Z", "milliseconds"],
-        )
-    return now + length
+    found = duration(given, pointer)
+    if isinstance(found, str):
+        raise InvalidError.at(pointer, "bad_value", message, accepted=accepted)
+    return found
 
 
 def _moment(given: str) -> datetime | None:

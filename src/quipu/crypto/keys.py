@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from quipu.crypto.files import write_once
 from quipu.errors import BackendUnavailableError, UnverifiableError
 
 
@@ -78,14 +77,8 @@ class KeptSigner:
         """Two processes that start at once end up with one key."""
         if self._signer is None:
             if not self._path.exists():
-                try:
-                    _write_once(self._path, Ed25519PrivateKey.generate())
-                except OSError as error:
-                    raise BackendUnavailableError(
-                        f"The signing key {self._path.name} cannot be written.",
-                        reason="bad_key",
-                        hint="Check that its directory exists and is writable.",
-                    ) from error
+                key = Ed25519PrivateKey.generate()
+                write_once(self._path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
             self._signer = Ed25519Signer(_read(self._path))
         return self._signer
 
@@ -102,21 +95,6 @@ def _read(path: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise BackendUnavailableError(f"The key {path.name} is not an Ed25519 key.", reason="bad_key")
     return key
-
-
-def _write_once(path: Path, key: Ed25519PrivateKey) -> None:
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    descriptor, draft = tempfile.mkstemp(".draft", f"{path.name}.", path.parent)  # for its owner alone
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # somebody else was first: their key is the key
-    finally:
-        os.unlink(draft)
 
 
 def key_id(public_key: str) -> str:

@@ -18,7 +18,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +70,8 @@ class OnnxEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
         """One unit vector per text, in order. The first call loads the model, the very first builds it."""
+        if len(texts) == 1:  # a query: no lanes, and fewer turns of the event loop before its answer is there
+            return await self._worked(texts)
         vectors = [b""] * len(texts)
         pieces = iter(_pieces(texts))
         lanes = [self._lane(texts, pieces, vectors) for _ in range(min(self._threads, len(texts)))]
@@ -90,12 +91,15 @@ class OnnxEmbedder:
 
     async def _lane(self, texts: Sequence[str], pieces: Iterator[list[int]], vectors: list[bytes]) -> None:
         for piece in pieces:
-            if self._is_closed:
-                raise BackendUnavailableError("The embedder is closed.", reason="closed")
-            work = partial(self._embedded, [texts[number] for number in piece])
-            results = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            results = await self._worked([texts[number] for number in piece])
             for number, vector in zip(piece, results, strict=True):
                 vectors[number] = vector
+
+    async def _worked(self, texts: Sequence[str]) -> list[bytes]:
+        """One piece of work, done on a worker thread."""
+        if self._is_closed:
+            raise BackendUnavailableError("The embedder is closed.", reason="closed")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._embedded, texts)
 
     def _embedded(self, texts: Sequence[str]) -> list[bytes]:
         runtime = self._runtime()

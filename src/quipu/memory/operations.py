@@ -33,7 +33,7 @@ from quipu.model.outcomes import (
 from quipu.model.record import Link, MemoryType, PrivacyIntent
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
-from quipu.service.memory import MemoryService, in_item
+from quipu.ports.host import Host
 
 
 class Operations(Session):
@@ -262,7 +262,7 @@ class Operations(Session):
         warnings: list[Json] = [f"ignored field: {name}" for name in ignored]
         return replace(response, extensions={**response.extensions, "warnings": warnings})
 
-    async def _answered(self, service: MemoryService, request: object) -> Any:
+    async def _answered(self, service: Host, request: object) -> Any:
         match request:
             case RememberRequest():
                 return await service.remember(self._principal, request)
@@ -289,7 +289,7 @@ class Operations(Session):
                 requests.append(self._request(item))
             except QuipuError as error:
                 if atomic:
-                    raise in_item(error, place) from error
+                    raise error.within(f"/items/{place}") from error
                 faults[place] = error
         answers = iter(await service.remember_many(self._principal, requests, atomic=atomic))
         return [

@@ -8,12 +8,12 @@ from typing import Any
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.change import Proposal
-from quipu.model.operations import CreateStoreRequest, ListRequest
-from quipu.model.outcomes import Page, RememberResponse
+from quipu.model.governance import Edit, Replayed, Review, Rule
+from quipu.model.operations import CreateStoreRequest, ListRequest, MergeStrategy
+from quipu.model.outcomes import Page, RememberResponse, Version
 from quipu.model.record import MemoryType, Record, State, Tier
 from quipu.model.store import Store, StoreScope
 from quipu.model.value import JsonObject
-from quipu.service.reading import Version
 
 
 class Reads(Session):
@@ -95,7 +95,52 @@ class Reads(Session):
         """Writes that wait for a person, or were decided."""
         return await (await self._service()).governance.proposals(self._principal, status)
 
-    async def decide(self, proposal_id: str, /, *, approved: bool, reason: str | None = None) -> Any:
-        """Approve a held write, which carries it out, or reject it."""
+    async def review(self, proposal_id: str, /) -> Review:
+        """A held write, with what a yes would change now and the memories that are like it."""
+        return await (await self._service()).reviewing.review(self._principal, proposal_id)
+
+    async def decide(
+        self,
+        proposal_id: str,
+        /,
+        *,
+        approved: bool,
+        reason: str | None = None,
+        etag: str | None = None,
+        edit: Edit | None = None,
+        merge_into: str | None = None,
+        strategy: MergeStrategy | str = MergeStrategy.KEEP_CANONICAL,
+        supersedes: Sequence[str] = (),
+    ) -> Any:
+        """Approve a held write, which carries it out, or reject it.
+
+        `etag` is that of the review that was seen; if what it would do has changed since, nothing is decided. `edit`
+        changes it first, `merge_into` merges it into a live record, `supersedes` also forgets these records.
+        """
         service = await self._service()
-        return await service.decide(self._principal, proposal_id, approved=approved, reason=reason)
+        return await service.decide(
+            self._principal,
+            proposal_id,
+            approved=approved,
+            reason=reason,
+            etag=etag,
+            edit=edit,
+            merge_into=merge_into,
+            strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
+            supersedes=supersedes,
+        )
+
+    async def rules(self, *, own: bool = False) -> tuple[Rule, ...]:
+        """The rules that decide on writes, in their order; with `own`, those that `set_rules` replaces."""
+        policies = (await self._service()).policies
+        return await (policies.own(self._principal) if own else policies.list(self._principal))
+
+    async def set_rules(self, document: JsonObject, /) -> tuple[Rule, ...]:
+        """Replace the tenant's own rules by those of `{"rules": [...]}`. Returns all that decide now."""
+        return await (await self._service()).policies.set(self._principal, document)
+
+    async def test_rules(
+        self, document: JsonObject | None = None, /, *, last: int = 1_000
+    ) -> tuple[Replayed, ...]:
+        """What rules would have done to the last writes, newest first. Without a document: those in force."""
+        return await (await self._service()).policies.tried(self._principal, document, last)

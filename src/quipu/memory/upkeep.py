@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TextIO, cast
@@ -12,13 +12,12 @@ from quipu.errors import QuipuError
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.journal import Checkpoint, Entry
-from quipu.model.operations import ListRequest
+from quipu.model.operations import Line, ListRequest
 from quipu.model.outcomes import ImportSummary, Verification
 from quipu.model.record import MemoryType, State
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
 from quipu.service.memory import CAPABILITIES
-from quipu.service.writing import Line
 
 
 class LineFiles:
@@ -111,10 +110,11 @@ class Upkeep(Session):
             store=store,
         )
         names = {named.id: named.name for named in await service.stores.list(self._principal)}
-        async for record in service.exchange.export(self._principal, request):
-            is_forgotten = as_of is None and record.standing is State.FORGOTTEN
-            shown = replace(record, state=State.FORGOTTEN) if is_forgotten else record
-            yield wire.record_body(shown, names.get(record.store_id, MAIN))
+        async with aclosing(service.exchange.export(self._principal, request)) as records:
+            async for record in records:
+                is_forgotten = as_of is None and record.standing is State.FORGOTTEN
+                shown = replace(record, state=State.FORGOTTEN) if is_forgotten else record
+                yield wire.record_body(shown, names.get(record.store_id, MAIN))
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check chain, digests, signatures and index."""
@@ -128,10 +128,14 @@ class Upkeep(Session):
         await service.flush()
         return await service.audit.checkpoint(self._principal)
 
+    async def signing_keys(self) -> Mapping[str, str]:
+        """The public keys that the journal is signed with, by id. Keep them somewhere else."""
+        return await (await self._service()).audit.keys(self._principal)
+
     async def journal(self, *, after: int = 0, limit: int = 100) -> Sequence[Entry]:
         """A stretch of the journal."""
-        running = await self._opened()
-        return await running.parts.ledger.entries(self._principal.tenant, after, limit)
+        service = await self._service()
+        return await service.audit.entries(self._principal, after, limit)
 
     async def export_journal(self, folder: Path, /) -> int:
         """Write the journal, its signatures and all digests into a folder that can be verified anywhere."""
@@ -146,15 +150,13 @@ class Upkeep(Session):
 
     async def backup(self, target: Path, /, *, progress: Callable[[int, int], None] | None = None) -> None:
         """A consistent copy of the whole ledger, while others go on writing."""
-        running = await self._opened()
-        await running.service.flush()
-        await running.parts.ledger.backup(target, progress)
+        await (await self._service()).upkeep.backup(self._principal, target, progress)
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed everything with the configured embedder; safe to stop and to run again."""
-        running = await self._opened()
+        service = await self._service()
         done = 0
-        async for count in running.service.reembed(self._principal):
+        async for count in service.reembed(self._principal):
             done += count
             if progress is not None:
                 progress(done)
@@ -166,19 +168,12 @@ class Upkeep(Session):
 
     async def vacuum(self, *, keep_history_days: int | None = None) -> int:
         """Give space back; with `keep_history_days`, also empty versions that ended before then."""
-        running = await self._opened()
-        pruned = 0
-        if keep_history_days is not None:
-            moment = running.parts.clock() - keep_history_days * 86_400_000
-            horizon = await running.parts.ledger.position_at(self._principal.tenant, moment)
-            pruned = await running.parts.ledger.prune(self._principal.tenant, horizon)
-        await running.parts.ledger.compact()
-        return pruned
+        service = await self._service()
+        return await service.upkeep.vacuum(self._principal, keep_history_days)
 
     async def statistics(self) -> Mapping[str, int]:
         """Counts and sizes."""
-        running = await self._opened()
-        return await running.parts.ledger.statistics(self._principal.tenant)
+        return await (await self._service()).upkeep.statistics(self._principal)
 
     async def flush(self) -> None:
         """Write what reads have left to be noted."""
@@ -186,6 +181,10 @@ class Upkeep(Session):
 
     async def health(self) -> Mapping[str, Json]:
         return await (await self._service()).health(self._principal)
+
+    async def describe(self) -> Mapping[str, Json]:
+        """What this memory promises: capabilities, types, operations, limits, embedder."""
+        return await (await self._service()).described(self._principal)
 
     @property
     def capabilities(self) -> set[str]:

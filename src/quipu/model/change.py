@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from quipu.model.access import KeptSecret, Token
 from quipu.model.journal import Draft, Mention
 from quipu.model.record import Ending, Record
 from quipu.model.store import Store
@@ -85,6 +86,31 @@ class Stage:
     held_by: tuple[str, ...]
     lapses_at: int | None
     record_id: str | None = None
+    #: How many different people must say yes.
+    approvals: int = 1
+    #: Why it was held, in the words of the rule.
+    because: str | None = None
+    salt: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """One of several has said yes, to the diff that `etag` names."""
+
+    reviewer: str
+    at: int
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approve:
+    """Note that one more of several has said yes; it goes on waiting for the others."""
+
+    proposal_id: str
+    #: All that count, this one with them.
+    given: tuple[Approval, ...]
+    #: How many had been given when this was decided; a conflict if there are others by now.
+    expects: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +123,57 @@ class Settle:
     reason: str | None = None
 
 
-Change: TypeAlias = Put | Close | Erase | Demote | Touch | OpenStore | DropStore | Stage | Settle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddToken:
+    """Let a credential in. Only the hash of its text is kept."""
+
+    token: Token
+    #: sha256 of the text, in hexadecimal.
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndToken:
+    """A credential ends at a moment: now when it is revoked, a little later when it is rotated."""
+
+    token_id: str
+    revoked_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspend:
+    """Shut the tenant's door; None opens it again."""
+
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSecret:
+    """Keep a value out of memory from now on."""
+
+    secret: KeptSecret
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSecret:
+    """Its value no longer needs to be kept out."""
+
+    secret_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepRules:
+    """The tenant's own rules, from now on, as JSON. What was checked against the former ones is refused."""
+
+    rules: tuple[JsonObject, ...]
+
+
+#: Changes that concern no record.
+RegistryChange: TypeAlias = AddToken | EndToken | Suspend | KeepSecret | DropSecret | KeepRules
+Change: TypeAlias = (
+    Put | Close | Erase | Demote | Touch | OpenStore | DropStore | Stage | Approve | Settle | RegistryChange
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,3 +232,10 @@ class Proposal:
     reviewer: str | None = None
     reviewed_at: int | None = None
     reason: str | None = None
+    #: How many different people must say yes, and who has.
+    approvals: int = 1
+    given: tuple[Approval, ...] = ()
+    #: Why it was held, in the words of the rule.
+    because: str | None = None
+    #: Makes what is told of its content one that nobody can guess; gone once it was decided.
+    salt: bytes = field(default=b"", repr=False)

@@ -29,11 +29,19 @@ class Op(StrEnum):
     PRUNE = "prune"
     HOLD = "hold"
     DECIDE = "decide"
+    APPROVE = "approve"
+    CHANGE_RULES = "change_rules"
     CREATE_STORE = "create_store"
     DELETE_STORE = "delete_store"
     IMPORT = "import"
     EXPORT = "export"
     REEMBED = "reembed"
+    ISSUE_TOKEN = "issue_token"
+    END_TOKEN = "end_token"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    KEEP_SECRET = "keep_secret"
+    DROP_SECRET = "drop_secret"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Field meanings are those of the memorywire contract; every field beyond v0 is op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -105,6 +105,37 @@ class RememberRequest:
     finds_similar: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A remember request as an import brings it: it may carry its id and its times."""
+
+    request: RememberRequest
+    record_id: str | None = None
+    created_at: int | None = None
+    updated_at: int | None = None
+    #: Archived records come back archived.
+    state: State = State.LIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRequest:
+    """Let a procedure take a step, or play steps through from its beginning."""
+
+    id: str
+    #: None: of any agent in reach.
+    agent_id: str | None = None
+    trigger: str | None = None
+    #: What its guards ask for; a fact that is missing is false.
+    facts: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    #: Triggers from the initial state on, before `trigger`.
+    replay: tuple[str, ...] | None = None
+    #: Whether the new state is kept. Without a word: yes for a step, no for a replay.
+    persist: bool | None = None
+    if_version: int | None = None
+    approval_required: bool = False
+    idempotency_key: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
     """Find the memories that answer a query."""
@@ -202,6 +233,16 @@ class ListRequest:
     states: tuple[State, ...] = (State.LIVE,)
     filter: JsonObject | None = None
     as_of: str | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalsRequest:
+    """Page through held writes, oldest first."""
+
+    status: str | None = "pending"
+    agent_id: str | None = None
     limit: int = 50
     cursor: str | None = None
 

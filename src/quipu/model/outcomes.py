@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import overload
 
-from quipu.model.journal import Checkpoint
+from quipu.errors import QuipuError
+from quipu.model.change import Proposal
+from quipu.model.journal import Checkpoint, Entry
 from quipu.model.operations import ExpireAction, Fusion, MergeStrategy
 from quipu.model.record import MemoryType, Provenance, Record, Tier
 from quipu.model.value import Json, JsonObject
@@ -23,6 +25,22 @@ class RememberResponse:
     id: str
     stored_at: int
     stores: tuple[str, ...]
+    pending_approval: bool = False
+    approval_url: str | None = None
+    extensions: JsonObject = field(default_factory=_no_extensions)
+    #: The first answer once more: the same key and the same request had come before.
+    is_replayed: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResponse:
+    """Where a procedure stands, or would stand: a step that is only tried changes nothing."""
+
+    id: str
+    version: int
+    stored_at: int | None
+    current: str
+    available_triggers: tuple[str, ...]
     pending_approval: bool = False
     approval_url: str | None = None
     extensions: JsonObject = field(default_factory=_no_extensions)
@@ -108,6 +126,8 @@ class ForgetResponse:
     pending_approval: bool = False
     approval_url: str | None = None
     extensions: JsonObject = field(default_factory=_no_extensions)
+    #: The first answer once more: the same key and the same request had come before.
+    is_replayed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +141,8 @@ class MergeResponse:
     pending_approval: bool = False
     approval_url: str | None = None
     extensions: JsonObject = field(default_factory=_no_extensions)
+    #: The first answer once more: the same key and the same request had come before.
+    is_replayed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +155,8 @@ class ExpireResponse:
     pending_approval: bool = False
     approval_url: str | None = None
     extensions: JsonObject = field(default_factory=_no_extensions)
+    #: The first answer once more: the same key and the same request had come before.
+    is_replayed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +167,22 @@ class Page:
     next_cursor: str | None
     #: Names of the stores the records lie in, by store id.
     store_names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalPage:
+    """Some held writes, and where the next page starts."""
+
+    proposals: tuple[Proposal, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version in a record's history, and why it came to its end or its being, where somebody said so."""
+
+    record: Record
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +212,28 @@ class Verification:
     @property
     def holds(self) -> bool:
         return not self.faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailPage:
+    """Some entries of the journal, where the next page starts, and a signed statement of where the chain ends."""
+
+    entries: tuple[Entry, ...]
+    next_cursor: int | None
+    head: Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedLine:
+    """What became of one line of an import: stored, held for a person, or not taken."""
+
+    line: int
+    #: None where nothing was written: an error, or a dry run.
+    id: str | None = None
+    #: The id that the line asked for and did not get, because it was taken.
+    other_id: str | None = None
+    is_held: bool = False
+    error: QuipuError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

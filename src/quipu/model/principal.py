@@ -19,6 +19,10 @@ class Permission(StrEnum):
     DELETE = "memory:delete"
     REVIEW = "memory:review"
     ADMIN = "memory:admin"
+    #: Tokens and secrets of the own tenant.
+    MANAGE = "tenant:manage"
+    #: Tenants, everybody's tokens, metrics, backups; nobody's memories.
+    OPERATE = "server:operate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +39,17 @@ class Principal:
     trust: Trust = Trust.AGENT
     #: The single person at an embedded file: may decide on their own proposals.
     is_local: bool = False
+    #: Requests per minute and hits per hour; None leaves both to the server.
+    rate: int | None = None
+    recall_budget: int | None = None
+    #: When the credential ends, in milliseconds; a stream that it opened ends with it.
+    expires_at: int | None = None
 
     def may(self, permission: Permission) -> bool:
-        return permission in self.permissions or Permission.ADMIN in self.permissions
+        """An admin may everything within the tenant; running the server is a matter of its own."""
+        return permission in self.permissions or (
+            Permission.ADMIN in self.permissions and permission is not Permission.OPERATE
+        )
 
     def may_act_for(self, agent_id: str) -> bool:
         return any(fnmatchcase(agent_id, pattern) for pattern in self.agents)

@@ -72,11 +72,17 @@ class Search:
     context: Context
     #: A word is common when more than this share of the records in reach, and more than two of them, have it.
     common_from: float = 1.0
+    #: Words of `text` that name users, and the users, whose nearest are always looked at.
+    names: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Candidate:
-    """A record some leg found, with what each leg says of it."""
+    """A record some leg found, with what each leg says of it.
+
+    Not frozen, though nobody changes one: a recall makes hundreds, and a frozen one takes three times as long to make.
+    """
 
     id: str
     version: int
@@ -97,14 +103,18 @@ class Candidate:
     #: How many words it has, and whether it ends by asking.
     length: int
     asks: bool
+    #: Whose it is, and the share of the users' names in the query that it has.
+    user_id: str | None = None
+    named: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The union of both legs' best, and how many records were in reach."""
+    """The union of both legs' best, how many records were in reach, and how many of them the restrictions left."""
 
     candidates: tuple[Candidate, ...]
     in_reach: int
+    searched: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +145,13 @@ class WordShares:
     subjects: frozenset[str]
     #: The position at which that holds: what was searched for now is searched as of then.
     seq: int = 0
+    #: Words of the text that name users in reach. `mentions` are those that others' records hardly have.
+    names: frozenset[str] = frozenset()
+    mentions: frozenset[str] = frozenset()
+    #: The users that are named, where the scope is not one user's, and how many records in reach are theirs.
+    users: frozenset[str] = frozenset()
+    theirs: int = 0
+    has_several_users: bool = False
 
 
 #: One hop in the graph: record id → neighbouring record ids.

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from quipu.model.change import Commit, Committed, Proposal
+from quipu.model.access import KeptSecret, Tenant, Token
+from quipu.model.change import Commit, Committed, Once, Proposal
 from quipu.model.journal import Checkpoint, Entry, Head
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
 from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
 from quipu.model.store import Store
+from quipu.model.value import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,35 @@ class Indexed:
     search_text: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret as it is kept."""
+
+    secret: KeptSecret
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What must not be remembered, and the position at which that last changed."""
+
+    position: int
+    secrets: Sequence[Sealed]
+
+
 class Records(Protocol):
     """Versions of records, and stores to keep them in."""
 
-    async def commit(self, *commits: Commit) -> Sequence[Committed]:
-        """Apply all commits or none, in order, durably. A version other than expected raises ConflictError."""
+    async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
+        """Apply all commits or none, in order, durably. A version other than expected raises ConflictError.
+
+        `guard` is the position of the list of secrets that the texts were checked against; if it has changed since,
+        ConflictError with reason `secrets_changed` is raised.
+        """
+        ...
+
+    async def answered(self, tenant: str, once: Once, now: int) -> Committed | None:
+        """What was answered under this key before, if it was; ConflictError when it was another request."""
         ...
 
     async def read(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
@@ -88,6 +114,30 @@ class Journal(Protocol):
     async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]: ...
 
     async def add_checkpoint(self, checkpoint: Checkpoint) -> None: ...
+
+
+class Registry(Protocol):
+    """Who may come in, and what must stay out."""
+
+    async def tenants(self) -> Sequence[Tenant]: ...
+
+    async def tenant(self, tenant: str) -> Tenant | None: ...
+
+    async def token(self, tenant: str, digest: str) -> Token | None:
+        """The token whose text has this hash, whatever became of it."""
+        ...
+
+    async def tokens(self, tenant: str) -> Sequence[Token]:
+        """All of the tenant's, oldest first."""
+        ...
+
+    async def guard(self, tenant: str) -> Guard:
+        """The secrets that are registered now."""
+        ...
+
+    async def rules(self, tenant: str) -> Sequence[JsonObject]:
+        """The tenant's own rules, in their order. A change of them moves the guard's position."""
+        ...
 
 
 class Finding(Protocol):
@@ -144,7 +194,7 @@ class Upkeep(Protocol):
         ...
 
 
-class Ledger(Records, Journal, Finding, Upkeep, Protocol):
+class Ledger(Records, Journal, Registry, Finding, Upkeep, Protocol):
     """All of it."""
 
     @property

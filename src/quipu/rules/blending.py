@@ -1,11 +1,13 @@
 """The ledger's own ranking: keyword and vector evidence on one scale, and small priors.
 
 1. Each leg's scores are brought to mean 0 and deviation 1 over the candidates of both legs, then added.
-2. When even the best candidate covers little of what the query asks for, words say little: their part shrinks.
+2. When even the best candidate covers little of what the query asks for, words say little: their part shrinks. Questions
+   about what was said mostly use its words, questions about facts less so: there the words' part is smaller.
 3. Turns of a session are weighed as turns: one that ends by asking seldom answers, a longer one says more, and one
    whose session answers the query well gains by it.
 4. A record about the subject that the query names gains, and so does one that has the query's common words: those
    are mostly names, and they are left out of the vector's query.
+5. Where several users' records are in reach, whom the query names decides more than anything else.
 
 Every term stands alone and is left out when its data is absent. Weights are settings; the defaults are from a plateau
 of the development data.
@@ -18,6 +20,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from quipu.model.search import Candidate, Context
+from quipu.rules.names import is_about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +30,14 @@ class Weights:
     vector: float = 1.0
     #: Below this covered share of the query, keyword evidence shrinks with its square.
     full_coverage: float = 0.7
+    #: Where the candidates are no turns of a session: what keyword evidence counts when the whole query is covered.
+    fact_words: float = 0.6
     session: float = 0.6
     subject: float = 1.5
     #: The record has the query's common words (a name, say), which its vector's query goes without.
     common: float = 0.75
+    #: The record is the named user's, or names that user.
+    user: float = 5.0
     #: For turns of a session only.
     length: float = 0.5
     asking: float = -1.5
@@ -54,9 +61,9 @@ class Weights:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Blended:
-    """A candidate with its place in the blend, and the pieces that made it."""
+    """A candidate with its place in the blend, and the pieces that made it. Not frozen, as candidates are not."""
 
     candidate: Candidate
     score: float
@@ -67,19 +74,28 @@ class Blended:
     session: float
 
 
-def blended(candidates: Sequence[Candidate], subjects: Collection[str], weights: Weights) -> list[Blended]:
-    """The candidates, best first; equal ones by id, so that the order is always the same."""
-    trust_in_words = word_trust(candidates, weights.full_coverage)
+def blended(
+    candidates: Sequence[Candidate],
+    subjects: Collection[str],
+    weights: Weights,
+    users: Collection[str] = frozenset(),
+) -> list[Blended]:
+    """The candidates, best first; equal ones by id, so that the order is always the same.
+
+    `subjects` and `users` are those that the query names.
+    """
+    trust_in_words = word_trust(candidates, weights)
     keywords = standardised([candidate.keyword for candidate in candidates])
     vectors = standardised([candidate.near for candidate in candidates])
     lengths = turn_lengths(candidates)
+    by_subject, by_common, by_vector = weights.subject, weights.common, weights.vector
     parts: list[tuple[float, float, float, float]] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
-        subject = max(
-            weights.subject if candidate.subject in subjects else 0.0, weights.common * candidate.common
-        )
+        subject = max(by_subject if candidate.subject in subjects else 0.0, by_common * candidate.common)
+        if users and is_about(candidate, users):
+            subject = max(subject, weights.user)
         turn = weights.length * length + (weights.asking if is_asking_turn(candidate) else 0.0)
-        parts.append((trust_in_words * keyword, weights.vector * vector, subject, turn))
+        parts.append((trust_in_words * keyword, by_vector * vector, subject, turn))
     totals = [words + nearness + subject + turn for words, nearness, subject, turn in parts]
     shares = session_shares(candidates, totals, weights.session)
     scored = [
@@ -95,19 +111,21 @@ def standardised(values: Sequence[float | None]) -> list[float]:
     if not present:
         return [0.0] * len(values)
     mean = math.fsum(present) / len(present)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in present) / len(present))
+    deviation = math.sqrt(math.fsum([(value - mean) ** 2 for value in present]) / len(present))
     if deviation < 1e-9:
         return [0.0] * len(values)
     least = min(present)
     return [((least if value is None else value) - mean) / deviation for value in values]
 
 
-def word_trust(candidates: Sequence[Candidate], full_coverage: float) -> float:
+def word_trust(candidates: Sequence[Candidate], weights: Weights) -> float:
     """From 0 to 1: how far the words of the query are answered by any record at all. Without vectors, words decide."""
     if all(candidate.near is None for candidate in candidates):
         return 1.0
-    covered = max((candidate.coverage for candidate in candidates), default=0.0)
-    return min(1.0, covered / full_coverage) ** 2
+    covered = max(candidate.coverage for candidate in candidates)
+    in_turns = min(1.0, covered / weights.full_coverage) ** 2
+    turns = sum(candidate.session_id is not None for candidate in candidates) / len(candidates)
+    return turns * in_turns + (1 - turns) * weights.fact_words * covered**2
 
 
 def turn_lengths(candidates: Sequence[Candidate]) -> list[float]:

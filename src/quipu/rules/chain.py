@@ -21,12 +21,11 @@ from quipu.model.journal import GENESIS, Checkpoint, Entry, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import PrivacyIntent, Record, Trust
 from quipu.model.value import Json
+from quipu.rules.spelling import exact, spelt_entry, spelt_record
 
 Canonical = Callable[[object], bytes]
 #: message, key id, signature → is it right? Raises UnverifiableError without the key.
 Check = Callable[[bytes, str, str], bool]
-
-_SAFE_INTEGER = 2**53 - 1
 
 
 def entry_body(entry: Entry) -> dict[str, Json]:
@@ -48,7 +47,7 @@ def entry_body(entry: Entry) -> dict[str, Json]:
 
 
 def entry_hash(entry: Entry, canonical: Canonical) -> str:
-    return hashlib.sha256(canonical(entry_body(entry))).hexdigest()
+    return hashlib.sha256(spelt_entry(entry, canonical) or canonical(entry_body(entry))).hexdigest()
 
 
 def digest_body(record: Record) -> dict[str, Json]:
@@ -91,7 +90,8 @@ def digest_body(record: Record) -> dict[str, Json]:
 
 
 def digest(record: Record, salt: bytes, canonical: Canonical) -> str:
-    return hashlib.sha256(salt + canonical(digest_body(record))).hexdigest()
+    covered = spelt_record(record, privacy_body(record.privacy), canonical)
+    return hashlib.sha256(salt + (covered or canonical(digest_body(record)))).hexdigest()
 
 
 def privacy_body(privacy: PrivacyIntent | None) -> Json:
@@ -101,25 +101,6 @@ def privacy_body(privacy: PrivacyIntent | None) -> Json:
     body["share_with"] = None if privacy.share_with is None else list(privacy.share_with)
     body["sensitivity"] = None if privacy.sensitivity is None else privacy.sensitivity.value
     return body
-
-
-def exact(value: Json) -> Json:
-    """The value in a form RFC 8785 can carry: integers that a double would round are written out as text.
-
-    Whole floats become integers, which have the same canonical bytes. A key that begins with `$` gets another one, so
-    that nothing else looks like such an integer.
-    """
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= _SAFE_INTEGER else value
-    if isinstance(value, int):
-        return value if abs(value) <= _SAFE_INTEGER else {"$integer": str(value)}
-    if isinstance(value, Mapping):
-        return {f"${key}" if key.startswith("$") else key: exact(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [exact(item) for item in value]
-    return value
 
 
 def checkpoint_body(checkpoint: Checkpoint) -> dict[str, Json]:

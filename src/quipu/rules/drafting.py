@@ -10,9 +10,10 @@ from typing import Any
 from quipu.errors import ConflictError
 from quipu.model.operations import RememberRequest, UpdateStrategy
 from quipu.model.principal import Principal
-from quipu.model.record import Provenance, Record, State, Trust
+from quipu.model.record import MemoryType, Provenance, Record, State, Trust
 from quipu.model.store import Store
 from quipu.model.value import JsonObject
+from quipu.rules import procedures
 from quipu.rules.chain import Canonical, digest
 from quipu.rules.expiry import effective_expiry
 from quipu.rules.texts import subject_of
@@ -44,7 +45,7 @@ def new_record(
         session_id=request.session_id,
         type=request.type,
         tier=store.tier,
-        content=content_text(request.content),
+        content=content_text(request.type, request.content),
         metadata=metadata,
         tags=request.tags or (),
         links=request.links or (),
@@ -80,7 +81,7 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
         current,
         version=current.version + 1,
         state=State.LIVE,
-        content=content_text(request.content),
+        content=content_text(request.type, request.content),
         metadata=metadata,
         tags=request.tags or (),
         links=request.links or (),
@@ -101,7 +102,7 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
 
 def _filled(current: Record, request: RememberRequest) -> RememberRequest:
     """What the request leaves out stays as it is; metadata is joined key by key, the request wins."""
-    text = content_text(request.content)
+    text = content_text(request.type, request.content)
     if request.update_strategy is UpdateStrategy.APPEND:
         text = f"{current.content}\n{text}"
     return replace(
@@ -158,13 +159,12 @@ def least_trusted(*levels: Trust) -> Trust:
     return max(levels, key=_TRUST_ORDER.index)
 
 
-def content_text(content: str | JsonObject) -> str:
-    """Text as it is; a machine as JSON text."""
-    return (
-        content
-        if isinstance(content, str)
-        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    )
+def content_text(kind: MemoryType, content: str | JsonObject) -> str:
+    """Text as it is; a machine as JSON text that always says its current state."""
+    if kind is not MemoryType.PROCEDURAL:
+        return str(content)
+    machine = procedures.kept(json.loads(content) if isinstance(content, str) else content)
+    return json.dumps(machine, ensure_ascii=False, separators=(",", ":"))
 
 
 _COVERED = tuple(field.name for field in fields(Record) if field.name not in ("salt", "digest"))

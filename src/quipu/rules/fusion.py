@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
@@ -32,7 +32,7 @@ class Foreign(StrEnum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Vote:
     """One place in one backend's ranking. Only the similarity of a foreign hit is what the backend reports."""
 
@@ -42,9 +42,9 @@ class Vote:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Fused:
-    """One item of the common ranking."""
+    """One item of the common ranking. Neither it nor a vote is frozen: a recall makes dozens of them."""
 
     id: str
     score: float
@@ -73,9 +73,14 @@ def fused(
     trim_votes: bool = False,
 ) -> list[Fused]:
     """The common ranking, best first. With a quorum, only what so many backends returned; never foreign hits."""
-    ballots = _ballots(lists)
-    trim = (len(lists) - 1) // 2 if trim_votes and method is Fusion.RRF and len(lists) >= 3 else 0
-    items = (_item(id, ballot, method, weights or {}, trim, len(lists)) for id, ballot in ballots.items())
+    items: Iterable[Fused]
+    if len(lists) == 1:
+        ((name, votes),) = lists.items()
+        items = _alone(name, votes, method, (weights or {}).get(name, DEFAULT_WEIGHT))
+    else:
+        ballots = _ballots(lists)
+        trim = (len(lists) - 1) // 2 if trim_votes and method is Fusion.RRF and len(lists) >= 3 else 0
+        items = (_item(id, ballot, method, weights or {}, trim, len(lists)) for id, ballot in ballots.items())
     return sorted(
         (item for item in items if _counts(item, quorum_k)), key=lambda item: _place(item, item.score)
     )
@@ -144,6 +149,27 @@ def _ballots(lists: Mapping[str, Sequence[Vote]]) -> dict[str, list[tuple[str, i
         for rank, vote in enumerate(distinct.values()):
             ballots.setdefault(vote.id, []).append((name, rank, vote))
     return ballots
+
+
+def _alone(name: str, votes: Sequence[Vote], method: Fusion, weight: float) -> Iterator[Fused]:
+    """What `_item` makes of each vote where there is one backend: every recall without mirrors comes through here."""
+    distinct: dict[str, Vote] = {}
+    for vote in votes:
+        distinct.setdefault(vote.id, vote)
+    for rank, vote in enumerate(distinct.values()):
+        if method is Fusion.RRF:
+            score = 1 / (RRF_CONSTANT + rank)
+        else:
+            score = _clamped(vote.similarity) * (weight if method is Fusion.WEIGHTED else 1.0)
+        yield Fused(
+            id=vote.id,
+            score=score,
+            backends=(name,),
+            best_rank=rank,
+            relevance=vote.relevance,
+            foreign=vote.foreign,
+            weight=weight,
+        )
 
 
 def _item(

@@ -15,6 +15,7 @@ _ACCEPTED = (
     "a moment with its zone such as 2026-05-08T13:56:00Z",
     "a run id",
 )
+_MOMENTS = ("a moment with its zone such as 2026-05-08T13:56:00Z", "milliseconds since the Unix epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,16 @@ def as_of(text: str, pointer: str = "/as_of") -> AsOf:
     if moment is None or moment.tzinfo is None:
         raise InvalidError.at(pointer, "bad_value", "as_of names no snapshot.", accepted=_ACCEPTED)
     return Moment((moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def moment(text: str, pointer: str) -> int:
+    """A time given as ISO 8601 with its zone, or in milliseconds since the Unix epoch."""
+    named = as_of(text, pointer) if text.strip() else None
+    match named:
+        case Position(at) | Moment(at):
+            return at
+        case _:
+            raise InvalidError.at(pointer, "bad_value", "This is no moment.", accepted=_MOMENTS)
 
 
 def checked_position(seq: int, head: Head, pointer: str = "/as_of") -> int:

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
+from quipu.model.principal import Principal
 from quipu.model.record import Record
 from quipu.model.search import Scope
+
+
+class Owned(Protocol):
+    """Something that belongs to an agent, and maybe to one of its users."""
+
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def agent_id(self) -> str: ...
+    @property
+    def user_id(self) -> str | None: ...
+
+
+def in_hand(thing: Owned, principal: Principal) -> bool:
+    """Where no agent is named: what the principal may act for, as far as it is bound to a user, that user's."""
+    return (
+        thing.tenant == principal.tenant
+        and principal.may_act_for(thing.agent_id)
+        and principal.user_id in (None, thing.user_id)
+    )
 
 
 def in_reach(record: Record, scope: Scope) -> bool:

@@ -1,26 +1,74 @@
-"""Keeping secrets out: every string that will be kept passes a list of redactors, text in, text and findings out."""
+"""Keeping secrets out: every string that will be kept passes a list of redactors, text in, text and findings out.
+
+1. Content (also a machine, at any depth, keys included), metadata, tags, source, links' relations, details and
+   reasons are rewritten, or the write is refused, as the policy says. What was JSON stays JSON.
+2. Names that say who, where and which (agent, user, session, store, ids, keys) cannot be rewritten without meaning
+   somebody else: a secret there refuses the write under either policy.
+3. The strings of one request are also read one after the other, so that a secret cut in two is found.
+4. An error tells the field and the label, never the value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, cast
 
+from quipu.errors import Fault, SecretLeakageError
 from quipu.model.operations import RememberRequest
-from quipu.model.record import Link
+from quipu.model.record import Link, MemoryType
 from quipu.model.value import Json, JsonObject
+from quipu.rules import marking
+from quipu.rules.leaves import Findings, Leaf, Tree
+from quipu.rules.marking import TEMPLATE, Marker, Piece, Redacted, Span
+
+#: What says who, where and which.
+_IDENTITIES = (
+    "agent_id",
+    "user_id",
+    "session_id",
+    "store",
+    "id",
+    "idempotency_key",
+    "run_id",
+    "node_id",
+)
+#: One way of finding and marking secrets.
+Redactor: TypeAlias = Callable[[str], Redacted]
+
+
+class Spreading(Protocol):
+    """A redactor may also find a secret whose pieces lie in several texts."""
+
+    def across(self, texts: Sequence[str]) -> Sequence[Piece]:
+        """The pieces, where a secret begins in one text and goes on in the next."""
+        ...
+
+
+class Naming(Protocol):
+    """A redactor may also know a secret by the key it stands under."""
+
+    def named(self, key: str, text: str) -> Redacted:
+        """The text without the secret that its key says it is."""
+        ...
+
+
+class Policy(StrEnum):
+    """What becomes of a write that holds a secret."""
+
+    REWRITE = "rewrite"
+    REJECT = "reject"
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
-    """A text without its secrets, and the classes of what was found."""
+class Redaction:
+    """How secrets are found, what becomes of a write that holds one, and what stands in its place."""
 
-    text: str
-    found: tuple[str, ...] = ()
-
-
-#: One way of finding and marking secrets.
-Redactor: TypeAlias = Callable[[str], Redacted]
+    redactors: tuple[Redactor, ...] = ()
+    policy: Policy = Policy.REWRITE
+    template: str = TEMPLATE
 
 
 def redacted_text(text: str, redactors: Sequence[Redactor], found: list[str]) -> str:
@@ -32,47 +80,172 @@ def redacted_text(text: str, redactors: Sequence[Redactor], found: list[str]) ->
     return text
 
 
-def redacted_value(value: Json, redactors: Sequence[Redactor], found: list[str]) -> Json:
-    """Keys and values, at any depth."""
-    if isinstance(value, str):
-        return redacted_text(value, redactors, found)
-    if isinstance(value, Mapping):
-        return {
-            redacted_text(key, redactors, found): redacted_value(item, redactors, found)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [redacted_value(item, redactors, found) for item in value]
-    return value
+def redacted_value(
+    value: Json, redactors: Sequence[Redactor], found: list[str], template: str = TEMPLATE
+) -> Json:
+    """Keys and values, at any depth; a number too, if it is a secret in digits."""
+    tree, findings = Tree(value), Findings()
+    _redact(tree.leaves, redactors, Marker(template))
+    clean = tree.rebuilt("", findings)
+    found.extend(label for _, labels in findings for label in labels)
+    return clean
 
 
 def redacted_request(
-    request: RememberRequest, redactors: Sequence[Redactor], found: list[str]
+    request: RememberRequest, redactors: Sequence[Redactor], found: list[str], template: str = TEMPLATE
 ) -> RememberRequest:
-    """Everything of a remember request that will be kept."""
+    """Everything of a remember request that will be kept, and can be rewritten."""
+    clean, findings = _rewritten(request, redactors, Marker(template))
+    found.extend(label for _, labels in findings for label in labels)
+    return clean
+
+
+def guarded_text(text: str, redaction: Redaction, pointer: str) -> tuple[str, tuple[str, ...]]:
+    """A text that may be kept, and the labels of what was found in it; or SecretLeakageError."""
+    found: list[str] = []
+    clean = redacted_text(text, redaction.redactors, found)
+    if found and redaction.policy is Policy.REJECT:
+        raise _leakage([(pointer, found)])
+    return clean, tuple(found)
+
+
+def guarded_request(
+    request: RememberRequest, redaction: Redaction
+) -> tuple[RememberRequest, tuple[str, ...]]:
+    """A request that may be kept, and the labels of what was found in it; or SecretLeakageError."""
+    refuse_named_secrets(_names(request), redaction)
+    clean, findings = _rewritten(request, redaction.redactors, Marker(redaction.template))
+    if findings and redaction.policy is Policy.REJECT:
+        raise _leakage(findings)
+    return clean, tuple(label for _, labels in findings for label in labels)
+
+
+def refuse_named_secrets(names: Iterable[tuple[str, str | None]], redaction: Redaction) -> None:
+    """Raise where a name holds a secret: it cannot be rewritten without meaning somebody else. Pointer and name each."""
+    findings = Findings()
+    for pointer, name in names:
+        found: list[str] = []
+        if name:
+            redacted_text(name, redaction.redactors, found)
+        if found:
+            findings.append((pointer, found))
+    if findings:
+        raise _leakage(findings)
+
+
+def _leakage(findings: Findings) -> SecretLeakageError:
+    pointer, labels = findings[0]
+    return SecretLeakageError(
+        f"{pointer[1:].partition('/')[0] or 'The request'} holds a secret ({labels[0]}).",
+        reason="secret_found",
+        hint="Leave the secret out; nothing was kept.",
+        faults=[Fault(place, "secret_found") for place, _ in findings],
+    )
+
+
+# -- one request ----------------------------------------------------------------------------------------------------
+
+
+def _names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
+    for name in _IDENTITIES:
+        yield f"/{name}", getattr(request, name)
+    for index, link in enumerate(request.links or ()):
+        yield f"/links/{index}/to", link.to
+    if request.embedding is not None:
+        yield "/embedding/model", request.embedding.model
+    if request.privacy_intent is not None:
+        yield "/privacy_intent/consent_id", request.privacy_intent.consent_id
+        for index, agent in enumerate(request.privacy_intent.share_with or ()):
+            yield f"/privacy_intent/share_with/{index}", agent
+
+
+def _rewritten(
+    request: RememberRequest, redactors: Sequence[Redactor], marker: Marker
+) -> tuple[RememberRequest, Findings]:
+    """The request with markers, and where they stand. Without secrets, the request itself."""
     if not redactors:
-        return request
-
-    def text(value: str | None) -> str | None:
-        return None if value is None else redacted_text(value, redactors, found)
-
-    def tree(value: JsonObject | None) -> JsonObject | None:
-        return None if value is None else cast("JsonObject", redacted_value(value, redactors, found))
-
-    content = request.content
+        return request, []
+    content, is_parsed, repeats = _parsed(request)
+    links = [{"rel": link.rel} for link in request.links or ()]
+    trees = {
+        "/content": Tree(content),
+        "/metadata": Tree(request.metadata),
+        "/tags": Tree(request.tags),
+        "/source": Tree(request.source),
+        "/links": Tree(links),
+        "": Tree(request.details, with_numbers=False),
+        "/reasoning": Tree(request.reasoning),
+    }
+    _redact([leaf for tree in trees.values() for leaf in tree.leaves], redactors, marker)
+    findings = Findings()
+    clean = {pointer: cast("Any", tree.rebuilt(pointer, findings)) for pointer, tree in trees.items()}
+    if not findings and not repeats:
+        return request, findings
+    kept = clean["/content"]
+    if is_parsed:
+        is_same = kept is content and not repeats
+        kept = request.content if is_same else json.dumps(kept, ensure_ascii=False)
     return replace(
         request,
-        content=redacted_text(content, redactors, found)
-        if isinstance(content, str)
-        else cast("JsonObject", redacted_value(content, redactors, found)),
-        metadata=tree(request.metadata),
-        tags=None
-        if request.tags is None
-        else tuple(redacted_text(tag, redactors, found) for tag in request.tags),
-        links=None
-        if request.links is None
-        else tuple(Link(link.to, redacted_text(link.rel, redactors, found)) for link in request.links),
-        source=text(request.source),
-        details=tree(request.details) or {},
-        reasoning=text(request.reasoning),
-    )
+        content=kept,
+        metadata=clean["/metadata"],
+        tags=request.tags and tuple(clean["/tags"]),
+        source=clean["/source"],
+        links=request.links
+        and tuple(Link(old.to, new["rel"]) for old, new in zip(request.links, clean["/links"], strict=True)),
+        details=clean[""],
+        reasoning=clean["/reasoning"],
+    ), findings
+
+
+def _parsed(request: RememberRequest) -> tuple[Json, bool, bool]:
+    """The content as it is searched, whether it had to be parsed for that, and whether it says a key twice.
+
+    A machine may come as JSON text. It is searched as what it means, so that it is still a machine afterwards; what a
+    repeated key said first is no part of that, and is not kept.
+    """
+    content, repeated = request.content, list[bool]()
+    if request.type is not MemoryType.PROCEDURAL or not isinstance(content, str):
+        return content, False, False
+
+    def members(pairs: list[tuple[str, Json]]) -> JsonObject:
+        result = dict(pairs)
+        repeated.append(len(result) < len(pairs))
+        return result
+
+    try:
+        return json.loads(content, object_pairs_hook=members), True, any(repeated)
+    except (ValueError, RecursionError):
+        return content, False, False
+
+
+def _redact(leaves: Sequence[Leaf], redactors: Sequence[Redactor], marker: Marker) -> None:
+    """First what is spread over several leaves, then each leaf under its key, then each by itself."""
+    keys = [leaf for leaf in leaves if leaf.is_key]
+    values = [leaf for leaf in leaves if not leaf.is_key and not leaf.is_number]
+    together = [leaf for leaf in leaves if not leaf.is_number]
+    for redactor in redactors:
+        if hasattr(redactor, "across"):
+            for row in (values, keys, together) if keys else (values,):
+                _join(row, cast("Spreading", redactor), marker)
+        naming = cast("Naming", redactor) if hasattr(redactor, "named") else None
+        for leaf in leaves:
+            if naming is not None and leaf.key is not None:
+                _apply(leaf, naming.named(leaf.key.text, leaf.text))
+            _apply(leaf, redactor(leaf.text))
+
+
+def _join(leaves: Sequence[Leaf], redactor: Spreading, marker: Marker) -> None:
+    """Every piece of a secret that runs over the ends of leaves is replaced."""
+    spans: dict[int, list[Span]] = {}
+    for place, start, end, label in redactor.across([leaf.text for leaf in leaves]):
+        spans.setdefault(place, []).append(Span(start, end, label))
+    for place, pieces in spans.items():
+        whole = marking.merged(pieces)
+        text = marking.replaced(leaves[place].text, whole, marker)
+        _apply(leaves[place], Redacted(text, tuple(piece.label for piece in whole)))
+
+
+def _apply(leaf: Leaf, result: Redacted) -> None:
+    leaf.text = result.text
+    leaf.found.extend(result.found)

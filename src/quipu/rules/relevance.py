@@ -1,9 +1,19 @@
 """How sure Quipu is that a hit answers the query, from 0 to 1, and from where on it says so.
 
-Score orders hits; relevance judges them, so that "nothing matches" can be said. It is a logistic function of how near
-the hit is to what is particular about the query, and of how near the best hit is: where one record clearly answers, a
-weaker one may belong to the answer; where none does, none is believed. Calibrated per embedder, on queries whose answers
-are known and on questions that have none.
+Score orders hits; relevance judges them, so that "nothing matches" can be said. It is a logistic function of
+
+1. how near the best hit is to what is particular about the query, and how much of the query's words are found: where
+   one record clearly answers, a weaker one may belong to the answer; where none does, none is believed. Where the query
+   names users, the best of what is about them;
+2. how many records were compared: among many, one is always near. The nearest of n records that do not answer is nearer
+   by as much for every doubling of n;
+3. how near the hit itself is, and whether it is about those whom the query names;
+4. whether the query names somebody of whom nothing is known.
+
+That is the chance that there is an answer. Of it a hit has the share that its own nearness and words give it, beside
+those of the best: the best has nearly all of it, one that is far behind a little less than half.
+
+Calibrated per embedder, on queries whose answers are known and on questions that have none.
 """
 
 from __future__ import annotations
@@ -14,6 +24,7 @@ from dataclasses import dataclass
 
 from quipu.model.operations import Floor
 from quipu.model.search import Candidate
+from quipu.rules.names import is_about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +34,20 @@ class Calibration:
     intercept: float
     cosine: float = 0.0
     best_cosine: float = 0.0
+    #: For the best covered share of the query's words; without vectors, for the hit's own.
     coverage: float = 0.0
+    #: For the logarithm of how many records were compared.
+    compared: float = 0.0
+    #: Where the query names users: for a hit that is about them, and for one that is not.
+    meant: float = 0.0
+    elsewhere: float = 0.0
+    #: For a query that names somebody of whom nothing is known.
+    stranger: float = 0.0
+    #: The least share a hit has; where shares fall off behind the best, and how much the hit's own words lift one.
+    least_share: float = 1.0
+    fall: float = 0.0
+    lead: float = 0.0
+    lift: float = 0.0
     #: Conservative: loses as good as no true answer.
     auto: float
     #: Balanced: loses a true answer now and then, and is seldom taken in by a question without one.
@@ -31,8 +55,22 @@ class Calibration:
 
 
 #: Without vectors only the words speak.
-KEYWORD_ONLY = Calibration(intercept=-2.0, coverage=6.0, auto=0.15, strict=0.5)
-_MINILM = Calibration(intercept=-2.5, cosine=4.15, best_cosine=4.15, auto=0.22, strict=0.25)
+KEYWORD_ONLY = Calibration(intercept=-2.0, coverage=6.0, meant=1.0, auto=0.15, strict=0.5)
+_MINILM = Calibration(
+    intercept=-1.6,
+    cosine=2.0,
+    best_cosine=12.5,
+    coverage=3.0,
+    compared=-0.65,
+    elsewhere=-3.0,
+    stranger=-4.0,
+    least_share=0.46,
+    fall=12.0,
+    lead=3.0,
+    lift=3.0,
+    auto=0.28,
+    strict=0.44,
+)
 #: By the beginning of the embedder's name; any other is judged as the default one is.
 _CALIBRATED: Mapping[str, Calibration] = {"all-MiniLM-L6-v2": _MINILM}
 
@@ -44,19 +82,63 @@ def calibration(model: str | None) -> Calibration:
     return next((known for name, known in _CALIBRATED.items() if model.startswith(name)), _MINILM)
 
 
-def relevances(candidates: Sequence[Candidate], known: Calibration) -> list[float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is known of a question besides its candidates."""
+
+    #: How many records it was compared with: all in reach, or those of the users it names.
+    compared: int
+    users: frozenset[str] = frozenset()
+    has_stranger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The best that speaks for there being an answer: among what is about the users named, or among everything."""
+
+    cosine: float
+    coverage: float
+
+
+def evidence(candidates: Sequence[Candidate], question: Question) -> Evidence:
+    """How near the nearest candidate is, and how much of the query's words one of them has."""
+    users = question.users
+    leading = ([one for one in candidates if is_about(one, users)] if users else None) or candidates
+    return Evidence(
+        max((one.cosine for one in leading if one.cosine is not None), default=0.0),
+        max((one.coverage for one in leading), default=0.0),
+    )
+
+
+def relevances(
+    candidates: Sequence[Candidate], known: Calibration, question: Question | None = None
+) -> list[float]:
     """The chance, for each candidate, that it answers the query."""
-    best = max((candidate.cosine for candidate in candidates if candidate.cosine is not None), default=0.0)
-    return [_relevance(candidate, best, known) for candidate in candidates]
+    asked = question or Question(compared=len(candidates))
+    best = evidence(candidates, asked)
+    common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
+    common += known.compared * math.log(max(1, asked.compared)) + known.stranger * asked.has_stranger
+    users, nearest, own = asked.users, best.cosine, known.cosine
+    told: list[float] = []
+    for candidate in candidates:
+        cosine = candidate.cosine
+        judge = known
+        if cosine is None:
+            judge = KEYWORD_ONLY
+            speaking = judge.intercept + judge.coverage * candidate.coverage
+        else:
+            speaking = common + own * (cosine if cosine < nearest else nearest)
+        if users:
+            speaking += judge.meant if is_about(candidate, users) else judge.elsewhere
+        share = 1.0 if cosine is None else _share(judge, cosine - nearest, candidate.coverage)
+        told.append(round(share / (1 + math.exp(-speaking)), 6))
+    return told
 
 
-def _relevance(candidate: Candidate, best_cosine: float, known: Calibration) -> float:
-    cosine = candidate.cosine
-    if cosine is None:
-        evidence = KEYWORD_ONLY.intercept + KEYWORD_ONLY.coverage * candidate.coverage
-    else:
-        evidence = known.intercept + known.cosine * cosine + known.best_cosine * best_cosine
-    return round(1 / (1 + math.exp(-evidence)), 6)
+def _share(known: Calibration, behind: float, coverage: float) -> float:
+    """How much of the chance that there is an answer belongs to a hit so far behind the best."""
+    own = known.lead + known.fall * min(0.0, behind) + known.lift * coverage
+    return known.least_share + (1 - known.least_share) / (1 + math.exp(-own))
 
 
 def floor(asked: float | Floor, known: Calibration) -> float:

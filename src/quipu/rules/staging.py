@@ -18,6 +18,7 @@ from quipu.model.operations import (
     RememberRequest,
     UpdateStrategy,
 )
+from quipu.model.principal import Permission, Principal
 from quipu.model.record import Link, MemoryType, PrivacyIntent, Sensitivity
 from quipu.model.value import JsonObject
 
@@ -78,6 +79,17 @@ def is_own(proposal: Proposal, agent_id: str, user_id: str | None, store: str | 
         proposal.agent_id == agent_id
         and user_id in (None, body.get("user_id"))
         and store in (None, body.get("store"))
+    )
+
+
+def may_see(proposal: Proposal, principal: Principal) -> bool:
+    """Who wrote it, and reviewers of the agent; one who is bound to a user, only as long as its user is known."""
+    if proposal.writer == principal.name:
+        return True
+    return (
+        principal.may(Permission.REVIEW)
+        and principal.may_act_for(proposal.agent_id)
+        and principal.user_id in (None, proposal.request.get("user_id"))
     )
 
 

@@ -14,6 +14,7 @@ from typing import cast
 from quipu.model.record import MemoryType, Record
 from quipu.model.search import WordShares
 from quipu.model.value import Json, JsonObject
+from quipu.rules.names import SOMEONE, once, persons
 
 _STOP_WORDS = frozenset(
     """a about after again all also am an and any are aren't as at be because been before being between both but by
@@ -107,17 +108,34 @@ def is_common(having: float, in_reach: int, common_from: float) -> bool:
 
 
 def stripped(query: str, shares: WordShares, common_from: float) -> str:
-    """The query without words that a large share of the records in reach have: names above all.
+    """The query without words that a large share of the records in reach have, and with "someone" for users it names.
 
     Those words say nothing about which record is meant, and they pull every record of that name near. When nothing
     else is left the query stays as it is.
     """
-    kept = [
-        word
-        for word, share in shares.words
-        if is_stop_word(word) or not is_common(share * shares.in_reach, shares.in_reach, common_from)
-    ]
-    return " ".join(kept) if any(not is_stop_word(word) for word in kept) else query
+    kept: list[str] = []
+    is_left = False
+    for word, share in shares.words:
+        if is_stop_word(word):
+            kept.append(word)
+        elif word in shares.names:
+            kept.append(SOMEONE)
+        elif not is_common(share * shares.in_reach, shares.in_reach, common_from):
+            kept.append(word)
+            is_left = True
+    return once(" ".join(kept)) if is_left else query
+
+
+def has_stranger(shares: WordShares) -> bool:
+    """Whether a question names somebody of whom nothing is known: no record in reach has the name.
+
+    It can be told only where people are told apart. In one person's memory, and in one that is nobody's in particular,
+    the records may well be about whoever is named without ever saying the name.
+    """
+    if not shares.has_several_users:
+        return False
+    unknown = {word for word, share in shares.words if not share and not is_stop_word(word)} - shares.names
+    return bool(unknown) and not unknown.isdisjoint(persons([word for word, _ in shares.words]))
 
 
 def named(text: str, names: Iterable[str]) -> frozenset[str]:

@@ -26,7 +26,7 @@ from quipu.model.operations import (
 )
 from quipu.model.record import DETAIL_FIELDS, MemoryType
 from quipu.model.value import Json, JsonObject
-from quipu.rules import durations, expiry, filters, values
+from quipu.rules import durations, expiry, filters, procedures, values
 from quipu.rules.values import Faults
 
 _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
@@ -176,15 +176,11 @@ def content_faults(request: RememberRequest, limits: Limits) -> Faults:
 
 
 def _machine_faults(machine: object, limits: Limits) -> Faults:
-    if isinstance(machine, Mapping):
-        yield from values.json_faults("/content", cast("JsonObject", machine), limits)
-    else:
-        yield values.fault(
-            "/content",
-            "invalid_procedure",
-            "A procedure is a machine: a JSON object.",
-            ["name, initial, states, transitions"],
-        )
+    if not isinstance(machine, Mapping):
+        yield from procedures.faults(None)
+        return
+    content = cast("JsonObject", machine)
+    yield from list(values.json_faults("/content", content, limits)) or procedures.faults(content)
 
 
 def _parsed(text: str) -> object:

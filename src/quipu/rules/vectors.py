@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 from array import array
+from collections.abc import Sequence
 
 from quipu.errors import InvalidError
 from quipu.model.operations import Embedding
+
+#: What is this near to length one is left as it is.
+_UNIT = 1e-5
+#: Below it by more than rounding to float32 can make.
+_SURELY_UNIT = 0.9e-5
 
 
 def unit_vector(embedding: Embedding, model: str, dimensions: int, pointer: str = "/embedding") -> bytes:
@@ -21,6 +28,8 @@ def unit_vector(embedding: Embedding, model: str, dimensions: int, pointer: str 
             "The vector is not of this memory's space.",
             accepted=[f"model {model}, {dimensions} numbers"],
         )
+    if not isinstance(given, bytes) and (packed := _packed_unit(given)) is not None:
+        return packed
     values = array("f")
     if isinstance(given, bytes):
         values.frombytes(given)
@@ -34,11 +43,21 @@ def unit_vector(embedding: Embedding, model: str, dimensions: int, pointer: str 
     length = math.hypot(*values)
     if not math.isfinite(length) or length < 1e-12:
         raise _directionless(pointer)
-    if abs(length - 1) > 1e-5:
+    if abs(length - 1) > _UNIT:
         values = array("f", (value / length for value in values))
     if sys.byteorder == "big":
         values.byteswap()
     return values.tobytes()
+
+
+def _packed_unit(numbers: Sequence[float]) -> bytes | None:
+    """Numbers of length one, as bytes: the usual case, and a quarter of the time. None for all others."""
+    try:
+        if not abs(math.hypot(*numbers) - 1) <= _SURELY_UNIT:  # NaN is not below anything
+            return None
+        return struct.pack(f"<{len(numbers)}f", *numbers)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        return None
 
 
 def _directionless(pointer: str) -> InvalidError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from quipu.errors import ForbiddenError, NotFoundError
@@ -12,7 +12,7 @@ from quipu.model.record import Record
 from quipu.model.search import Scope
 from quipu.model.store import MAIN, Store
 from quipu.ports.ledger import Ledger
-from quipu.rules.reach import in_reach
+from quipu.rules.reach import in_hand, in_reach
 from quipu.rules.texts import is_keepable
 
 
@@ -80,6 +80,13 @@ class Access:
             store_id=None if store is None else store.id,
             reader=agent_id,
         )
+
+    async def reach(self, principal: Principal, agent_id: str | None) -> Callable[[Record], bool]:
+        """Which records can be named by id: those of the agent; without one, of every agent it may act for."""
+        if agent_id is None:
+            return lambda record: in_hand(record, principal)
+        scope = await self.scope(principal, agent_id)
+        return lambda record: in_reach(record, scope)
 
     async def newest(self, scope: Scope, ids: Sequence[str]) -> dict[str, Record]:
         """The newest version of each id that is in reach, in the order asked."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from quipu.errors import TamperedError, UnverifiableError
-from quipu.model.journal import Checkpoint, Entry, Mention, Op
+from quipu.model.journal import Checkpoint, Entry, Head, Mention, Op
 from quipu.model.outcomes import Fault, Verification
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
@@ -112,6 +112,35 @@ class Audit:
         last_seq, last_at = (points[-1].seq, points[-1].at) if points else (0, 0)
         due = head.seq - last_seq >= every_entries or self._parts.clock() - last_at >= every_ms
         return await self._signed(principal.tenant) if head.seq > last_seq and due else None
+
+    async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
+        """A stretch of the journal behind a position, as far as the principal may act for the agents in it."""
+        self._access.authorise(principal, Permission.REVIEW)
+        found: list[Entry] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            page = await self._parts.ledger.entries(principal.tenant, after, wanted)
+            found += [entry for entry in page if entry.agent is None or principal.may_act_for(entry.agent)]
+            if len(page) < wanted:
+                break
+            after = page[-1].seq
+        return found
+
+    async def head(self, principal: Principal) -> Head:
+        """Where the chain ends."""
+        self._access.authorise(principal, Permission.READ)
+        return await self._parts.ledger.head(principal.tenant)
+
+    async def checkpoints(self, principal: Principal) -> Sequence[Checkpoint]:
+        """Every signed statement of where the chain stood."""
+        self._access.authorise(principal, Permission.READ)
+        return await self._parts.ledger.checkpoints(principal.tenant)
+
+    async def keys(self, principal: Principal) -> Mapping[str, str]:
+        """The public keys that signatures are checked with, by id. Asking makes the key that will sign."""
+        self._access.authorise(principal, Permission.READ)
+        signer = self._parts.signer
+        return {**signer.known_keys, signer.key_id: signer.public_key}
 
     async def exported(self, principal: Principal) -> AsyncIterator[tuple[str, str]]:
         """The journal as lines of files, (file name, line): entries, checkpoints, keys, and digests' salts.

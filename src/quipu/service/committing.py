@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from quipu.errors import ConflictError
-from quipu.model.change import Commit, Committed, Once
-from quipu.model.principal import Principal
-from quipu.model.value import JsonObject
+from quipu.model.change import Commit, Committed
 from quipu.ports.ledger import Ledger
-from quipu.ports.parts import Parts
-from quipu.ports.surroundings import Canonical
-from quipu.rules import redaction, validation
-from quipu.rules.chain import exact
 
 R = TypeVar("R")
 #: Each time one of those who contend for a record wins, so this is how many may.
@@ -28,6 +21,8 @@ class Plan(Generic[R]):
 
     commit: Commit | None
     answer: Callable[[Committed | None], R]
+    #: What comes before it in the same transaction, planned anew with it.
+    ahead: tuple[Commit, ...] = ()
 
 
 async def carried_out(
@@ -36,10 +31,11 @@ async def carried_out(
     *,
     before: Sequence[Commit] = (),
     is_fixed: bool = False,
+    guard: int | None = None,
 ) -> R:
     """Plan and commit. When a record has changed in between, plan again; `is_fixed` says the caller expects one state.
 
-    `before` are commits that stand or fall with it.
+    `before` are commits that stand or fall with it; `guard` is the list of secrets that its texts were checked against.
     """
     attempts = 0
     while True:
@@ -47,10 +43,11 @@ async def carried_out(
         planned = await plan()
         if planned.commit is None:
             if before:
-                await ledger.commit(*before)
+                await ledger.commit(*before, guard=guard)
             return planned.answer(None)
         try:
-            done = await ledger.commit(*before, planned.commit)
+            effects = [_caused(commit, before) for commit in (*planned.ahead, planned.commit)]
+            done = await ledger.commit(*before, *effects, guard=guard)
         except ConflictError as conflict:
             if conflict.reason != "version_mismatch" or is_fixed or attempts >= _ATTEMPTS:
                 raise
@@ -58,34 +55,13 @@ async def carried_out(
             return planned.answer(done[-1])
 
 
-def once(
-    principal: Principal,
-    operation: str,
-    key: str | None,
-    request: object,
-    answer: JsonObject,
-    record_ids: Sequence[str],
-    canonical: Canonical,
-) -> Once | None:
-    """The idempotency of a request, if it asks for it."""
-    if key is None:
-        return None
-    body = canonical(exact(plain(request)))
-    return Once(
-        principal=principal.name,
-        operation=operation,
-        key=key,
-        fingerprint=hashlib.sha256(body).hexdigest(),
-        answer=answer,
-        record_ids=tuple(record_ids),
-    )
-
-
-def kept_reason(text: str | None, parts: Parts) -> str | None:
-    """Somebody's words beside a change, as they are kept: without secrets, and not too long."""
-    if text is None:
-        return None
-    return validation.cut(redaction.redacted_text(text, parts.redactors, []), parts.limits)
+def _caused(commit: Commit, before: Sequence[Commit]) -> Commit:
+    """An effect names the proposal that let it through."""
+    causes = [earlier.draft.detail["proposal"] for earlier in before if "proposal" in earlier.draft.detail]
+    if not causes:
+        return commit
+    draft = replace(commit.draft, detail={**commit.draft.detail, "proposal": causes[0]})
+    return replace(commit, draft=draft)
 
 
 def plain(value: object) -> Any:

@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Self
 
-from quipu.errors import InvalidError, QuipuError
+from quipu.errors import InternalError, InvalidError, QuipuError
+from quipu.model.governance import Effect, Verdict
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import ListRequest
-from quipu.model.outcomes import ImportSummary
+from quipu.model.operations import Line, ListRequest
+from quipu.model.outcomes import ImportedLine, ImportSummary
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
-from quipu.service.governance import Governance
+from quipu.service.gate import Gate
 from quipu.service.notes import ReadNotes
 from quipu.service.reading import Reading
-from quipu.service.writing import Line, Writing
+from quipu.service.secrets import Checked, Secrets
+from quipu.service.writing import Writing
 
+#: Lines that are one transaction.
 _CHUNK = 500
+_IMPORT = re.compile(r"imp_[0-9A-Z]{26}")
 _TOLD = 1_000
 #: Told after each chunk: lines read so far.
 Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class _Tally:
-    read: int = 0
-    stored: int = 0
-    held: int = 0
-    failed: int = 0
-    errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    #: Ids that lines of this import have used, also those still on their way into the ledger.
-    used_ids: set[str] = field(default_factory=set[str])
+class _Chunk:
+    """Lines that are written together, in order; one that is wrong stands as its error."""
 
-    def fail(self, number: int, error: QuipuError) -> None:
-        self.failed += 1
-        if len(self.errors) < _TOLD:
-            self.errors.append((number, f"{error.code}: {error.message}"))
+    lines: list[tuple[int, Line | QuipuError]] = field(default_factory=list[tuple[int, Line | QuipuError]])
 
-
-class _UnderWay:
-    """One chunk is written while the next is read and embedded; what was begun is finished, also after an error."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    async def add(self, work: Coroutine[object, object, None]) -> None:
-        previous, self._task = self._task, asyncio.create_task(work)
-        if previous is not None:
-            await previous
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            await self._task
+    @property
+    def accepted(self) -> list[tuple[int, Line]]:
+        return [(number, line) for number, line in self.lines if isinstance(line, Line)]
 
 
 class Exchange:
@@ -71,9 +52,10 @@ class Exchange:
         writing: Writing,
         reading: Reading,
         notes: ReadNotes,
-        governance: Governance,
+        gate: Gate,
+        secrets: Secrets,
     ) -> None:
-        self._parts, self._access, self._governance = parts, access, governance
+        self._parts, self._access, self._gate, self._secrets = parts, access, gate, secrets
         self._writing, self._reading, self._notes = writing, reading, notes
 
     async def import_lines(
@@ -84,38 +66,118 @@ class Exchange:
         dry_run: bool = False,
         stop_on_error: bool = False,
         progress: Progress | None = None,
+        import_id: str | None = None,
     ) -> ImportSummary:
-        """Write lines in chunks, each one transaction. A line that is no request arrives as its error."""
-        self._access.authorise(principal, Permission.WRITE)
-        import_id = self._parts.mint_id("imp")
-        tally = _Tally()
-        chunk: list[tuple[int, Line]] = []
-        async with _UnderWay() as under_way:
-            async for line in lines:
-                tally.read += 1
-                accepted = self._accepted(principal, line)
-                if isinstance(accepted, QuipuError):
-                    tally.fail(tally.read, accepted)
-                    if stop_on_error:
-                        break
-                    continue
-                chunk.append((tally.read, accepted))
-                if len(chunk) >= _CHUNK:
-                    await under_way.add(self._write(principal, chunk, tally, import_id, dry_run=dry_run))
-                    chunk = []
-                    if progress is not None:
-                        progress(tally.read)
-            await under_way.add(self._write(principal, chunk, tally, import_id, dry_run=dry_run))
-        if progress is not None:
-            progress(tally.read)
-        return ImportSummary(
-            import_id=import_id,
-            read=tally.read,
-            stored=tally.stored,
-            held=tally.held,
-            failed=tally.failed,
-            errors=tuple(tally.errors),
+        """Write lines in chunks, each one transaction. A line that is no request arrives as its error.
+
+        `import_id` goes on with an import whose earlier lines came by themselves.
+        """
+        errors: list[tuple[int, str]] = []
+        summary: ImportSummary | None = None
+        numbered = _numbered(lines)
+        arriving = self.imported(
+            principal, numbered, dry_run=dry_run, stop_on_error=stop_on_error, import_id=import_id
         )
+        async with aclosing(arriving):
+            async for outcome in arriving:
+                if isinstance(outcome, ImportSummary):
+                    summary = outcome
+                    continue
+                if progress is not None and outcome:
+                    progress(outcome[-1].line)
+                failed = [line for line in outcome if line.error is not None]
+                errors += [
+                    (line.line, f"{line.error.code}: {line.error.message}")
+                    for line in failed[: _TOLD - len(errors)]
+                    if line.error is not None
+                ]
+        if summary is None:
+            raise InternalError("An import ended without a summary.")
+        return replace(summary, errors=tuple(errors))
+
+    def imported(
+        self,
+        principal: Principal,
+        lines: AsyncIterable[tuple[int, Line | QuipuError]],
+        *,
+        dry_run: bool = False,
+        stop_on_error: bool = False,
+        import_id: str | None = None,
+    ) -> AsyncGenerator[tuple[ImportedLine, ...] | ImportSummary]:
+        """What became of each numbered line, a chunk at a time and in order, and at the end the summary."""
+        self._access.authorise(principal, Permission.WRITE)
+        if import_id is not None and not _IMPORT.fullmatch(import_id):
+            raise InvalidError.at("/import_id", "bad_value", "This is no import of ours.")
+        name = import_id or self._parts.mint_id("imp")
+        return self._imported(principal, lines, name, dry_run=dry_run, stop_on_error=stop_on_error)
+
+    async def _imported(
+        self,
+        principal: Principal,
+        lines: AsyncIterable[tuple[int, Line | QuipuError]],
+        import_id: str,
+        *,
+        dry_run: bool,
+        stop_on_error: bool,
+    ) -> AsyncGenerator[tuple[ImportedLine, ...] | ImportSummary]:
+        """One chunk is written while the next is read; they follow each other in the journal as they do in the file.
+
+        What was begun is finished, also when `lines` breaks off; lines that were not a whole chunk by then are dropped,
+        and what `lines` failed with is raised behind the summary.
+        """
+        summary = ImportSummary(import_id=import_id, read=0, stored=0, held=0, failed=0)
+        under_way: asyncio.Task[tuple[ImportedLine, ...]] | None = None
+        broken: Exception | None = None
+        is_going_on = True
+        try:
+            async with aclosing(self._chunks(principal, lines, stop_on_error=stop_on_error)) as chunks:
+                while is_going_on:
+                    chunk = None
+                    # Where a bad line stops it, the next chunk is not even read before this one is known to be good.
+                    if under_way is None or not stop_on_error:
+                        chunk = await anext(chunks, None)
+                    if under_way is not None:
+                        outcome, under_way = await under_way, None
+                        summary = _counted(summary, outcome)
+                        yield outcome
+                        if stop_on_error:
+                            is_going_on = all(line.error is None for line in outcome)
+                            continue
+                    if isinstance(chunk, _Chunk):
+                        work = self._write(principal, chunk, summary.import_id, dry_run=dry_run)
+                        under_way = asyncio.create_task(work)
+                    else:
+                        broken, is_going_on = chunk, False
+        finally:
+            if under_way is not None:
+                await asyncio.gather(under_way, return_exceptions=True)
+        yield summary
+        if broken is not None:
+            raise broken
+
+    async def _chunks(
+        self,
+        principal: Principal,
+        lines: AsyncIterable[tuple[int, Line | QuipuError]],
+        *,
+        stop_on_error: bool,
+    ) -> AsyncGenerator[_Chunk | Exception]:
+        """Whole chunks, then the last lines; or, where the source breaks off, why."""
+        chunk = _Chunk()
+        try:
+            async for number, line in lines:
+                accepted = self._accepted(principal, line)
+                chunk.lines.append((number, accepted))
+                if stop_on_error and isinstance(accepted, QuipuError):
+                    break
+                if len(chunk.lines) >= _CHUNK:
+                    yield chunk
+                    chunk = _Chunk()
+        except Exception as error:  # noqa: BLE001  raised once it is told what was written
+            yield error
+            return
+        if chunk.lines:
+            yield chunk
 
     def _accepted(self, principal: Principal, line: Line | QuipuError) -> Line | QuipuError:
         if isinstance(line, QuipuError):
@@ -135,47 +197,53 @@ class Exchange:
             return error
 
     async def _write(
-        self,
-        principal: Principal,
-        chunk: list[tuple[int, Line]],
-        tally: _Tally,
-        import_id: str,
-        *,
-        dry_run: bool,
-    ) -> None:
-        held = [(number, line) for number, line in chunk if line.request.approval_required]
-        direct = [(number, line) for number, line in chunk if not line.request.approval_required]
+        self, principal: Principal, chunk: _Chunk, import_id: str, *, dry_run: bool
+    ) -> tuple[ImportedLine, ...]:
+        outcomes = {
+            number: ImportedLine(line=number, error=line)
+            for number, line in chunk.lines
+            if isinstance(line, QuipuError)
+        }
+        accepted = chunk.accepted
         if dry_run:
-            tally.held += len(held)
-            tally.stored += len(direct)
-            return
-        for number, line in held:
-            await self._hold(principal, number, line, tally)
-        fresh = await self._with_free_ids(principal, [line for _, line in direct], tally.used_ids)
-        answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
-        for (number, _), answer in zip(direct, answers, strict=True):
-            if isinstance(answer, QuipuError):
-                tally.fail(number, answer)
-            else:
-                tally.stored += 1
-
-    async def _hold(self, principal: Principal, number: int, line: Line, tally: _Tally) -> None:
-        """A line that asks for approval waits for it; its id and times are given when it is approved."""
-        try:
-            await self._writing.check_target(principal, line.request)
-        except QuipuError as error:
-            tally.fail(number, error)
+            outcomes |= {number: await self._tried(principal, number, line) for number, line in accepted}
         else:
-            await self._governance.hold(principal, line.request, ("caller",))
-            tally.held += 1
+            fresh = await self._with_free_ids(principal, [line for _, line in accepted])
+            answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
+            for (number, line), answer in zip(accepted, answers, strict=True):
+                # What waits for a person gets its id now, and its times when it is approved.
+                outcomes[number] = (
+                    ImportedLine(line=number, error=answer)
+                    if isinstance(answer, QuipuError)
+                    else ImportedLine(
+                        line=number,
+                        id=answer.id,
+                        other_id=_other(line.record_id, answer.id),
+                        is_held=answer.pending_approval,
+                    )
+                )
+        return tuple(outcomes[number] for number, _ in chunk.lines)
 
-    async def _with_free_ids(self, principal: Principal, lines: list[Line], used: set[str]) -> list[Line]:
+    async def _tried(self, principal: Principal, number: int, line: Line) -> ImportedLine:
+        """What would become of a line."""
+
+        async def work(checked: Checked) -> Verdict:
+            kept = checked.kept(line.request)
+            is_changed = kept is not line.request
+            return await self._gate.judged(
+                principal, kept, checked.position, has_secret=is_changed, is_imported=True
+            )
+
+        try:
+            verdict = await self._secrets.checking(principal.tenant, work)
+        except QuipuError as error:
+            return ImportedLine(line=number, error=error)
+        return ImportedLine(line=number, is_held=verdict.effect is Effect.HOLD)
+
+    async def _with_free_ids(self, principal: Principal, lines: list[Line]) -> list[Line]:
         """An id is kept if it is free in the tenant; otherwise the record gets a new one."""
         wanted = [line.record_id for line in lines if line.record_id is not None]
-        taken = {record_id for record_id in wanted if record_id in used}
-        used.update(wanted)
-        if wanted:
-            taken |= set(await self._parts.ledger.read(principal.tenant, wanted))
+        taken = set(await self._parts.ledger.read(principal.tenant, wanted) if wanted else ())
         result: list[Line] = []
         for line in lines:
             is_free = line.record_id is not None and line.record_id not in taken
@@ -184,18 +252,46 @@ class Exchange:
             result.append(line if is_free else replace(line, record_id=None))
         return result
 
-    async def export(self, principal: Principal, request: ListRequest) -> AsyncIterator[Record]:
-        """All records a list request means, noted in the journal as an export."""
+    async def export(self, principal: Principal, request: ListRequest) -> AsyncGenerator[Record]:
+        """All records a list request means, noted in the journal as an export, also when it is broken off."""
         self._access.authorise(principal, Permission.ADMIN, request.agent_id)
         count = 0
-        async for record in self._reading.walk(principal, request):
-            count += 1
-            yield record
-        draft = Draft(
-            op=Op.EXPORT,
-            actor=principal.name,
-            at=self._parts.clock(),
-            agent=request.agent_id,
-            detail={"records": count},
-        )
-        self._notes.add(principal.tenant, draft, [], is_recall=False)
+        try:
+            async for record in self._reading.walk(principal, request):
+                count += 1
+                yield record
+        finally:
+            draft = Draft(
+                op=Op.EXPORT,
+                actor=principal.name,
+                at=self._parts.clock(),
+                agent=request.agent_id,
+                detail={"records": count},
+            )
+            self._notes.add(principal.tenant, draft, [], is_recall=False)
+
+
+async def _numbered(
+    lines: AsyncIterable[Line | QuipuError],
+) -> AsyncGenerator[tuple[int, Line | QuipuError]]:
+    number = 0
+    async for line in lines:
+        number += 1
+        yield number, line
+
+
+def _other(asked: str | None, given: str | None) -> str | None:
+    """The id that was asked for, where another one was given."""
+    return None if asked == given else asked
+
+
+def _counted(summary: ImportSummary, outcome: Sequence[ImportedLine]) -> ImportSummary:
+    failed = sum(line.error is not None for line in outcome)
+    held = sum(line.is_held for line in outcome)
+    return replace(
+        summary,
+        read=summary.read + len(outcome),
+        stored=summary.stored + len(outcome) - failed - held,
+        held=summary.held + held,
+        failed=summary.failed + failed,
+    )

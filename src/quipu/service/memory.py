@@ -6,25 +6,25 @@ authorise → validate → redact → govern → commit → mirror → publish.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
-from typing import Any, assert_never
+from functools import partial
+from typing import Any
 
-from quipu.errors import BackendUnavailableError, QuipuError, UnsupportedError
-from quipu.model.change import Commit, Proposal
+from quipu.errors import ConflictError, QuipuError, UnsupportedError
+from quipu.model.change import Committed
+from quipu.model.governance import Decision, Edit, Effect, Verdict
 from quipu.model.operations import (
     ExpireAction,
     ExpireRequest,
     ForgetRequest,
     MergeRequest,
+    MergeStrategy,
     RecallRequest,
     RememberRequest,
 )
 from quipu.model.outcomes import (
     ExpireResponse,
     ForgetResponse,
-    ForgetRow,
     MergeResponse,
     RecallResponse,
     RememberResponse,
@@ -33,32 +33,36 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules.staging import Held
+from quipu.service import answers
 from quipu.service.access import Access
 from quipu.service.audit import Audit
+from quipu.service.batches import Batches
+from quipu.service.budgets import Budgets
+from quipu.service.changes import Changes
+from quipu.service.condition import CAPABILITIES, Condition
+from quipu.service.credentials import Credentials
+from quipu.service.decisions import Decisions
 from quipu.service.embedding import Vectors
 from quipu.service.exchange import Exchange
+from quipu.service.gate import Gate
 from quipu.service.governance import Governance
 from quipu.service.notes import ReadNotes
+from quipu.service.policies import Policies
+from quipu.service.procedures import Procedures
 from quipu.service.reading import Reading
 from quipu.service.recalling import Recalling
 from quipu.service.removing import Removing
+from quipu.service.resembling import Resembling
+from quipu.service.reviewing import Reviewing
+from quipu.service.secrets import Checked, Secrets
 from quipu.service.stores import Stores
-from quipu.service.writing import Line, Writing
+from quipu.service.tenancy import Tenancy
+from quipu.service.tokens import Tokens
+from quipu.service.trail import Trail
+from quipu.service.upkeep import Upkeep
+from quipu.service.writing import Writing
 
-#: memorywire's nine promises; the ledger keeps them all.
-CAPABILITIES = frozenset(
-    {
-        "semantic",
-        "episodic",
-        "procedural",
-        "emotional",
-        "fts",
-        "vector",
-        "graph",
-        "governance",
-        "recall_tracking",
-    }
-)
+__all__ = ["CAPABILITIES", "MemoryService"]
 
 
 class MemoryService:
@@ -66,183 +70,217 @@ class MemoryService:
 
     def __init__(self, parts: Parts, version: str) -> None:
         self._parts = parts
-        self._version = version
         access = Access(parts.ledger)
         vectors = Vectors(parts)
         self._access, self._vectors = access, vectors
         self._notes = ReadNotes(parts.ledger)
-        self._writing = Writing(parts, access, vectors)
-        self._recalling = Recalling(parts, access, vectors, self._notes)
+        self.secrets = Secrets(parts, access)
         self._removing = Removing(parts, access, vectors, self._notes)
-        self.reading = Reading(parts, access, self._recalling, self._notes)
-        self.stores = Stores(parts, access)
+        self.policies = Policies(parts, access)
+        resembling = Resembling(parts, vectors)
+        self._gate = Gate(parts, access, self._removing, resembling, self.policies)
         self.governance = Governance(parts, access)
+        self._writing = Writing(parts, access, vectors, self.secrets, self._gate, self.governance)
+        self.reviewing = Reviewing(
+            parts, self.governance, self._writing, self._removing, resembling, self.secrets
+        )
+        self._recalling = Recalling(parts, access, vectors, self._notes)
+        self._budgets = Budgets(parts.clock, rate=parts.rate, recall_budget=parts.recall_budget)
+        self.reading = Reading(parts, access, self._recalling, self._notes, self._budgets)
+        self.stores = Stores(parts, access, self.secrets)
+        self.tenancy = Tenancy(parts, access)
+        self.tokens = Tokens(parts, access)
+        self.credentials = Credentials(parts, self._budgets)
+        self.procedures = Procedures(parts, access, self.remember)
         self.audit = Audit(parts, access)
-        self.exchange = Exchange(parts, access, self._writing, self.reading, self._notes, self.governance)
+        self.changes = Changes(parts, access)
+        self._batches = Batches(parts, self._writing, self.secrets, self._gate, self.remember)
+        self._condition = Condition(parts, access, version)
+        self.decisions = Decisions(parts, self.changes)
+        self.trail = Trail(parts, access, self._notes)
+        self.upkeep = Upkeep(parts, access, self._notes)
+        self.exchange = Exchange(
+            parts, access, self._writing, self.reading, self._notes, self._gate, self.secrets
+        )
 
     # -- the five operations ------------------------------------------------------------------------------------
 
     async def remember(self, principal: Principal, request: RememberRequest) -> RememberResponse:
         accepted = self._writing.accepted(principal, request)
-        if held_by := self._held_by(accepted):
-            return await self._hold_remember(principal, accepted, held_by)
-        return await self._writing.stored(principal, accepted)
+
+        async def work(checked: Checked) -> RememberResponse:
+            kept = checked.kept(accepted)
+            if (first := await self._first(principal, kept)) is not None:
+                return answers.again(RememberResponse, first)
+            verdict = await self._gate.judged(
+                principal, kept, checked.position, has_secret=kept is not accepted
+            )
+            if verdict.effect is Effect.HOLD:
+                await self._writing.check_target(principal, kept)
+                told = partial(answers.pending_remember, kept)
+                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
+            return await self._writing.stored(principal, kept, guard=checked.position)
+
+        return await self.secrets.checking(principal.tenant, work, request.run_id)
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
         if request.approval_required:
             raise UnsupportedError("Recalls cannot be held for approval here.", reason="approval_on_recall")
-        return await self._recalling.recall(principal, request)
+        self._budgets.check_recall(principal, request.agent_id)
+        answer = await self._recalling.recall(principal, request)
+        self._budgets.charge_recall(principal, request.agent_id, len(answer.results))
+        return answer
 
     async def forget(self, principal: Principal, request: ForgetRequest) -> ForgetResponse:
         accepted = self._removing.accepted_forget(principal, request)
-        if not accepted.dry_run and (held_by := self._held_by(accepted)):
-            proposal = await self.governance.hold(principal, accepted, held_by)
-            return ForgetResponse(
-                forgotten_ids=(),
-                hard_delete=accepted.hard_delete,
-                stores=(ForgetRow(store=self._parts.ledger.name, count=0),),
-                pending_approval=True,
-                approval_url=_url(proposal),
-                extensions=_held(proposal),
-            )
-        return await self._removing.forgotten(principal, accepted)
+
+        async def work(checked: Checked) -> ForgetResponse:
+            kept = checked.kept(accepted)
+            if (first := await self._first(principal, kept)) is not None:
+                return answers.again(ForgetResponse, first)
+            if verdict := await self._holding(principal, kept, checked):
+                told = partial(answers.pending_forget, kept, ledger=self._parts.ledger.name)
+                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
+            return await self._removing.forgotten(principal, kept, guard=checked.position)
+
+        return await self.secrets.checking(principal.tenant, work)
 
     async def merge(self, principal: Principal, request: MergeRequest) -> MergeResponse:
         accepted = self._removing.accepted_merge(principal, request)
-        if not accepted.dry_run and (held_by := self._held_by(accepted)):
-            proposal = await self.governance.hold(principal, accepted, held_by)
-            return MergeResponse(
-                canonical=accepted.canonical,
-                merged_count=0,
-                strategy_used=accepted.strategy,
-                stores=(),
-                pending_approval=True,
-                approval_url=_url(proposal),
-                extensions=_held(proposal),
-            )
-        return await self._removing.merged(principal, accepted)
+
+        async def work(checked: Checked) -> MergeResponse:
+            kept = checked.kept(accepted)
+            if (first := await self._first(principal, kept)) is not None:
+                return answers.again(MergeResponse, first)
+            if verdict := await self._holding(principal, kept, checked):
+                told = partial(answers.pending_merge, kept)
+                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
+            return await self._removing.merged(principal, kept, guard=checked.position)
+
+        return await self.secrets.checking(principal.tenant, work)
 
     async def expire(self, principal: Principal, request: ExpireRequest) -> ExpireResponse:
         accepted = self._removing.accepted_expire(principal, request)
-        if not accepted.dry_run and (held_by := self._held_by(accepted)):
-            proposal = await self._hold_expire(principal, accepted, held_by)
-            return ExpireResponse(
-                matched_count=0,
-                action_taken=accepted.action,
-                stores=(),
-                pending_approval=True,
-                approval_url=_url(proposal),
-                extensions=_held(proposal),
-            )
-        return await self._removing.expired(principal, accepted)
+
+        async def work(checked: Checked) -> ExpireResponse:
+            kept = checked.kept(accepted)
+            if (first := await self._first(principal, kept)) is not None:
+                return answers.again(ExpireResponse, first)
+            await self._notes.flush()  # rules that count go by fresh recall marks, as expiry does
+            if verdict := await self._holding(principal, kept, checked):
+                return await self._hold_expire(principal, kept, verdict, checked.position)
+            return await self._removing.expired(principal, kept, guard=checked.position)
+
+        return await self.secrets.checking(principal.tenant, work)
+
+    async def _first(self, principal: Principal, request: Held) -> Committed | None:
+        """What was answered when the same request came with the same key before; whatever has happened since."""
+        is_dry = not isinstance(request, RememberRequest) and request.dry_run
+        known = None if is_dry else answers.once(principal, request, self._parts.canonical)
+        if known is None:
+            return None
+        return await self._parts.ledger.answered(principal.tenant, known, self._parts.clock())
 
     # -- governance ---------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _held_by(request: Held) -> tuple[str, ...]:
-        """Who wants a person to look at this first."""
-        return ("caller",) if request.approval_required else ()
+    async def _holding(
+        self, principal: Principal, request: ForgetRequest | MergeRequest | ExpireRequest, checked: Checked
+    ) -> Verdict | None:
+        """Who wants a person to look at this first. A dry run changes nothing, so nobody does."""
+        if request.dry_run:
+            return None
+        verdict = await self._gate.judged(principal, request, checked.position)
+        return verdict if verdict.effect is Effect.HOLD else None
 
-    async def _hold_remember(
-        self, principal: Principal, request: RememberRequest, held_by: Sequence[str]
-    ) -> RememberResponse:
-        await self._writing.check_target(principal, request)
-        proposal = await self.governance.hold(principal, request, held_by)
-        return RememberResponse(
-            id=proposal.record_id or proposal.id,
-            stored_at=proposal.created_at,
-            stores=(),
-            pending_approval=True,
-            approval_url=_url(proposal),
-            extensions=_held(proposal),
-        )
+    async def is_held(self, principal: Principal, request: Held) -> bool:
+        """Whether a person would have to look at this first. Nothing is written; a rule that denies it raises."""
+
+        async def work(checked: Checked) -> bool:
+            # No commit tells that the rules have changed meanwhile, so it is asked.
+            if (await self._parts.ledger.guard(principal.tenant)).position != checked.position:
+                raise ConflictError(reason="secrets_changed")
+            kept = checked.kept(request) if isinstance(request, RememberRequest) else request
+            verdict = await self._gate.judged(
+                principal, kept, checked.position, has_secret=kept is not request
+            )
+            return verdict.effect is Effect.HOLD
+
+        return await self.secrets.checking(principal.tenant, work)
 
     async def _hold_expire(
-        self, principal: Principal, request: ExpireRequest, held_by: Sequence[str]
-    ) -> Proposal:
+        self, principal: Principal, request: ExpireRequest, verdict: Verdict, guard: int
+    ) -> ExpireResponse:
         """An expiry that forgets is shown, and carried out, as forgetting exactly what it matched."""
+        told = partial(answers.pending_expire, request)
         if request.action is not ExpireAction.FORGET:
-            return await self.governance.hold(principal, request, held_by)
-        await self._notes.flush()
+            return await self.governance.hold(principal, request, verdict, told, guard=guard)
         matched = await self._removing.matching_policy(principal, request)
         ids = tuple(record.id for record in matched)
         forget = ForgetRequest(
             agent_id=request.agent_id, user_id=request.user_id, ids=ids, reason=request.reason
         )
-        return await self.governance.hold(principal, forget, held_by)
+        return await self.governance.hold(principal, request, verdict, told, guard=guard, staged=forget)
 
     async def decide(
-        self, principal: Principal, proposal_id: str, *, approved: bool, reason: str | None = None
+        self,
+        principal: Principal,
+        proposal_id: str,
+        *,
+        approved: bool,
+        reason: str | None = None,
+        is_in_place: bool = False,
+        etag: str | None = None,
+        edit: Edit | None = None,
+        merge_into: str | None = None,
+        strategy: MergeStrategy = MergeStrategy.KEEP_CANONICAL,
+        supersedes: Sequence[str] = (),
     ) -> Any:
-        """Approve, which carries the write out, or reject, which drops it. Decision and effect are one transaction."""
-        proposal, request, settled = await self.governance.decision(
-            principal, proposal_id, approved=approved, reason=reason
-        )
-        if not approved:
-            await self._parts.ledger.commit(settled)
-            return None
-        return await self._let_through(principal, proposal, request, [settled])
+        """Approve, which carries the write out, or reject, which drops it. Decision and effect are one transaction.
 
-    async def _let_through(
-        self, principal: Principal, proposal: Proposal, request: Held, before: Sequence[Commit]
-    ) -> Any:
-        match request:
-            case RememberRequest():
-                return await self._writing.stored(principal, request, proposal.record_id, before)
-            case ForgetRequest():
-                return await self._removing.forgotten(principal, request, before)
-            case MergeRequest():
-                return await self._removing.merged(principal, request, before)
-            case ExpireRequest():
-                return await self._removing.expired(principal, request, before)
-            case _:
-                assert_never(request)
+        `is_in_place`: the person in front of the client that wrote it was asked, and has a reviewer's credential.
+        """
+        decision = Decision(
+            approved=approved,
+            reason=reason,
+            etag=etag,
+            edit=edit,
+            merge_into=merge_into,
+            strategy=strategy,
+            supersedes=tuple(dict.fromkeys(supersedes)),
+        )
+        return await self.reviewing.decide(principal, proposal_id, decision, is_in_place=is_in_place)
 
     # -- more than one, and bringing back -----------------------------------------------------------------------
 
     async def remember_many(
         self, principal: Principal, requests: Sequence[RememberRequest], *, atomic: bool = False
     ) -> list[RememberResponse | QuipuError]:
-        """Many at once, embedded and committed together. Plain new memories share transactions; the rest go one by one."""
-        answers: list[RememberResponse | QuipuError | None] = [None] * len(requests)
-        plain: list[tuple[int, Line]] = []
-        for place, request in enumerate(requests):
-            try:
-                accepted = self._writing.accepted(principal, request)
-            except QuipuError as error:
-                if atomic:
-                    raise in_item(error, place) from error
-                answers[place] = error
-                continue
-            is_plain = (
-                accepted.id is None and accepted.idempotency_key is None and not accepted.approval_required
-            )
-            if is_plain and not accepted.links:
-                plain.append((place, Line(accepted)))
-            elif atomic:
-                raise in_item(UnsupportedError("An atomic batch holds new memories only."), place)
-            else:
-                answers[place] = await self._answer(principal, accepted)
-        stored = await self._writing.many_stored(principal, [line for _, line in plain], is_whole=atomic)
-        for (place, _), answer in zip(plain, stored, strict=True):
-            answers[place] = answer
-        return [answer for answer in answers if answer is not None]
-
-    async def _answer(self, principal: Principal, request: RememberRequest) -> RememberResponse | QuipuError:
-        try:
-            return await self.remember(principal, request)
-        except QuipuError as error:
-            return error
+        """Many at once, embedded and committed together; with `atomic` all or none, and an error names its item."""
+        if atomic:
+            return [*await self._batches.whole(principal, requests)]
+        return await self._batches.each(principal, requests)
 
     async def restore(
-        self, principal: Principal, agent_id: str, record_id: str, reason: str | None = None
+        self, principal: Principal, agent_id: str | None, record_id: str, reason: str | None = None
     ) -> RememberResponse:
+        """Bring back what was forgotten, merged away, archived or demoted. Without an agent: of any in reach."""
         return await self._writing.restore(principal, agent_id, record_id, reason)
+
+    async def whoami(self, principal: Principal) -> Principal:
+        """Whom the credential stands for."""
+        return principal
+
+    async def described(self, principal: Principal) -> dict[str, Json]:
+        """What this memory promises, for callers that may have to wait for it."""
+        return self.capabilities(principal)
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 
     async def sweep(self, principal: Principal) -> int:
-        return await self._removing.sweep(principal)
+        """Close what has expired, and proposals that nobody decided on in time. Returns how many records it closed."""
+        closed = await self._removing.sweep(principal)
+        await self.governance.lapse(principal.tenant)
+        return closed
 
     def reembed(self, principal: Principal) -> AsyncIterator[int]:
         """Bring everything into the configured embedder's space; yields how many were done each time."""
@@ -254,32 +292,13 @@ class MemoryService:
         await self._notes.flush()
 
     async def close(self) -> None:
+        await self.changes.close()
         await self._notes.close()
 
-    async def health(self, principal: Principal) -> dict[str, Json]:
-        """How the ledger is. A ledger that does not answer is told, not raised."""
-        row: dict[str, Json] = {"backend": self._parts.ledger.name, "role": "ledger", "status": "ok"}
-        told: dict[str, Json] = {"status": "ok", "backend": "quipu", "stores": [row]}
-        started = time.perf_counter()
-        try:
-            told["seq"] = (await self._parts.ledger.head(principal.tenant)).seq
-        except BackendUnavailableError:
-            told["status"] = row["status"] = "error"
-            row["error"] = "does not answer"
-        latency_ms = int((time.perf_counter() - started) * 1000)
-        row |= {"lag": 0, "breaker": "closed", "latency_ms": latency_ms}
-        return {**told, "version": self._version, "time": self._parts.clock()}
+    async def health(self, principal: Principal | None) -> dict[str, Json]:
+        """How the ledger is. A ledger that does not answer is told, not raised; strangers are told no more."""
+        return await self._condition.health(principal)
 
-
-def _url(proposal: Proposal) -> str:
-    return f"quipu:proposal/{proposal.id}"
-
-
-def _held(proposal: Proposal) -> dict[str, Json]:
-    return {"proposal_id": proposal.id, "held_by": list(proposal.held_by)}
-
-
-def in_item(error: QuipuError, place: int) -> QuipuError:
-    """The same error, pointing into the batch."""
-    faults = [replace(fault, pointer=f"/items/{place}{fault.pointer}") for fault in error.faults]
-    return type(error)(error.message, reason=error.reason, hint=error.hint, faults=faults)
+    def capabilities(self, principal: Principal) -> dict[str, Json]:
+        """What this memory promises."""
+        return self._condition.capabilities(principal)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 
 from quipu.errors import InvalidError, NotFoundError
 from quipu.model.journal import Draft, Mention, Op
 from quipu.model.operations import ListRequest
-from quipu.model.outcomes import Page
+from quipu.model.outcomes import Page, Version
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Mark, Record, State
 from quipu.model.search import Scope, Selection
@@ -19,73 +18,84 @@ from quipu.rules import validation
 from quipu.rules.reach import in_reach
 from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
+from quipu.service.budgets import Budgets
 from quipu.service.notes import ReadNotes
 from quipu.service.recalling import Recalling
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version in a record's history, and why it came to its end or its being, where somebody said so."""
-
-    record: Record
-    reason: str | None
 
 
 class Reading:
     """Reads that do not rank."""
 
-    def __init__(self, parts: Parts, access: Access, recalling: Recalling, notes: ReadNotes) -> None:
+    def __init__(
+        self, parts: Parts, access: Access, recalling: Recalling, notes: ReadNotes, budgets: Budgets
+    ) -> None:
         self._parts, self._access, self._recalling, self._notes = parts, access, recalling, notes
+        self._budgets = budgets
 
     async def get(
         self, principal: Principal, agent_id: str | None, record_id: str, as_of: str | None
     ) -> Record:
         """The record as it stands, or stood. Archived ones can be read; forgotten and expired ones not."""
         self._access.authorise(principal, Permission.READ, agent_id)
-        scope = await self._reach(principal, agent_id)
+        self._budgets.check_recall(principal, agent_id)
+        is_mine = await self._access.reach(principal, agent_id)
         snapshot = await self._recalling.snapshot(principal.tenant, as_of)
         if not is_keepable(record_id):
             raise _absent()
         found = (await self._parts.ledger.read(principal.tenant, [record_id], snapshot.seq)).get(record_id)
-        if found is None or not in_reach(found, scope) or found.expired(snapshot.now) or found.is_emptied:
+        if found is None or not is_mine(found) or found.expired(snapshot.now) or found.is_emptied:
             raise _absent()
         if snapshot.seq is None and found.standing is State.FORGOTTEN:
-            raise _absent(found.merged_into)
-        self._note(principal, agent_id, Op.READ, [found])
+            raise _absent(await self._survivor(found, is_mine))
+        self._note(principal, found.agent_id, Op.READ, [found])
+        self._budgets.charge_recall(principal, found.agent_id, 1)
         return found
 
+    async def _survivor(self, record: Record, is_mine: Callable[[Record], bool]) -> str | None:
+        """The record it was merged into, if that may be seen too."""
+        name = record.merged_into
+        if name is None:
+            return None
+        survivor = (await self._parts.ledger.read(record.tenant, [name])).get(name)
+        return name if survivor is not None and is_mine(survivor) and not survivor.is_emptied else None
+
     async def marks(self, principal: Principal, record_id: str) -> Mark:
-        """Use and standing of a record."""
+        """Use and standing of a record; of one out of reach, what a record nobody has used would show."""
         self._access.authorise(principal, Permission.READ)
-        return (await self._parts.ledger.marks(principal.tenant, [record_id])).get(record_id) or Mark(
-            record_id
-        )
+        is_mine = await self._access.reach(principal, None)
+        named = [record_id] if is_keepable(record_id) else []
+        record = (await self._parts.ledger.read(principal.tenant, named)).get(record_id)
+        if record is None or not is_mine(record):
+            return Mark(record_id)
+        return (await self._parts.ledger.marks(principal.tenant, named)).get(record_id) or Mark(record_id)
 
     async def history(
         self, principal: Principal, agent_id: str | None, record_id: str
     ) -> tuple[Version, ...]:
         """All versions, oldest first."""
         self._access.authorise(principal, Permission.READ, agent_id)
-        scope = await self._reach(principal, agent_id)
+        is_mine = await self._access.reach(principal, agent_id)
         if not is_keepable(record_id):
             raise _absent()
         versions = await self._parts.ledger.versions(principal.tenant, record_id)
-        in_hand = [version for version in versions if in_reach(version, scope) or version.is_emptied]
-        if not in_hand or (not in_reach(versions[-1], scope) and not versions[-1].agent_id == agent_id):
+        # Of an erased version nobody knows any more whose it was; its agent's are told that there was one.
+        mine = [version for version in versions if is_mine(version) or version.is_emptied]
+        if not mine or not (is_mine(versions[-1]) or _is_its_agents(versions[-1], principal, agent_id)):
             raise _absent()
         reasons = await self._parts.ledger.reasons(principal.tenant, record_id)
         return tuple(
-            Version(version, reasons.get(version.born) or reasons.get(version.died or -1))
-            for version in in_hand
+            Version(version, reasons.get(version.born) or reasons.get(version.died or -1)) for version in mine
         )
 
     async def list(self, principal: Principal, request: ListRequest) -> Page:
         """A page of records, newest first."""
         validation.checked_list(request, self._parts.limits)
+        self._budgets.check_recall(principal, request.agent_id)
         records: list[Record] = []
         async for record in self.walk(principal, request, limit=request.limit + 1):
             records.append(record)
         page = records[: request.limit]
+        self._budgets.charge_recall(principal, request.agent_id, len(page))
         more = len(records) > request.limit
         return Page(
             records=tuple(page),
@@ -139,9 +149,16 @@ class Reading:
         self._notes.add(principal.tenant, draft, mentions, is_recall=False)
 
 
+def _is_its_agents(tombstone: Record, principal: Principal, agent_id: str | None) -> bool:
+    """Whether somebody who is not bound to a user may know that there was such a record."""
+    return principal.user_id is None and agent_id in (None, tombstone.agent_id)
+
+
 def _absent(merged_into: str | None = None) -> NotFoundError:
     hint = None if merged_into is None else f"It was merged into {merged_into}."
-    return NotFoundError("There is no such record.", reason="record", hint=hint)
+    error = NotFoundError("There is no such record.", reason="record", hint=hint)
+    error.merged_into = merged_into
+    return error
 
 
 def _cursor(record_id: str) -> str:

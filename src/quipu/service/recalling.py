@@ -30,7 +30,7 @@ _MASK = "[redacted]"
 _BEFORE_ALL = -(1 << 62)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Ranked:
     """A candidate on its way to being a hit."""
 
@@ -70,10 +70,14 @@ class Recalling:
         search, found = await self._found(request, scope, snapshot, shares)
         known = relevance.calibration(self._model(principal.tenant) if search.vector else None)
         floor = relevance.floor(request.min_relevance, known)
-        ranking = blended(found.candidates, shares.subjects, self._parts.weights)
-        judged = list(
-            zip(ranking, relevance.relevances([item.candidate for item in ranking], known), strict=True)
+        ranking = blended(found.candidates, shares.subjects, self._parts.weights, shares.users)
+        question = relevance.Question(
+            compared=min(shares.theirs, found.searched) if shares.users else found.searched,
+            users=shares.users,
+            has_stranger=texts.has_stranger(shares),
         )
+        sureness = relevance.relevances([item.candidate for item in ranking], known, question)
+        judged = list(zip(ranking, sureness, strict=True))
         kept = [(item, sure) for item, sure in judged if sure >= floor]
         # Each backend gives fusion so many candidates, the ledger too.
         ranked = await self._ranked(request, scope, snapshot, kept[: min(max(4 * request.k, 20), 2000)])
@@ -87,6 +91,8 @@ class Recalling:
         }
         if request.as_of is not None:
             extensions["as_of"] = snapshot.seq
+        if request.explain:
+            extensions["evidence"] = _evidence(found, question)
         return RecallResponse(
             results=tuple(hit for hit, _ in hits),
             fusion_used=request.fusion,
@@ -136,6 +142,8 @@ class Recalling:
             limit=max(weights.candidates, request.k),
             context=weights.context,
             common_from=weights.common_from,
+            names=shares.mentions,
+            users=shares.users,
         )
         return search, await self._parts.ledger.search(search)
 
@@ -230,7 +238,8 @@ class Recalling:
             updated_at=record.updated_at,
             supporting=item.supporting,
             source_store=name,
-            provenance=record.provenance,
+            # The subject stands in metadata, which a mask covers.
+            provenance=replace(record.provenance, subject=None) if is_masked else record.provenance,
             source=record.source,
             version=record.version,
             agent_id=record.agent_id,
@@ -279,6 +288,18 @@ def content_of(record: Record) -> str | JsonObject:
         machine = json.loads(record.content)
         return cast("JsonObject", machine) if isinstance(machine, dict) else record.content
     return record.content
+
+
+def _evidence(found: Found, question: relevance.Question) -> dict[str, Json]:
+    """What speaks for there being an answer at all, and against it."""
+    best = relevance.evidence(found.candidates, question)
+    return {
+        "cosine": round(best.cosine, 4),
+        "coverage": round(best.coverage, 4),
+        "compared": question.compared,
+        "users": sorted(question.users),
+        "stranger": question.has_stranger,
+    }
 
 
 def _why(item: _Ranked) -> dict[str, Json]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
-from quipu.model.change import Change, Close, Commit, Committed, Demote, Erase, Once, Put
+from quipu.model.change import Change, Close, Commit, Demote, Erase, Put
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import ExpireAction, ExpireRequest, ForgetRequest, MergeRequest, MergeStrategy
 from quipu.model.outcomes import ExpireResponse, ForgetResponse, ForgetRow, MergeResponse
@@ -18,8 +18,9 @@ from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, expiry, merging, staging, texts, validation
 from quipu.rules.reach import in_reach
+from quipu.service import answers
 from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out, kept_reason, once
+from quipu.service.committing import Plan, carried_out
 from quipu.service.embedding import Vectors
 from quipu.service.notes import ReadNotes
 
@@ -39,33 +40,33 @@ class Removing:
     def accepted_forget(self, principal: Principal, request: ForgetRequest) -> ForgetRequest:
         needs = Permission.ADMIN if request.hard_delete else Permission.DELETE
         self._access.authorise(principal, needs, request.agent_id)
-        checked = validation.checked_forget(request, self._parts.limits)
-        return replace(
-            checked,
-            reason=kept_reason(checked.reason, self._parts),
-            reasoning=kept_reason(checked.reasoning, self._parts),
-        )
+        return validation.checked_forget(request, self._parts.limits)
 
     async def forgotten(
-        self, principal: Principal, request: ForgetRequest, before: Sequence[Commit] = ()
+        self,
+        principal: Principal,
+        request: ForgetRequest,
+        before: Sequence[Commit] = (),
+        guard: int | None = None,
     ) -> ForgetResponse:
         answer = await carried_out(
-            self._parts.ledger, lambda: self._forgetting(principal, request), before=before
+            self._parts.ledger, lambda: self.forgetting(principal, request), before=before, guard=guard
         )
         if request.hard_delete:
             self._vectors.forget_texts()
         return answer
 
-    async def _forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
+    async def forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
+        """How records are forgotten or erased, as things stand."""
         now = self._parts.clock()
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         records = await self._chosen(scope, request, now)
         ids = [record.id for record in records]
         if request.hard_delete:
             ids = list(dict.fromkeys([*ids, *await self._staged(scope, request)]))
-        answer: dict[str, Json] = {"ids": list(ids)}
+        answer = self._forget_answer(request, ids)
         if request.dry_run or (not ids and request.idempotency_key is None):
-            return Plan(None, lambda _: self._forget_answer(request, None, answer, is_dry=request.dry_run))
+            return Plan(None, lambda done: answers.settled(answer, done))
         changes: list[Change] = (
             [Erase(id=record_id) for record_id in ids]
             if request.hard_delete
@@ -83,9 +84,14 @@ class Removing:
             changes=tuple(changes),
             # Whatever was said about an erased memory goes with it.
             reason=None if request.hard_delete else request.reason,
-            once=self._once(principal, "forget", request, answer),
+            once=answers.once(principal, request, self._parts.canonical, answer),
         )
-        return Plan(commit, lambda done: self._forget_answer(request, done, answer))
+        return Plan(commit, lambda done: answers.settled(answer, done))
+
+    async def chosen(self, principal: Principal, request: ForgetRequest) -> list[Record]:
+        """The records that would go."""
+        scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
+        return await self._chosen(scope, request, self._parts.clock())
 
     async def _staged(self, scope: Scope, request: ForgetRequest) -> list[str]:
         """Those of the ids that still wait for a decision: an erasure reaches them too."""
@@ -96,16 +102,6 @@ class Removing:
             and proposal.record_id in request.ids
             and staging.is_own(proposal, request.agent_id, scope.user_id, request.store)
         ]
-
-    def _once(
-        self,
-        principal: Principal,
-        name: str,
-        request: ForgetRequest | MergeRequest | ExpireRequest,
-        answer: dict[str, Json],
-    ) -> Once | None:
-        body = replace(request, idempotency_key=None)
-        return once(principal, name, request.idempotency_key, body, answer, [], self._parts.canonical)
 
     async def _chosen(self, scope: Scope, request: ForgetRequest, now: int) -> list[Record]:
         """The named and the matching records, as far as they are in reach and still there to be removed."""
@@ -145,19 +141,13 @@ class Removing:
             if in_reach(record, scope):
                 yield record
 
-    def _forget_answer(
-        self, request: ForgetRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
-    ) -> ForgetResponse:
-        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
-        ids: tuple[str, ...] = tuple(told["ids"])
-        extensions: dict[str, Json] = {"seq": None if done is None else done.seq, "ids": list(ids[:_TOLD])}
+    def _forget_answer(self, request: ForgetRequest, ids: Sequence[str]) -> ForgetResponse:
+        extensions: dict[str, Json] = {"ids": list(ids[:_TOLD])}
         known = set(ids)
         missing: list[Json] = [record_id for record_id in request.ids if record_id not in known]
         if missing:
             extensions["not_found"] = missing
-        if request.hard_delete and done is not None:
-            extensions["receipt"] = {"seq": done.seq, "erased": len(ids), "at": done.at}
-        removed = () if is_dry else ids
+        removed = () if request.dry_run else tuple(ids)
         return ForgetResponse(
             forgotten_ids=removed,
             hard_delete=request.hard_delete,
@@ -169,29 +159,35 @@ class Removing:
 
     def accepted_merge(self, principal: Principal, request: MergeRequest) -> MergeRequest:
         self._access.authorise(principal, Permission.WRITE, request.agent_id)
-        checked = validation.checked_merge(request, self._parts.limits)
-        return replace(checked, reasoning=kept_reason(checked.reasoning, self._parts))
+        return validation.checked_merge(request, self._parts.limits)
 
     async def merged(
-        self, principal: Principal, request: MergeRequest, before: Sequence[Commit] = ()
+        self,
+        principal: Principal,
+        request: MergeRequest,
+        before: Sequence[Commit] = (),
+        guard: int | None = None,
     ) -> MergeResponse:
-        return await carried_out(self._parts.ledger, lambda: self._merging(principal, request), before=before)
+        return await carried_out(
+            self._parts.ledger, lambda: self.merging(principal, request), before=before, guard=guard
+        )
 
-    async def _merging(self, principal: Principal, request: MergeRequest) -> Plan[MergeResponse]:
+    async def merging(
+        self, principal: Principal, request: MergeRequest, newcomer: Record | None = None
+    ) -> Plan[MergeResponse]:
+        """How duplicates collapse, as things stand. A `newcomer` is the duplicate, and is only just being written."""
         now = self._parts.clock()
         scope = await self._access.scope(principal, request.agent_id, None, request.store)
         canonical = await self._canonical(scope, request.canonical, now)
-        duplicates, missing = await self._duplicates(scope, request.duplicates, now)
+        duplicates, missing = (
+            await self._duplicates(scope, request.duplicates, now) if newcomer is None else ([newcomer], [])
+        )
         result = merging.merged(canonical, duplicates, request.strategy, now)
         self._check_size(result.record)
         ids = [record.id for record in result.collapsed]
-        answer: dict[str, Json] = {
-            "canonical_id": canonical.id,
-            "merged_ids": list(ids),
-            "not_found": list(missing),
-        }
+        answer = self._merge_answer(request, canonical.id, ids, missing)
         if request.dry_run or (not ids and request.idempotency_key is None):
-            return Plan(None, lambda _: self._merge_answer(request, None, answer, is_dry=request.dry_run))
+            return Plan(None, lambda done: answers.settled(answer, done))
         changes: list[Change] = []
         if result.record is not None:
             changes.append(await self._merged_put(principal, canonical, result.record, result.is_text_new))
@@ -210,9 +206,17 @@ class Removing:
                 detail={"canonical": canonical.id, "strategy": request.strategy.value},
             ),
             changes=tuple(changes),
-            once=self._once(principal, "merge", request, answer),
+            once=answers.once(principal, request, self._parts.canonical, answer, (canonical.id, *ids)),
         )
-        return Plan(commit, lambda done: self._merge_answer(request, done, answer))
+        return Plan(commit, lambda done: answers.settled(answer, done))
+
+    async def meant(self, principal: Principal, request: MergeRequest) -> list[Record]:
+        """The canonical record and the duplicates."""
+        now = self._parts.clock()
+        scope = await self._access.scope(principal, request.agent_id, None, request.store)
+        canonical = await self._canonical(scope, request.canonical, now)
+        duplicates, _ = await self._duplicates(scope, request.duplicates, now)
+        return [canonical, *duplicates]
 
     def _check_size(self, record: Record | None) -> None:
         """What a merge makes must itself be a memory one could have written."""
@@ -275,15 +279,18 @@ class Removing:
         return list(found.values()), missing
 
     def _merge_answer(
-        self, request: MergeRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
+        self, request: MergeRequest, canonical_id: str, ids: Sequence[str], missing: Sequence[str]
     ) -> MergeResponse:
-        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
         return MergeResponse(
             canonical=request.canonical,
-            merged_count=0 if is_dry else len(told["merged_ids"]),
+            merged_count=0 if request.dry_run else len(ids),
             strategy_used=MergeStrategy(request.strategy),
             stores=(self._parts.ledger.name,),
-            extensions={"seq": None if done is None else done.seq, **told},
+            extensions={
+                "canonical_id": canonical_id,
+                "merged_ids": list(ids),
+                "not_found": list(missing),
+            },
         )
 
     # -- expire -------------------------------------------------------------------------------------------------
@@ -291,15 +298,18 @@ class Removing:
     def accepted_expire(self, principal: Principal, request: ExpireRequest) -> ExpireRequest:
         needs = Permission.DELETE if request.action is ExpireAction.FORGET else Permission.WRITE
         self._access.authorise(principal, needs, request.agent_id)
-        checked = validation.checked_expire(request, self._parts.limits)
-        return replace(checked, reason=kept_reason(checked.reason, self._parts))
+        return validation.checked_expire(request, self._parts.limits)
 
     async def expired(
-        self, principal: Principal, request: ExpireRequest, before: Sequence[Commit] = ()
+        self,
+        principal: Principal,
+        request: ExpireRequest,
+        before: Sequence[Commit] = (),
+        guard: int | None = None,
     ) -> ExpireResponse:
         await self._notes.flush()  # expiry never acts on stale recall marks
         return await carried_out(
-            self._parts.ledger, lambda: self._expiring(principal, request), before=before
+            self._parts.ledger, lambda: self.expiring(principal, request), before=before, guard=guard
         )
 
     async def matching_policy(self, principal: Principal, request: ExpireRequest) -> list[Record]:
@@ -317,12 +327,13 @@ class Removing:
             and not (request.action is ExpireAction.DEMOTE and row.id in marks and marks[row.id].is_demoted)
         ]
 
-    async def _expiring(self, principal: Principal, request: ExpireRequest) -> Plan[ExpireResponse]:
+    async def expiring(self, principal: Principal, request: ExpireRequest) -> Plan[ExpireResponse]:
+        """How a policy is applied, as things stand."""
         now = self._parts.clock()
         records = await self.matching_policy(principal, request)
-        answer: dict[str, Json] = {"ids": [record.id for record in records]}
+        answer = self._expire_answer(request, [record.id for record in records])
         if request.dry_run or (not records and request.idempotency_key is None):
-            return Plan(None, lambda _: self._expire_answer(request, None, answer, is_dry=request.dry_run))
+            return Plan(None, lambda done: answers.settled(answer, done))
         ops = {
             ExpireAction.FORGET: Op.EXPIRE,
             ExpireAction.ARCHIVE: Op.ARCHIVE,
@@ -333,9 +344,9 @@ class Removing:
             draft=Draft(op=ops[request.action], actor=principal.name, at=now, agent=request.agent_id),
             changes=tuple(self._retired(principal, record, request.action, now) for record in records),
             reason=request.reason,
-            once=self._once(principal, "expire", request, answer),
+            once=answers.once(principal, request, self._parts.canonical, answer),
         )
-        return Plan(commit, lambda done: self._expire_answer(request, done, answer))
+        return Plan(commit, lambda done: answers.settled(answer, done))
 
     def _retired(self, principal: Principal, record: Record, action: ExpireAction, now: int) -> Change:
         match action:
@@ -350,15 +361,12 @@ class Removing:
             case _:
                 assert_never(action)
 
-    def _expire_answer(
-        self, request: ExpireRequest, done: Committed | None, answer: dict[str, Json], *, is_dry: bool = False
-    ) -> ExpireResponse:
-        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
+    def _expire_answer(self, request: ExpireRequest, ids: Sequence[str]) -> ExpireResponse:
         return ExpireResponse(
-            matched_count=0 if is_dry else len(told["ids"]),
+            matched_count=0 if request.dry_run else len(ids),
             action_taken=request.action,
             stores=(self._parts.ledger.name,),
-            extensions={"seq": None if done is None else done.seq, "ids": told["ids"][:_TOLD]},
+            extensions={"ids": list(ids[:_TOLD])},
         )
 
     async def sweep(self, principal: Principal) -> int:

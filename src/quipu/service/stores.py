@@ -14,17 +14,24 @@ from quipu.ports.parts import Parts
 from quipu.rules.validation import checked_create_store
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
+from quipu.service.secrets import Checked, Secrets
 
 
 class Stores:
     """The containers of a tenant."""
 
-    def __init__(self, parts: Parts, access: Access) -> None:
-        self._parts, self._access = parts, access
+    def __init__(self, parts: Parts, access: Access, secrets: Secrets) -> None:
+        self._parts, self._access, self._secrets = parts, access, secrets
 
     async def create(self, principal: Principal, request: CreateStoreRequest) -> Store:
         self._access.authorise(principal, Permission.WRITE)
         checked_create_store(request, self._parts.limits)
+        return await self._secrets.checking(
+            principal.tenant, lambda checked: self._created(principal, request, checked)
+        )
+
+    async def _created(self, principal: Principal, request: CreateStoreRequest, checked: Checked) -> Store:
+        checked.names({"/name": request.name, "/namespace": request.namespace})
         now = self._parts.clock()
         store = Store(
             tenant=principal.tenant,
@@ -33,12 +40,13 @@ class Stores:
             scope=request.scope,
             tier=request.tier,
             namespace=request.namespace,
-            description=request.description,
+            description=checked.reason(request.description, "/description"),
             created_at=now,
         )
         draft = Draft(op=Op.CREATE_STORE, actor=principal.name, at=now, store=store.id)
         await self._parts.ledger.commit(
-            Commit(tenant=principal.tenant, draft=draft, changes=(OpenStore(store=store),))
+            Commit(tenant=principal.tenant, draft=draft, changes=(OpenStore(store=store),)),
+            guard=checked.position,
         )
         await self._access.stores(principal.tenant)
         return store

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
 from quipu.model.change import Commit, Committed, Once, Put
+from quipu.model.governance import Effect, Verdict
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import RememberRequest
+from quipu.model.operations import Line, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.search import Context, Restriction, Scope, Search, Snapshot
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import drafting, redaction, texts, validation
+from quipu.rules import drafting, texts, validation
+from quipu.service import answers
 from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out, kept_reason, once
+from quipu.service.committing import Plan, carried_out
 from quipu.service.embedding import Vectors
+from quipu.service.gate import Gate
+from quipu.service.governance import Governance
+from quipu.service.secrets import Checked, Secrets
 
 #: Texts this near are named as similar, never merged by themselves.
 _SIMILAR = 0.85
@@ -28,29 +33,41 @@ _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A remember request as an import brings it: it may carry its id and its times."""
+class Creations:
+    """New memories as commits, each with the places of those it holds, and what is answered to each."""
 
-    request: RememberRequest
-    record_id: str | None = None
-    created_at: int | None = None
-    updated_at: int | None = None
-    #: Archived records come back archived.
-    state: State = State.LIVE
+    commits: Sequence[Commit]
+    places: Sequence[Sequence[int]]
+    planned: Sequence[RememberResponse]
+
+    def answers(self, done: Sequence[Committed]) -> list[RememberResponse]:
+        """What is answered once they are durable, in order."""
+        at = {
+            place: committed for places, committed in zip(self.places, done, strict=True) for place in places
+        }
+        return [answers.settled(answer, at[place]) for place, answer in enumerate(self.planned)]
 
 
 class Writing:
     """The write half of memory."""
 
-    def __init__(self, parts: Parts, access: Access, vectors: Vectors) -> None:
-        self._parts, self._access, self._vectors = parts, access, vectors
+    def __init__(
+        self,
+        parts: Parts,
+        access: Access,
+        vectors: Vectors,
+        secrets: Secrets,
+        gate: Gate,
+        governance: Governance,
+    ) -> None:
+        self._parts, self._access, self._vectors, self._secrets = parts, access, vectors, secrets
+        self._gate, self._governance = gate, governance
 
     def accepted(self, principal: Principal, request: RememberRequest) -> RememberRequest:
-        """Authorised, valid, and without secrets: the first three steps of every write."""
+        """Authorised and valid: the first two steps of every write."""
         self._access.authorise(principal, Permission.WRITE, request.agent_id)
         request = self._access.bound(principal, request)
-        request = validation.checked_remember(request, self._parts.limits)
-        return redaction.redacted_request(request, self._parts.redactors, [])
+        return validation.checked_remember(request, self._parts.limits)
 
     async def check_target(self, principal: Principal, request: RememberRequest) -> None:
         """Raise where the request names a store, a record or a link that is not there."""
@@ -65,21 +82,29 @@ class Writing:
         request: RememberRequest,
         record_id: str | None = None,
         before: Sequence[Commit] = (),
+        guard: int | None = None,
     ) -> RememberResponse:
-        """Commit an accepted request. `record_id` is an id minted earlier, by a proposal."""
+        """Commit a request that was accepted and checked. `record_id` is an id minted earlier, by a proposal."""
         if request.id is not None:
-            is_fixed = request.if_version is not None
             return await carried_out(
-                self._parts.ledger, lambda: self._change(principal, request), before=before, is_fixed=is_fixed
+                self._parts.ledger,
+                lambda: self.change(principal, request),
+                before=before,
+                is_fixed=request.if_version is not None,
+                guard=guard,
             )
         new_id = record_id or self._parts.mint_id("mem")
         return await carried_out(
-            self._parts.ledger, lambda: self._creation(principal, request, new_id), before=before
+            self._parts.ledger,
+            lambda: self.creation(principal, request, new_id),
+            before=before,
+            guard=guard,
         )
 
-    async def _creation(
+    async def creation(
         self, principal: Principal, request: RememberRequest, record_id: str
     ) -> Plan[RememberResponse]:
+        """How a new memory is kept, as things stand."""
         now = self._parts.clock()
         store = await self._access.store(principal.tenant, request.store)
         await self._check_links(principal, request)
@@ -89,7 +114,8 @@ class Writing:
         put = self._put(record, vector)
         return self._plan(principal, request, put, Op.REMEMBER, now, similar)
 
-    async def _change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
+    async def change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
+        """How a record is changed, as things stand."""
         now = self._parts.clock()
         current = await self._current(principal, request, request.id or "")
         if request.idempotency_key is not None and request.if_version is not None:
@@ -131,7 +157,8 @@ class Writing:
         self, principal: Principal, request: RememberRequest, put: Put, op: Op, now: int, similar: list[Json]
     ) -> Plan[RememberResponse]:
         record = put.record
-        answer: dict[str, Json] = {"id": record.id, "stored_at": now, "version": record.version}
+        outcome = "created" if op is Op.REMEMBER else "updated"
+        answer = self._stored_answer(record, now, outcome, similar)
         commit = Commit(
             tenant=principal.tenant,
             draft=Draft(
@@ -146,32 +173,19 @@ class Writing:
             changes=(put,),
             once=self._once(principal, request, answer),
         )
-        outcome = "created" if op is Op.REMEMBER else "updated"
-        return Plan(commit, lambda done: self._answered(done, answer, outcome, similar))
+        return Plan(commit, lambda done: answers.settled(answer, done))
 
-    def _once(self, principal: Principal, request: RememberRequest, answer: dict[str, Json]) -> Once | None:
-        if request.idempotency_key is None:
-            return None
-        body = replace(request, idempotency_key=None)
-        ids = [str(answer["id"])]
-        return once(principal, "remember", request.idempotency_key, body, answer, ids, self._parts.canonical)
+    def _once(self, principal: Principal, request: RememberRequest, answer: RememberResponse) -> Once | None:
+        return answers.once(principal, request, self._parts.canonical, answer, (answer.id,))
 
-    def _answered(
-        self, done: Committed | None, answer: dict[str, Json], outcome: str, similar: list[Json]
+    def _stored_answer(
+        self, record: Record, now: int, outcome: str, similar: Sequence[Json] = ()
     ) -> RememberResponse:
-        told: dict[str, Any] = dict(answer if done is None or done.replayed is None else done.replayed)
-        extensions: dict[str, Json] = {
-            "seq": None if done is None else done.seq,
-            "version": told["version"],
-            "outcome": outcome if done is None or done.replayed is None else "replayed",
-        }
+        extensions: dict[str, Json] = {"version": record.version, "outcome": outcome}
         if similar:
-            extensions["similar"] = similar
+            extensions["similar"] = list(similar)
         return RememberResponse(
-            id=told["id"],
-            stored_at=told["stored_at"],
-            stores=(self._parts.ledger.name,),
-            extensions=extensions,
+            id=record.id, stored_at=now, stores=(self._parts.ledger.name,), extensions=extensions
         )
 
     async def _check_links(self, principal: Principal, request: RememberRequest) -> None:
@@ -207,66 +221,104 @@ class Writing:
     # -- many at once -------------------------------------------------------------------------------------------
 
     async def many_stored(
-        self,
-        principal: Principal,
-        lines: Sequence[Line],
-        *,
-        import_id: str | None = None,
-        is_whole: bool = False,
+        self, principal: Principal, lines: Sequence[Line], *, import_id: str | None = None
     ) -> list[RememberResponse | QuipuError]:
-        """Commit accepted new memories together: embedded in one go, one journal entry per agent and store.
-
-        `is_whole`: all in one transaction, and an error is raised; otherwise in parts, each of which stands alone.
-        """
-        if is_whole:
-            return list(await self._batch(principal, lines, import_id)) if lines else []
-        answers: list[RememberResponse | QuipuError] = []
+        """Check accepted new memories for secrets and commit them together, in parts, each of which stands alone."""
+        done: list[RememberResponse | QuipuError] = []
         for start in range(0, len(lines), _BATCH):
             part = lines[start : start + _BATCH]
             try:
-                answers.extend(await self._batch(principal, part, import_id))
+                done.extend(await self._batch(principal, part, import_id))
             except QuipuError as error:
                 if len(part) == 1:
-                    answers.append(error)
+                    done.append(error)
                 else:  # one of them is at fault: let the others stand
                     for line in part:
-                        answers.extend(await self.many_stored(principal, [line], import_id=import_id))
-        return answers
+                        done.extend(await self.many_stored(principal, [line], import_id=import_id))
+        return done
 
     async def _batch(
         self, principal: Principal, lines: Sequence[Line], import_id: str | None
-    ) -> Sequence[RememberResponse]:
+    ) -> Sequence[RememberResponse | QuipuError]:
+        async def work(checked: Checked) -> Sequence[RememberResponse | QuipuError]:
+            kept = [_with_request(line, checked.kept(line.request)) for line in lines]
+            told, held = await self._judged(principal, lines, kept, checked.position, import_id)
+            free = [place for place in range(len(kept)) if place not in told and place not in held]
+            planned = await self.creations(principal, [kept[place] for place in free], import_id)
+            staged = [self._staging(principal, kept[place].request, held[place]) for place in held]
+            commits = [*planned.commits, *(commit for commit, _ in staged)]
+            done = await self._parts.ledger.commit(*commits, guard=checked.position) if commits else ()
+            count = len(planned.commits)
+            told |= dict(zip(free, planned.answers(done[:count]), strict=True))
+            for place, (_, answer), committed in zip(held, staged, done[count:], strict=True):
+                told[place] = answers.settled(answer, committed)
+            return [told[place] for place in range(len(kept))]
+
+        return await self._secrets.checking(principal.tenant, work)
+
+    async def _judged(
+        self,
+        principal: Principal,
+        given: Sequence[Line],
+        kept: Sequence[Line],
+        position: int,
+        import_id: str | None,
+    ) -> tuple[dict[int, RememberResponse | QuipuError], dict[int, Verdict]]:
+        """By place: those that are refused, and those that wait for a person. The rest may be written."""
+        refused: dict[int, RememberResponse | QuipuError] = {}
+        held: dict[int, Verdict] = {}
+        for place, line in enumerate(kept):
+            try:
+                verdict = await self._gate.judged(
+                    principal,
+                    line.request,
+                    position,
+                    has_secret=line.request is not given[place].request,
+                    is_imported=import_id is not None,
+                )
+                if verdict.effect is Effect.HOLD:
+                    await self.check_target(principal, line.request)
+                    held[place] = verdict
+            except QuipuError as error:
+                if error.reason == "secrets_changed":
+                    raise
+                refused[place] = error
+        return refused, held
+
+    def _staging(
+        self, principal: Principal, request: RememberRequest, verdict: Verdict
+    ) -> tuple[Commit, RememberResponse]:
+        told = partial(answers.pending_remember, request)
+        return self._governance.staging(principal, request, verdict, told)
+
+    async def creations(
+        self, principal: Principal, lines: Sequence[Line], import_id: str | None = None
+    ) -> Creations:
+        """How new memories are kept: embedded in one go, one journal entry per agent and store."""
         now = self._parts.clock()
         records = [await self._record_of(principal, line, now, import_id) for line in lines]
         vectors = await self._vectors.of_records(
             principal.tenant, records, [line.request.embedding for line in lines]
         )
         puts = [self._put(record, vector) for record, vector in zip(records, vectors, strict=True)]
-        # One entry per agent and store; a line with a key of its own has an entry of its own.
+        # A line with a key of its own has an entry of its own.
         groups: dict[tuple[str, str, int | None], list[int]] = {}
         for place, (line, put) in enumerate(zip(lines, puts, strict=True)):
             alone = None if line.request.idempotency_key is None else place
             groups.setdefault((put.record.agent_id, put.record.store_id, alone), []).append(place)
         detail: dict[str, Json] = {} if import_id is None else {"import_id": import_id}
         op = Op.REMEMBER if import_id is None else Op.IMPORT
-        answers: list[dict[str, Json]] = [
-            {"id": put.record.id, "stored_at": now, "version": 1} for put in puts
-        ]
+        planned = [self._stored_answer(put.record, now, "created") for put in puts]
         commits = [
             Commit(
                 tenant=principal.tenant,
                 draft=Draft(op=op, actor=principal.name, at=now, store=store, agent=agent, detail=detail),
                 changes=tuple(puts[place] for place in places),
-                once=self._once(principal, lines[places[0]].request, answers[places[0]]),
+                once=self._once(principal, lines[places[0]].request, planned[places[0]]),
             )
             for (agent, store, _), places in groups.items()
         ]
-        done = await self._parts.ledger.commit(*commits)
-        responses: dict[int, RememberResponse] = {}
-        for places, committed in zip(groups.values(), done, strict=True):
-            for place in places:
-                responses[place] = self._answered(committed, answers[place], "created", [])
-        return [responses[place] for place in range(len(lines))]
+        return Creations(commits, list(groups.values()), planned)
 
     async def _record_of(self, principal: Principal, line: Line, now: int, import_id: str | None) -> Record:
         store = await self._access.store(principal.tenant, line.request.store)
@@ -287,21 +339,29 @@ class Writing:
     # -- restore ------------------------------------------------------------------------------------------------
 
     async def restore(
-        self, principal: Principal, agent_id: str, record_id: str, reason: str | None
+        self, principal: Principal, agent_id: str | None, record_id: str, reason: str | None
     ) -> RememberResponse:
         """Bring back what was forgotten, merged away, archived or demoted."""
         self._access.authorise(principal, Permission.WRITE, agent_id)
-        return await carried_out(
-            self._parts.ledger, lambda: self._restoration(principal, agent_id, record_id, reason)
-        )
+
+        async def work(checked: Checked) -> RememberResponse:
+            kept = checked.reason(reason)
+            return await carried_out(
+                self._parts.ledger,
+                lambda: self._restoration(principal, agent_id, record_id, kept),
+                guard=checked.position,
+            )
+
+        return await self._secrets.checking(principal.tenant, work)
 
     async def _restoration(
-        self, principal: Principal, agent_id: str, record_id: str, reason: str | None
+        self, principal: Principal, agent_id: str | None, record_id: str, reason: str | None
     ) -> Plan[RememberResponse]:
         now = self._parts.clock()
-        scope = await self._access.scope(principal, agent_id)
-        last = (await self._access.newest(scope, [record_id])).get(record_id)
-        if last is None or last.standing is State.ERASED:
+        is_mine = await self._access.reach(principal, agent_id)
+        named = [record_id] if texts.is_keepable(record_id) else []
+        last = (await self._parts.ledger.read(principal.tenant, named)).get(record_id)
+        if last is None or not is_mine(last) or last.standing is State.ERASED:
             raise NotFoundError("There is no such record to restore.", reason="record")
         marks = await self._parts.ledger.marks(principal.tenant, [record_id])
         is_demoted = record_id in marks and marks[record_id].is_demoted
@@ -312,10 +372,13 @@ class Writing:
         if not put.keeps_index:
             (vector,) = await self._vectors.of_records(principal.tenant, [record], [None])
             put = replace(put, vector=vector)
-        answer: dict[str, Json] = {"id": record.id, "stored_at": now, "version": record.version}
+        answer = self._stored_answer(record, now, "restored")
         draft = Draft(
             op=Op.RESTORE, actor=principal.name, at=now, store=record.store_id, agent=record.agent_id
         )
-        kept = kept_reason(reason, self._parts)
-        commit = Commit(tenant=principal.tenant, draft=draft, changes=(put,), reason=kept)
-        return Plan(commit, lambda done: self._answered(done, answer, "restored", []))
+        commit = Commit(tenant=principal.tenant, draft=draft, changes=(put,), reason=reason)
+        return Plan(commit, lambda done: answers.settled(answer, done))
+
+
+def _with_request(line: Line, request: RememberRequest) -> Line:
+    return line if request is line.request else replace(line, request=request)

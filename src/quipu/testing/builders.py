@@ -224,6 +224,8 @@ class Scribe:
         now: int | None = None,
         limit: int = 10,
         context: Context | None = None,
+        names: frozenset[str] = frozenset(),
+        users: frozenset[str] = frozenset(),
         **restriction: Any,
     ) -> Found:
         return await self.ledger.search(
@@ -235,6 +237,8 @@ class Scribe:
                 vector=vector,
                 limit=limit,
                 context=context or Context(),
+                names=names,
+                users=users,
             )
         )
 

@@ -138,6 +138,27 @@ def _fields(type_: MemoryType) -> dict[str, SearchStrategy[Any]]:
     }
 
 
+@st.composite
+def machines(draw: st.DrawFn) -> dict[str, Any]:
+    """A machine that may be remembered: a few states and what leads from one to the next."""
+    states = draw(st.lists(st.sampled_from(("asked", "sent", "paid", "done")), min_size=1, unique=True))
+    transition = st.fixed_dictionaries(
+        {
+            "trigger": st.sampled_from(("go", "stop")),
+            "source": st.sampled_from((*states, "*")),
+            "dest": st.sampled_from(states),
+            "conditions": st.lists(st.sampled_from(("ready", "paid_for")), min_size=1, max_size=2),
+        }
+    )
+    machine = {"name": "errand", "initial": states[0], "states": states}
+    return {
+        **machine,
+        "transitions": draw(st.lists(transition, max_size=4)),
+        "current": draw(st.sampled_from(states)),
+        "metadata": draw(st.sampled_from(({"note": "x"}, {"version": "1.0"}))),
+    }
+
+
 def links() -> SearchStrategy[Link]:
     """A link to one of the few records there are."""
     return st.builds(Link, to=st.sampled_from(IDS), rel=st.sampled_from(("about", "follows")))

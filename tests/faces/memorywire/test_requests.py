@@ -50,13 +50,13 @@ FULL: dict[str, tuple[dict[str, Any], object]] = {
             "filter": {"n": 1}, "fresher_than_days": 0, "store": "s", "session_id": "c", "min_relevance": 1,
             "as_of": "17", "max_tokens": 8, "quorum_k": 2, "redact": "omit",
             "embedding": {"model": "e", "vector": [1]}, "deadline_ms": 10, "approval_required": True,
-            "extensions": False,
+            "explain": True, "extensions": False,
         },
         RecallRequest(
             agent_id="a", query="q", user_id="u", k=9, types=(MemoryType.EPISODIC,), hops=2, fusion=Fusion.MAX,
             filter={"n": 1}, fresher_than_days=0, store="s", session_id="c", min_relevance=1.0, as_of="17",
             max_tokens=8, quorum_k=2, redact=Redact.OMIT, embedding=Embedding("e", (1.0,)), deadline_ms=10,
-            approval_required=True,
+            approval_required=True, explain=True,
         ),
     ),
     "forget": (
@@ -116,7 +116,7 @@ LEAST: dict[str, tuple[dict[str, Any], object]] = {
 }
 
 #: What a request of the model has and no body carries: it comes by a header, or from inside.
-NOT_ON_THE_WIRE = {"if_version", "run_id", "node_id", "finds_similar", "explain"}
+NOT_ON_THE_WIRE = {"if_version", "run_id", "node_id", "finds_similar"}
 
 
 @requirement("memorywire:wire.to-model")

@@ -33,6 +33,13 @@ FIELDS |= {
 }
 
 
+def v0_problems(name: str, body: object) -> list[str]:
+    """What v0's own form of a schema finds wrong with a body; of what v0 has no schema for, nothing."""
+    if name not in v0_names():
+        return []
+    return [error.message for error in Draft202012Validator(v0_form(name)).iter_errors(body)]
+
+
 def keywords(node: object) -> set[str]:
     """Every key inside a schema."""
     if isinstance(node, dict):

@@ -20,6 +20,12 @@ class HitProvenanceReply(TypedDict):
     source: NotRequired[str]
     written_by: str
     trust: TrustName
+    run_id: NotRequired[str]
+    node_id: NotRequired[str]
+    subject: NotRequired[str]
+    import_id: NotRequired[str]
+    captured_at: NotRequired[int]
+    receipt: NotRequired[str]
 
 
 class HitReply(TypedDict):
@@ -64,11 +70,21 @@ class HitReply(TypedDict):
     target: NotRequired[str]
 
 
+#: Told of a hit's origin where it is known, as of a record's.
+_ORIGINS = ("run_id", "node_id", "subject", "import_id", "captured_at", "receipt")
+
+
 def hit_body(hit: Hit) -> dict[str, Json]:
     """A hit, ready for JSON."""
-    provenance = {"written_by": hit.provenance.written_by, "trust": hit.provenance.trust.value}
+    provenance: dict[str, Json] = {
+        "written_by": hit.provenance.written_by,
+        "trust": hit.provenance.trust.value,
+    }
     if hit.source is not None:
         provenance["source"] = hit.source
+    for name in _ORIGINS:
+        if (value := getattr(hit.provenance, name)) is not None:
+            provenance[name] = value
     body: dict[str, Json] = {
         "id": hit.id,
         "type": hit.type.value,

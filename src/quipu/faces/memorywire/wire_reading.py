@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 from pydantic import ValidationError
 
 from quipu.errors import InvalidError
+from quipu.faces.memorywire.wire_decisions import EditBody, MergeIntoBody
 from quipu.faces.memorywire.wire_faults import invalid
 from quipu.faces.memorywire.wire_json import Path, pointer
 from quipu.faces.memorywire.wire_parts import (
@@ -31,6 +32,8 @@ _INNER: Mapping[str, type[Body]] = {
     "links": LinkBody,
     "provenance": ProvenanceBody,
     "items": RememberBody,
+    "edit": EditBody,
+    "merge_into": MergeIntoBody,
 }
 
 

@@ -106,7 +106,7 @@ def record_body(record: Record, store_name: str) -> dict[str, Json]:
         "importance": record.importance,
         "source": record.source,
         **details_body(record.details),
-        "privacy_intent": None if record.privacy is None else _privacy_body(record.privacy),
+        "privacy_intent": None if record.privacy is None else privacy_body(record.privacy),
         "store": store_name,
         "tier": record.tier.value,
         "state": record.state.value,
@@ -119,7 +119,8 @@ def record_body(record: Record, store_name: str) -> dict[str, Json]:
     return _with_value(body)
 
 
-def _privacy_body(intent: PrivacyIntent) -> dict[str, Json]:
+def privacy_body(intent: PrivacyIntent) -> dict[str, Json]:
+    """What the writer wants done with the memory, as far as it was said."""
     body: dict[str, Json] = {
         "retain": intent.retain,
         "share_with": None if intent.share_with is None else list(intent.share_with),

@@ -19,7 +19,7 @@ from quipu.model.outcomes import (
     RecallResponse,
     RememberResponse,
 )
-from quipu.model.value import JsonObject
+from quipu.model.value import Json, JsonObject
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 
@@ -43,8 +43,18 @@ class Reply(BaseModel):
     def made(cls, beyond: JsonObject | None, **values: Any) -> Self:
         """Without validation: the values are ours. `beyond` is what `extensions` shall say."""
         if beyond is not None:
-            values["extensions"] = {"quipu": {k: plain(v) for k, v in beyond.items() if v is not None}}
+            # Sorted, so that an answer that was kept and comes again has the same bytes, however it was kept.
+            values["extensions"] = {
+                "quipu": {k: _sorted(plain(v)) for k, v in sorted(beyond.items()) if v is not None}
+            }
         return cls.model_construct(**values)
+
+
+def _sorted(value: Json) -> Json:
+    """The same value with its members in order."""
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 class RememberReply(Reply):

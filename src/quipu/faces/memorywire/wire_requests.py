@@ -55,6 +55,7 @@ class RecallBody(RequestBody):
     embedding: EmbeddingBody | None = None
     deadline_ms: Annotated[Integer, Field(ge=10, le=60_000)] | None = None
     approval_required: bool = False
+    explain: bool = False
     extensions: bool = False
 
     @field_validator("min_relevance", mode="plain")
@@ -90,6 +91,7 @@ class RecallBody(RequestBody):
             embedding=None if self.embedding is None else self.embedding.to_model(),
             deadline_ms=self.deadline_ms,
             approval_required=self.approval_required,
+            explain=self.explain,
         )
 
 

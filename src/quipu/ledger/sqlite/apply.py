@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import apsw
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
-from quipu.ledger.sqlite import rows, statements
-from quipu.ledger.sqlite.spaces import moved_on
-from quipu.ledger.sqlite.terms import Tokenizer
+from quipu.ledger import rows
+from quipu.ledger.search.spaces import moved_on
+from quipu.ledger.search.terms import Tokenizer
+from quipu.ledger.sqlite import registry, statements
 from quipu.model.change import (
+    Approve,
     Change,
     Close,
     Commit,
@@ -44,6 +46,7 @@ class _Head:
     space: int | None
     dimensions: int | None
     model: str | None
+    guarded: int
 
 
 class Transaction:
@@ -62,10 +65,12 @@ class Transaction:
         self._model: str | None = None
         self._stores: set[tuple[str, str]] = set()
 
-    def apply(self, commit: Commit, mirrors: Sequence[str] = ()) -> Committed:
+    def apply(self, commit: Commit, mirrors: Sequence[str] = (), guard: int | None = None) -> Committed:
         head = self._head(commit.tenant)
-        if commit.once and (answered := self._answered(commit, commit.once)):
-            return answered
+        if guard is not None and guard != head.guarded:
+            raise ConflictError("The list of secrets has changed meanwhile.", reason="secrets_changed")
+        if commit.once and (done := answered(self._connection, commit.tenant, commit.once, commit.draft.at)):
+            return done
         at = max(commit.draft.at, head.at)
         self._tenant, self._seq, self._at = commit.tenant, head.seq + 1, at
         self._actor, self._space = commit.draft.actor, head.space
@@ -91,8 +96,8 @@ class Transaction:
         row = self._first("head", tenant=tenant)
         if row is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
-        seq, digest, at, _horizon, changed, space, dimensions, _refilled, model = row
-        return _Head(seq, digest, at, changed, space, dimensions, model)
+        seq, digest, at, _horizon, changed, space, dimensions, _refilled, model, guarded = row
+        return _Head(seq, digest, at, changed, space, dimensions, model, guarded)
 
     def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], at: int) -> None:
         draft = commit.draft
@@ -150,8 +155,13 @@ class Transaction:
                 return self._drop_store(change)
             case Stage():
                 return self._stage(change)
+            case Approve():
+                return self._approve(change)
             case Settle():
                 return self._settle(change)
+            case _:
+                registry.change(self._connection, self._tenant, self._seq, change)
+                return ()
 
     def _put(self, put: Put) -> Sequence[Mention]:
         record = put.record
@@ -293,7 +303,22 @@ class Transaction:
             held_by=rows.encoded(list(stage.held_by)),
             created_at=self._at,
             lapses_at=stage.lapses_at,
+            approvals=stage.approvals,
+            because=stage.because,
+            salt=stage.salt or None,
         )
+        return ()
+
+    def _approve(self, approve: Approve) -> Sequence[Mention]:
+        self._run(
+            "approve",
+            tenant=self._tenant,
+            id=approve.proposal_id,
+            given=rows.given_text(approve.given),
+            expects=approve.expects,
+        )
+        if not self._connection.changes():
+            raise ConflictError("Somebody else has decided meanwhile.", reason="decided_meanwhile")
         return ()
 
     def _settle(self, settle: Settle) -> Sequence[Mention]:
@@ -313,21 +338,6 @@ class Transaction:
 
     # -- idempotency --------------------------------------------------------------------------------------------
 
-    def _answered(self, commit: Commit, once: Once) -> Committed | None:
-        row = self._first(
-            "answer", tenant=commit.tenant, principal=once.principal, operation=once.operation, key=once.key
-        )
-        if row is None or row[2] < commit.draft.at - KEY_LIFE_MS:
-            return None
-        fingerprint, answer, at, seq = row
-        if fingerprint != once.fingerprint:
-            raise ConflictError(
-                "This idempotency key was used for a different request.",
-                reason="idempotency_key_mismatch",
-                hint="Use a fresh key for each request.",
-            )
-        return Committed(seq=seq, at=at, replayed=rows.decoded(answer))
-
     def _keep_answer(self, commit: Commit, once: Once) -> None:
         self._run("forget_answers", tenant=commit.tenant, before=commit.draft.at - KEY_LIFE_MS)
         key = {
@@ -346,6 +356,23 @@ class Transaction:
         )
         for record_id in once.record_ids:
             self._run("keep_answer_record", **key, record_id=record_id)
+
+
+def answered(connection: apsw.Connection, tenant: str, once: Once, now: int) -> Committed | None:
+    """What was answered under this key, as long as keys live."""
+    row = statements.first(
+        connection, "answer", tenant=tenant, principal=once.principal, operation=once.operation, key=once.key
+    )
+    if row is None or row[2] < now - KEY_LIFE_MS:
+        return None
+    fingerprint, answer, at, seq = row
+    if fingerprint != once.fingerprint:
+        raise ConflictError(
+            "This idempotency key was used for a different request.",
+            reason="idempotency_key_mismatch",
+            hint="Use a fresh key for each request.",
+        )
+    return Committed(seq=seq, at=at, replayed=rows.decoded(answer))
 
 
 @dataclass(frozen=True, slots=True)

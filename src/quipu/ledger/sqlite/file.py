@@ -91,6 +91,8 @@ def connect(path: Path, *, is_durable: bool = True, is_reader: bool = False) -> 
         connection.pragma("cache_size", -32_000)
         connection.pragma("mmap_size", 1 << 30)
         connection.pragma("query_only", is_reader)
+        # A plan depends on no value that is bound later: else SQLite plans a statement anew each time it runs.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return connection
 
 

@@ -10,37 +10,39 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError, TamperedError
-from quipu.ledger.sqlite import file, rows, statements
-from quipu.ledger.sqlite.apply import Transaction
-from quipu.ledger.sqlite.terms import Tokenizer
+from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError
+from quipu.ledger import admission, rows
+from quipu.ledger.search.terms import Tokenizer
+from quipu.ledger.sqlite import file, registry, statements
+from quipu.ledger.sqlite.apply import Transaction, answered
+from quipu.ledger.sqlite.source import FileSource
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
-from quipu.model.change import Change, Commit, Committed, Erase, OpenStore, Proposal, Settle
+from quipu.ledger.walking import PAGE, walk
+from quipu.model.access import Tenant, Token
+from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Proposal, Settle
 from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
 from quipu.model.outcomes import Fault
-from quipu.model.record import Mark, Record, State
-from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.record import Mark, Record
+from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, Selection, Snapshot, WordShares
 from quipu.model.store import MAIN, Store
-from quipu.ports.ledger import Indexed, Space
+from quipu.model.value import JsonObject
+from quipu.ports.announcing import Told
+from quipu.ports.ledger import Guard, Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
-from quipu.rules import filters
 
 if TYPE_CHECKING:
-    from quipu.ledger.sqlite.finding import Finder
+    from quipu.ledger.search.finding import Finder
 
 T = TypeVar("T")
 
 _READERS = 4
-_PAGE = 500
 #: How long an erasure waits for readers that still hold on to old pages.
 _PATIENCE_MS = 5_000
-#: Above every id.
-_TOP = "\U0010ffff"
 
 
 class SqliteLedger:
@@ -75,6 +77,7 @@ class SqliteLedger:
         self._opened: set[str] = set()
         self._is_closed = False
         self._owes_flush = False
+        self._told: list[Told] = []
 
     # -- opening and closing ------------------------------------------------------------------------------------
 
@@ -141,17 +144,26 @@ class SqliteLedger:
 
     # -- records ------------------------------------------------------------------------------------------------
 
-    async def commit(self, *commits: Commit) -> Sequence[Committed]:
+    async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
         def job(connection: apsw.Connection) -> list[Committed]:
             transaction = self._transaction(connection)
-            return [transaction.apply(commit, self._mirrors) for commit in commits]
+            return [transaction.apply(commit, self._mirrors, guard) for commit in commits]
 
         done = await self._write(job)
+        tenants = frozenset(commit.tenant for commit in commits)
+        for told in self._told:
+            told(tenants)
         if any(_erases(change) for commit in commits for change in commit.changes):
             await self._flush_erased()
         elif self._owes_flush:
             await self._flush_erased(patience_ms=0)
         return done
+
+    def on_commit(self, told: Told) -> None:
+        self._told.append(told)
+
+    async def answered(self, tenant: str, once: Once, now: int) -> Committed | None:
+        return await self._read(lambda connection, _: answered(connection, tenant, once, now))
 
     async def _flush_erased(self, patience_ms: int = _PATIENCE_MS) -> None:
         """What a slow reader keeps from being flushed now is flushed after a later write."""
@@ -179,42 +191,20 @@ class SqliteLedger:
         return [rows.record_of(row) for row in found]
 
     async def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
-        left = selection.limit
-        below = selection.below or _TOP
-        names = {store.id: store.name for store in await self.stores(selection.tenant)}
-        tree = None if selection.filter is None else filters.compiled(selection.filter)
-        while left is None or left > 0:
-            page = await self._page(selection, snapshot, below)
-            for record in page:
-                if _selected(record, selection, snapshot) and (
-                    tree is None or filters.passes(tree, record, names.get(record.store_id, ""))
-                ):
-                    yield record
-                    if left is not None and (left := left - 1) <= 0:
-                        return
-            if len(page) < _PAGE:
-                return
-            below = page[-1].id
+        async def read(statement: str, values: Mapping[str, rows.Value]) -> Sequence[Record]:
+            return [rows.record_of(row) for row in await self._select(statement, **values)]
 
-    async def _page(self, selection: Selection, snapshot: Snapshot, below: str) -> Sequence[Record]:
-        """A stretch of the walk, before what narrows it. Forgotten records are only found by their newest version."""
-        by_newest = bool(selection.states & {State.FORGOTTEN, State.ERASED}) and snapshot.seq is None
-        values: dict[str, rows.Value] = {"tenant": selection.tenant, "below": below, "limit": _PAGE}
-        name = "page_of_newest" if by_newest else "page_at"
-        if selection.agent_id is not None:
-            name = "page_of_agent_newest" if by_newest else "page_of_agent_at"
-            values["agent_id"] = selection.agent_id
-        if not by_newest:
-            values["seq"] = (1 << 62) if snapshot.seq is None else snapshot.seq
-        return [rows.record_of(row) for row in await self._select(name, **values)]
+        stores = await self.stores(selection.tenant)
+        async for record in walk(read, selection, snapshot, stores):
+            yield record
 
     async def every_version(self, tenant: str) -> AsyncIterator[Record]:
         after = 0
         while True:
-            page = await self._select("versions_after", tenant=tenant, after=after, limit=_PAGE)
+            page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
             for row in page:
-                yield _record_or_fault(row)
-            if len(page) < _PAGE:
+                yield rows.record_or_fault(row)
+            if len(page) < PAGE:
                 return
             after = page[-1][0]
 
@@ -255,7 +245,7 @@ class SqliteLedger:
 
     async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         found = await self._select("entries", tenant=tenant, after=after, limit=limit)
-        return [_entry_or_fault(row) for row in found]
+        return [rows.entry_or_fault(row) for row in found]
 
     async def position_at(self, tenant: str, moment: int) -> int:
         def work(connection: apsw.Connection, _: Tokenizer) -> int:
@@ -285,26 +275,66 @@ class SqliteLedger:
         }
         await self._write(lambda connection: statements.run(connection, "add_checkpoint", **values))
 
+    # -- registry -----------------------------------------------------------------------------------------------
+
+    async def tenants(self) -> Sequence[Tenant]:
+        return [admission.tenant_of(row) for row in await self._select("tenants")]
+
+    async def tenant(self, tenant: str) -> Tenant | None:
+        found = await self._select("tenant", tenant=tenant)
+        return admission.tenant_of(found[0]) if found else None
+
+    async def token(self, tenant: str, digest: str) -> Token | None:
+        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
+        return admission.token_of(found[0]) if found else None
+
+    async def tokens(self, tenant: str) -> Sequence[Token]:
+        return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
+
+    async def rules(self, tenant: str) -> Sequence[JsonObject]:
+        return rows.rules_of(await self._select("rules", tenant=tenant))
+
+    async def guard(self, tenant: str) -> Guard:
+        return await self._read(lambda connection, _: registry.guard(connection, tenant))
+
     @cached_property
     def _finder(self) -> Finder:
         """Search, and numpy with it, is loaded when it is first needed: most commands never do."""
-        from quipu.ledger.sqlite.cache import PartitionCache
-        from quipu.ledger.sqlite.finding import Finder
+        from quipu.ledger.search.cache import PartitionCache
+        from quipu.ledger.search.finding import Finder
 
         return Finder(PartitionCache(self._cache_bytes))
 
     # -- finding ------------------------------------------------------------------------------------------------
 
     async def search(self, search: Search) -> Found:
-        return await self._read(lambda c, tokenizer: self._finder.search(c, tokenizer, search))
-
-    async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
-        return await self._read(
-            lambda c, tokenizer: self._finder.word_shares(c, tokenizer, scope, snapshot, text)
+        return await self._find(
+            search.scope,
+            search.restriction,
+            lambda c, tokenizer: self._finder.search(FileSource(c), tokenizer, search),
         )
 
+    async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
+        return await self._find(
+            scope,
+            None,
+            lambda c, tokenizer: self._finder.word_shares(FileSource(c), tokenizer, scope, snapshot, text),
+        )
+
+    async def _find(
+        self, scope: Scope, by: Restriction | None, work: Callable[[apsw.Connection, Tokenizer], T]
+    ) -> T:
+        """On the caller's own thread where that is done sooner than another thread would have begun."""
+        if "_finder" in self.__dict__ and not self._is_closed:
+            with file.translated():
+                mine = self._reader()
+                source = FileSource(mine[0])
+                if self._finder.is_at_hand(scope, by, lambda known: source.is_level(scope.tenant, known)):
+                    return work(*mine)
+        return await self._read(work)
+
     async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
-        return await self._read(lambda c, _: self._finder.neighbours(c, scope, snapshot, ids))
+        return await self._read(lambda c, _: self._finder.neighbours(FileSource(c), scope, snapshot, ids))
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 
@@ -359,34 +389,3 @@ class SqliteLedger:
 def _erases(change: Change) -> bool:
     """Whether nothing of something may be left in the file, or in its log: a rejected write is gone like an erased one."""
     return isinstance(change, Erase) or (isinstance(change, Settle) and not change.approved)
-
-
-def _selected(record: Record, selection: Selection, snapshot: Snapshot) -> bool:
-    """What narrows a walk, beside the filter."""
-    state = record.standing if snapshot.seq is None or record.is_emptied else record.state
-    if state is State.LIVE and record.expired(snapshot.now):
-        return False
-    return (
-        state in selection.states
-        and (selection.user_id is None or record.user_id == selection.user_id)
-        and (selection.session_id is None or record.session_id == selection.session_id)
-        and (selection.store_id is None or record.store_id == selection.store_id)
-        and (not selection.types or record.type in selection.types)
-        and (selection.ids is None or record.id in selection.ids)
-    )
-
-
-def _entry_or_fault(row: Any) -> Entry:
-    try:
-        return rows.entry_of(row)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise TamperedError(f"Journal entry {row[1]} cannot be read.", reason="altered_entry") from error
-
-
-def _record_or_fault(row: Any) -> Record:
-    try:
-        return rows.record_of(row)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise TamperedError(
-            f"A version of record {row[2]} cannot be read.", reason="altered_record"
-        ) from error

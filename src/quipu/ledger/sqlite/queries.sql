@@ -5,7 +5,7 @@ ON CONFLICT DO NOTHING;
 
 -- head --
 -- Where the tenant's chain stands.
-SELECT t.seq, t.hash, t.at, t.horizon, t.changed, t.space, s.dimensions, t.refilled, s.model
+SELECT t.seq, t.hash, t.at, t.horizon, t.changed, t.space, s.dimensions, t.refilled, s.model, t.guarded
 FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
 WHERE t.tenant = :tenant;
 
@@ -130,7 +130,7 @@ DELETE FROM answer WHERE tenant = :tenant AND (principal, operation, key) IN
 
 -- drop_proposals --
 -- Erasure: staged copies.
-UPDATE proposal SET request = NULL, reason = NULL, status = 'rejected',
+UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, status = 'rejected',
   reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, :at)
 WHERE tenant = :tenant AND (record_id = :id OR id = :id);
 
@@ -194,18 +194,26 @@ DELETE FROM answer WHERE tenant = :tenant AND at < :before;
 
 -- stage --
 -- Keep a held write aside.
-INSERT INTO proposal (tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at)
-VALUES (:tenant, :id, :operation, :agent_id, :record_id, :request, :writer, :held_by, 'pending', :created_at, :lapses_at);
+INSERT INTO proposal (tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at,
+  approvals, because, salt)
+VALUES (:tenant, :id, :operation, :agent_id, :record_id, :request, :writer, :held_by, 'pending', :created_at, :lapses_at,
+  :approvals, :because, :salt);
 
 -- settle --
 -- Decide a proposal, once; its staged content goes.
-UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason, request = NULL
+UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason, request = NULL,
+  salt = NULL
 WHERE tenant = :tenant AND id = :id AND status = 'pending';
+
+-- approve --
+-- One more of several has said yes; the number who had is the one that was expected.
+UPDATE proposal SET given = :given
+WHERE tenant = :tenant AND id = :id AND status = 'pending' AND json_array_length(given) = :expects;
 
 -- proposals --
 -- Proposals by status, oldest first.
 SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
-  reviewed_at, reason
+  reviewed_at, reason, approvals, given, because, salt
 FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status) ORDER BY created_at, id;
 
 -- intend --
@@ -400,3 +408,66 @@ SELECT count(*) FROM vector WHERE space = :space AND (slot / 2) IN (SELECT row F
 -- Whose file it is, of which version, and how much there is in it: all at one moment.
 SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_application_id, pragma_user_version;
+
+-- tenants --
+-- Everybody who has a chain here.
+SELECT tenant, created_at, suspended_at FROM tenant ORDER BY tenant;
+
+-- tenant --
+-- One of them.
+SELECT tenant, created_at, suspended_at FROM tenant WHERE tenant = :tenant;
+
+-- suspend_tenant --
+-- Shut or open the door.
+UPDATE tenant SET suspended_at = :at WHERE tenant = :tenant;
+
+-- add_token --
+-- A credential, known by the hash of its text.
+INSERT INTO token (tenant, id, digest, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at,
+  revoked_at, rate, recall_budget)
+VALUES (:tenant, :id, :digest, :name, :prefix, :permissions, :agents, :user_id, :created_at, :created_by, :expires_at,
+  :revoked_at, :rate, :recall_budget);
+
+-- end_token --
+-- A credential ends; one that ended earlier stays ended.
+UPDATE token SET revoked_at = :revoked_at
+WHERE tenant = :tenant AND id = :id AND (revoked_at IS NULL OR revoked_at > :revoked_at);
+
+-- token --
+-- The credential with this text.
+SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
+  recall_budget
+FROM token WHERE tenant = :tenant AND digest = :digest;
+
+-- tokens --
+-- All credentials of a tenant.
+SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
+  recall_budget
+FROM token WHERE tenant = :tenant ORDER BY id;
+
+-- keep_secret --
+-- A value to keep out.
+INSERT INTO secret (tenant, id, label, run_id, created_at, created_by, sealed)
+VALUES (:tenant, :id, :label, :run_id, :created_at, :created_by, :sealed);
+
+-- drop_secret --
+-- It may come in again.
+DELETE FROM secret WHERE tenant = :tenant AND id = :id;
+
+-- move_guard --
+-- The list of secrets has changed.
+UPDATE tenant SET guarded = :seq WHERE tenant = :tenant;
+
+-- keep_rules --
+-- The tenant's own rules have changed, and what writes are checked against.
+UPDATE tenant SET rules = :rules, guarded = :seq WHERE tenant = :tenant;
+
+-- rules --
+-- The tenant's own rules.
+SELECT rules FROM tenant WHERE tenant = :tenant;
+
+-- guard --
+-- The list of secrets and when it last changed, at one moment.
+SELECT t.guarded, s.id, s.label, s.run_id, s.created_at, s.created_by, s.sealed
+FROM tenant AS t LEFT JOIN secret AS s ON s.tenant = t.tenant
+WHERE t.tenant = :tenant ORDER BY s.id;

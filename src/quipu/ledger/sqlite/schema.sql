@@ -16,6 +16,12 @@ CREATE TABLE tenant (
   space INTEGER,
   -- how often versions that were there already got a vector in it: readers from before read it anew
   refilled INTEGER NOT NULL DEFAULT 0,
+  -- while set, none of the tenant's credentials is good
+  suspended_at INTEGER,
+  -- the position at which the list of secrets last changed: a write that was checked against an older list is refused
+  guarded INTEGER NOT NULL DEFAULT 0,
+  -- the tenant's own rules, in their order; a change of them moves `guarded`
+  rules TEXT,
   CONSTRAINT tenant_hash CHECK (length(hash) = 32)
 ) STRICT, WITHOUT ROWID;
 
@@ -220,6 +226,13 @@ CREATE TABLE proposal (
   reviewer TEXT,
   reviewed_at INTEGER,
   reason TEXT,
+  -- how many different people must say yes, and who has
+  approvals INTEGER NOT NULL DEFAULT 1,
+  given TEXT NOT NULL DEFAULT '[]',
+  -- why it was held, in the words of the rule
+  because TEXT,
+  -- makes the digest in the journal one that nobody can guess; goes with the staged content
+  salt BLOB,
   CONSTRAINT proposal_key PRIMARY KEY (tenant, id),
   CONSTRAINT proposal_status CHECK (status IN ('pending', 'approved', 'rejected'))
 ) STRICT, WITHOUT ROWID;
@@ -237,4 +250,35 @@ CREATE TABLE outbox (
   error TEXT,
   CONSTRAINT outbox_key PRIMARY KEY (tenant, mirror, seq),
   CONSTRAINT outbox_status CHECK (status IN ('intent', 'done', 'dead'))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE token (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  name TEXT NOT NULL,
+  prefix TEXT NOT NULL,
+  permissions TEXT NOT NULL,
+  agents TEXT NOT NULL,
+  user_id TEXT,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER,
+  rate INTEGER,
+  recall_budget INTEGER,
+  CONSTRAINT token_key PRIMARY KEY (tenant, id),
+  CONSTRAINT token_digest UNIQUE (tenant, digest),
+  CONSTRAINT token_digest_length CHECK (length(digest) = 32)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE secret (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  label TEXT NOT NULL,
+  run_id TEXT,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  sealed BLOB NOT NULL,
+  CONSTRAINT secret_key PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;

@@ -7,7 +7,7 @@ from typing import Any, cast
 import apsw
 
 from quipu.ledger.queries import queries
-from quipu.ledger.sqlite.rows import Row, Value
+from quipu.ledger.rows import Row, Value
 
 _SQL = queries("quipu.ledger.sqlite")
 

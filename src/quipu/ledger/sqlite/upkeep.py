@@ -8,8 +8,9 @@ from pathlib import Path
 import apsw
 
 from quipu.errors import BackendUnavailableError, InvalidError
-from quipu.ledger.sqlite import file, rows, statements
-from quipu.ledger.sqlite.terms import Tokenizer
+from quipu.ledger import rows
+from quipu.ledger.search.terms import Tokenizer
+from quipu.ledger.sqlite import file, statements
 from quipu.model.outcomes import Fault
 from quipu.model.record import Record
 from quipu.ports.ledger import Indexed, Space

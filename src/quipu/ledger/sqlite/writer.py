@@ -1,9 +1,12 @@
 """The one writer of a process: a thread that turns waiting jobs into transactions (group commit).
 
 1. Jobs that wait while a transaction is being synced go into the next one together: one fsync serves them all.
-2. Each job runs in a savepoint: when one fails, its own changes are undone and the others stand.
+2. Each job of a group runs in a savepoint: when one fails, its own changes are undone and the others stand.
 3. A job's caller hears nothing before the transaction is durable, and hears an error if it did not become so.
 4. A caller that goes away does not take back what was already handed over.
+5. What callers that were answered together ask for next is handed over together, once all of them have had their
+   turn: the thread then finds one group instead of one job and a crowd behind it, and the two threads do not get in each
+   other's way. A caller that is alone waits for nobody.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,7 +49,9 @@ class Writer:
     def __init__(self, connection: apsw.Connection) -> None:
         """Takes the connection over: nobody else uses it from now on, and `close` closes it."""
         self._connection = connection
-        self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Sequence[_Waiting] | None] = queue.SimpleQueue()
+        #: Jobs held back until everybody who was answered has had their turn, by event loop.
+        self._held: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
         self._is_closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="quipu-writer", daemon=True)
@@ -58,7 +64,12 @@ class Writer:
         with self._lock:
             if self._is_closed:
                 raise BackendUnavailableError("The ledger is closed.", reason="closed")
-            self._jobs.put(_Waiting(job, future, loop, alone))
+            waiting = _Waiting(job, future, loop, alone)
+            held = self._held.get(loop)
+            if held is None:
+                self._jobs.put((waiting,))
+            else:
+                held.append(waiting)
         return await future
 
     def close(self) -> None:
@@ -66,46 +77,50 @@ class Writer:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
+                for loop in list(self._held):
+                    self._hand_over(loop)
                 self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:
+        backlog: deque[_Waiting] = deque()
         is_open = True
-        while is_open:
-            first = self._jobs.get()
-            if first is None:
-                break
-            group, alone, is_open = self._gather(first)
+        while is_open or backlog:
+            is_open = is_open and self._take(backlog)
+            group: list[_Waiting] = []
+            while backlog and not backlog[0].is_alone and len(group) < _GROUP:
+                group.append(backlog.popleft())
             if group:
                 self._commit(group)
-                _answer(group)
-            if alone is not None:
+                self._answer(group)
+            elif backlog:
+                alone = backlog.popleft()
                 self._run_alone(alone)
-                _answer([alone])
+                self._answer([alone])
         self._connection.close()
 
-    def _gather(self, first: _Waiting) -> tuple[list[_Waiting], _Waiting | None, bool]:
-        """Everything that waits already, up to the next job that must run alone."""
-        if first.is_alone:
-            return [], first, True
-        group = [first]
-        while len(group) < _GROUP:
+    def _take(self, backlog: deque[_Waiting]) -> bool:
+        """Everything that waits already; where nothing does, what comes next. False when nothing more will come."""
+        while True:
             try:
-                waiting = self._jobs.get_nowait()
+                arrived = self._jobs.get(block=not backlog)
             except queue.Empty:
-                return group, None, True
-            if waiting is None:
-                return group, None, False
-            if waiting.is_alone:
-                return group, waiting, True
-            group.append(waiting)
-        return group, None, True
+                return True
+            if arrived is None:
+                return False
+            backlog.extend(arrived)
 
     def _commit(self, group: Sequence[_Waiting]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for waiting in group:
-                self._attempt(waiting)
+            if len(group) == 1:  # it has the transaction to itself and needs no savepoint in it
+                self._do(group[0])
+                if group[0].failure is not None:
+                    self._roll_back()
+                    return
+            else:
+                for waiting in group:
+                    self._attempt(waiting)
             self._connection.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back()
@@ -114,6 +129,12 @@ class Writer:
 
     def _attempt(self, waiting: _Waiting) -> None:
         self._connection.execute("SAVEPOINT job")
+        self._do(waiting)
+        if waiting.failure is not None:
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+    def _do(self, waiting: _Waiting) -> None:
         try:
             waiting.result = waiting.job(self._connection)
         except apsw.ConstraintError as error:
@@ -122,9 +143,6 @@ class Writer:
             raise  # the file itself failed: nothing of the group can stand
         except Exception as error:  # noqa: BLE001  one caller's fault must not reach the others of its group
             waiting.failure = error
-        if waiting.failure is not None:
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
 
     def _run_alone(self, waiting: _Waiting) -> None:
         try:
@@ -140,23 +158,35 @@ class Writer:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
+    # -- telling the callers, on their event loop -----------------------------------------------------------------
 
-def _answer(group: Sequence[_Waiting]) -> None:
-    """Tell the callers, all of one event loop in one go."""
-    for loop in {waiting.loop for waiting in group}:
-        mine = [waiting for waiting in group if waiting.loop is loop]
-        with contextlib.suppress(RuntimeError):  # a loop that has been closed has nobody left to tell
-            loop.call_soon_threadsafe(_settle, mine)
+    def _answer(self, group: Sequence[_Waiting]) -> None:
+        """Tell the callers, all of one event loop in one go."""
+        for loop in {waiting.loop for waiting in group}:
+            mine = [waiting for waiting in group if waiting.loop is loop]
+            with contextlib.suppress(RuntimeError):  # a loop that has been closed has nobody left to tell
+                loop.call_soon_threadsafe(self._settle, loop, mine)
 
+    def _settle(self, loop: asyncio.AbstractEventLoop, group: Sequence[_Waiting]) -> None:
+        for waiting in group:
+            if waiting.future.done():
+                continue  # the caller has gone away
+            if waiting.failure is not None:
+                waiting.future.set_exception(waiting.failure)
+            else:
+                waiting.future.set_result(waiting.result)
+        if len(group) > 1:
+            with self._lock:
+                self._held.setdefault(loop, [])
+            loop.call_soon(self._end_of_turn, loop)  # behind the callers just woken
 
-def _settle(group: Sequence[_Waiting]) -> None:
-    for waiting in group:
-        if waiting.future.done():
-            continue  # the caller has gone away
-        if waiting.failure is not None:
-            waiting.future.set_exception(waiting.failure)
-        else:
-            waiting.future.set_result(waiting.result)
+    def _end_of_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self._hand_over(loop)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        if held := self._held.pop(loop, None):
+            self._jobs.put(held)
 
 
 def _caused(error: apsw.Error) -> QuipuError:

@@ -14,14 +14,23 @@ class TestMyLedger(LedgerContract):
 from __future__ import annotations
 
 from quipu.testing.ledger.finding import FindingContract
+from quipu.testing.ledger.governance import GovernanceContract
 from quipu.testing.ledger.journal import JournalContract
 from quipu.testing.ledger.neighbourhood import NeighbourhoodContract
 from quipu.testing.ledger.records import RecordsContract
+from quipu.testing.ledger.registry import RegistryContract
 from quipu.testing.ledger.stores import StoresContract
 from quipu.testing.ledger.upkeep import UpkeepContract
 
 
 class LedgerContract(
-    RecordsContract, StoresContract, JournalContract, FindingContract, NeighbourhoodContract, UpkeepContract
+    RecordsContract,
+    StoresContract,
+    JournalContract,
+    RegistryContract,
+    GovernanceContract,
+    FindingContract,
+    NeighbourhoodContract,
+    UpkeepContract,
 ):
     """All of it, split as the port is: by noun."""

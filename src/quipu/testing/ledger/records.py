@@ -491,6 +491,18 @@ class RecordsContract(LedgerCase):
         assert await scribe.scanned() == [record.id]
         assert (await scribe.ledger.head(scribe.tenant)).seq == first.seq
 
+    async def test_what_was_answered_under_a_key_can_be_asked_for(self, scribe: Scribe) -> None:
+        tenant, now = scribe.tenant, scribe.clock()
+        assert await scribe.ledger.answered(tenant, self._once(), now) is None
+        first = await scribe.commit(adding(scribe.drafted()), once=self._once())
+        known = await scribe.ledger.answered(tenant, self._once(), now)
+        assert known is not None
+        assert (known.replayed, known.seq, known.at) == ({"id": "first"}, first.seq, first.at)
+        assert await scribe.ledger.answered(tenant, self._once("another key"), now) is None
+        assert await scribe.ledger.answered(tenant, self._once(), now + 2 * 86_400_000) is None
+        with pytest.raises(ConflictError):
+            await scribe.ledger.answered(tenant, self._once("key", "other body"), now)
+
     async def test_equal_writes_at_once_make_one_record(self, scribe: Scribe) -> None:
         done = await asyncio.gather(
             *(scribe.commit(adding(scribe.drafted()), once=self._once()) for _ in range(10))

@@ -1,0 +1,380 @@
+"""From settings to running parts. The only place that names a ledger, an embedder, a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from ulid import ULID
+
+from quipu import config as settings
+from quipu._version import __version__
+from quipu.bootstrap import databases
+from quipu.config import Config
+from quipu.crypto import keys, sealing
+from quipu.crypto.canonical import canonical
+from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.model.governance import Effect, Rule
+from quipu.model.limits import Limits
+from quipu.ports.embedder import Embedder
+from quipu.ports.identities import Identities
+from quipu.ports.ledger import Ledger
+from quipu.ports.parts import Parts
+from quipu.ports.sealer import Sealer
+from quipu.ports.signer import Signer
+from quipu.ports.surroundings import Clock
+from quipu.rules import policy_parsing
+from quipu.rules.blending import Weights
+from quipu.rules.detectors import Detectors
+from quipu.rules.marking import Marker
+from quipu.rules.redaction import Policy, Redaction
+from quipu.service.memory import MemoryService
+
+#: What the embedder tells while it is being built: what it does, and how far it is from 0 to 1.
+BuildProgress = Callable[[str, float], None]
+
+SQLITE_SCHEMES = ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec")
+_EMBEDDERS = ("onnx", "openai", "none")
+_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a ledger is: a name for answers, and a path (None: gone when closed) or a database."""
+
+    name: str
+    path: Path | None
+    #: PostgreSQL's, with whatever it takes to get in; None for a file.
+    database: str | None = field(default=None, repr=False)
+    #: Which of the database's schemas; None: the user's own.
+    schema: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The place as anybody may see it."""
+        if self.database is not None:
+            return databases.shown(self.database, self.schema)
+        return "in memory only" if self.path is None else str(self.path)
+
+    def beside(self, suffix: str) -> Path | None:
+        """Where a key of this ledger is kept: beside its file, or among this user's data under the database's name."""
+        if self.database is not None:
+            return settings.data_dir() / "postgresql" / (databases.label(self.database, self.schema) + suffix)
+        return None if self.path is None else self.path.with_name(self.path.name + suffix)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Randomness:
+    """The system's random bytes, asked for in blocks: on some machines one question costs more than a whole write."""
+
+    def __init__(self, block: int = 8192) -> None:
+        self._block = block
+        self._lock = threading.Lock()
+        self._bytes = b""
+        self._used = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A forked child must not hand out what its parent hands out."""
+        self._bytes, self._used, self._lock = b"", 0, threading.Lock()
+
+    def __call__(self, size: int) -> bytes:
+        with self._lock:
+            if self._used + size > len(self._bytes):
+                self._bytes, self._used = secrets.token_bytes(max(self._block, size)), 0
+            piece = self._bytes[self._used : self._used + size]
+            self._used += size
+            return piece
+
+
+class RisingIds:
+    """ULIDs that rise: within one millisecond each is the one before plus one, so a batch keeps its order."""
+
+    def __init__(self, random: Randomness) -> None:
+        self._random = random
+        self._lock = threading.Lock()
+        self._last = 0
+        os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        self._lock, self._last = threading.Lock(), 0
+
+    def __call__(self, prefix: str) -> str:
+        fresh = int.from_bytes(now_ms().to_bytes(6, "big") + self._random(10), "big")
+        with self._lock:
+            is_later = fresh >> 80 > self._last >> 80
+            self._last = fresh if is_later else self._last + 1
+            return f"{prefix}_{ULID.from_bytes(self._last.to_bytes(16, 'big'))}"
+
+
+random_bytes = Randomness()
+mint_id = RisingIds(random_bytes)
+
+
+def mint_salt() -> bytes:
+    return random_bytes(16)
+
+
+def jitter() -> float:
+    """A fresh number from 0 to 1."""
+    return int.from_bytes(random_bytes(4), "big") / (1 << 32)
+
+
+def address(url: str) -> Address:
+    """What a store URL means; a bare path is a SQLite file."""
+    if not url:
+        return Address("sqlite", settings.data_dir() / "memory.db")
+    if "://" not in url:
+        return Address("sqlite", None if url == _MEMORY else _file(url))
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() in databases.SCHEMES:
+        name, database, schema = databases.parsed(url)
+        return Address(name, None, database, schema)
+    if scheme.lower() not in SQLITE_SCHEMES:
+        raise InvalidError.at(
+            "/stores",
+            "bad_value",
+            f"Unknown store URL scheme {scheme!r}.",
+            accepted=[f"{known}://" for known in (*SQLITE_SCHEMES, *databases.SCHEMES)],
+        )
+    query = parse_qs(urlsplit(url).query, keep_blank_values=True)
+    if unknown := sorted(query.keys() - {"name"}):
+        raise InvalidError.at(
+            "/stores", "bad_value", f"Unknown parameter {unknown[0]!r} in a store URL.", accepted=["name"]
+        )
+    place = rest.partition("?")[0]
+    name = query.get("name", [scheme.lower()])[0]
+    if place in (_MEMORY, ""):
+        return Address(name, None)
+    # sqlite:///abs.db has three slashes: the rest of the third is the absolute path.
+    return Address(name, _file(place))
+
+
+def _file(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.name:
+        raise InvalidError.at("/stores", "bad_value", f"{text} names a directory, not a database file.")
+    return path
+
+
+def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
+    """The ledger at an address; the directory is made if it is missing."""
+    if where.database is not None:
+        return databases.open_ledger(where.name, where.database, where.schema, config, clock, mint_id)
+    if where.path is not None:
+        try:
+            where.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BackendUnavailableError(
+                f"The directory {where.path.parent} cannot be made.",
+                reason="cannot_open",
+                hint="Choose a path in a directory that is writable.",
+            ) from error
+    return SqliteLedger(
+        where.path,
+        clock=clock,
+        mint_id=mint_id,
+        canonical=canonical,
+        name=where.name,
+        cache_bytes=config.cache_mb << 20,
+    )
+
+
+async def open_embedder(config: Config, progress: BuildProgress | None = None) -> Embedder | None:
+    """The configured embedder, behind a cache. Its model is loaded when it is first needed."""
+    from quipu.embed.cache import CachedEmbedder
+
+    match config.embedder:
+        case "none":
+            return None
+        case "onnx":
+            from quipu.embed.onnx import OnnxEmbedder
+
+            inner: Embedder = OnnxEmbedder(
+                settings.cache_dir(config),
+                weights_dir=_weights_dir(config),
+                download=config.allow_download,
+                threads=config.threads,
+                progress=progress,
+            )
+        case "openai":
+            from quipu.embed.openai import OpenAIEmbedder
+
+            if not config.embedder_url or not config.embedder_model:
+                raise InvalidError(
+                    "An openai embedder needs an address and a model.",
+                    reason="bad_setting",
+                    hint="Set QUIPU_EMBEDDER_URL and QUIPU_EMBEDDER_MODEL.",
+                )
+            inner = await OpenAIEmbedder.open(
+                base_url=config.embedder_url, model=config.embedder_model, api_key=config.embedder_key or None
+            )
+        case other:
+            raise InvalidError(
+                f"There is no embedder {other!r}.",
+                reason="bad_setting",
+                hint=f"Choose from {', '.join(_EMBEDDERS)}.",
+            )
+    return CachedEmbedder(inner)
+
+
+def _weights_dir(config: Config) -> Path | None:
+    return Path(config.weights_dir).expanduser() if config.weights_dir else None
+
+
+def open_signer(where: Address) -> Signer:
+    """The key that signs the journal, in a file of its own beside the ledger."""
+    path = where.beside(".key")
+    if path is None:
+        return keys.Ed25519Signer.fresh()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return keys.KeptSigner(path)
+
+
+def open_sealer(where: Address, config: Config) -> Sealer:
+    """The key that seals registered secrets: never in the ledger, so that a copy of it does not hold both."""
+    if config.sealing_key:
+        return sealing.KeptSealer(Path(config.sealing_key).expanduser())
+    path = where.beside(".sealing-key")
+    return sealing.KeySealer.fresh() if path is None else sealing.KeptSealer(path)
+
+
+def redaction_of(config: Config) -> Redaction:
+    """How secrets that nobody registered are found, and what becomes of a write that holds one."""
+    try:
+        policy = Policy(config.secrets_policy)
+    except ValueError:
+        raise InvalidError(
+            "There is no such policy for secrets.",
+            reason="bad_setting",
+            hint=f"Set QUIPU_SECRETS to one of {', '.join(Policy)}.",
+        ) from None
+    marker = Marker(config.secrets_marker)
+    found_by = (Detectors(marker),) if config.secrets_detectors else ()
+    return Redaction(found_by, policy, marker.template)
+
+
+def rules_of(config: Config) -> tuple[Rule, ...]:
+    """The rules of the file; one that cannot be read or understood stops the start, and so never opens the gate."""
+    return policy_parsing.rules_of(rules_document(config.governance_rules)) if config.governance_rules else ()
+
+
+def rules_document(path: str) -> object:
+    """What a file of rules says, TOML or JSON."""
+    file = Path(path).expanduser()
+    try:
+        text = file.read_text("utf-8")
+        return json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise InvalidError(f"The rules file {file} cannot be read.", reason="no_file") from error
+    except ValueError as error:
+        raise InvalidError(
+            f"The rules file {file} is neither TOML nor JSON: {error}",
+            reason="bad_setting",
+            hint="A name that ends in .json is read as JSON, any other as TOML.",
+        ) from error
+
+
+def default_of(config: Config) -> Effect:
+    """What becomes of a write that no rule is about."""
+    try:
+        return Effect(config.governance_default)
+    except ValueError:
+        raise InvalidError(
+            "There is no such default for writes.",
+            reason="bad_setting",
+            hint=f"Set QUIPU_RULES_DEFAULT to one of {', '.join(Effect)}.",
+        ) from None
+
+
+def open_identities(config: Config, clock: Clock) -> Identities | None:
+    """The identity provider, if one is configured."""
+    if not config.oidc_issuer:
+        return None
+    from quipu.crypto.oidc import OidcIdentities, Provider  # who does not sign in elsewhere need not load it
+
+    provider = Provider(
+        issuer=config.oidc_issuer,
+        audience=config.oidc_audience,
+        jwks_url=config.oidc_jwks_url,
+        tenant=config.oidc_tenant,
+        tenant_claim=config.oidc_tenant_claim,
+        name_claim=config.oidc_name_claim,
+        roles_claim=config.oidc_roles_claim,
+        agents_claim=config.oidc_agents_claim,
+        default_role=config.oidc_default_role,
+    )
+    return OidcIdentities(provider, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service and what must be closed after it. What was handed in is left open."""
+
+    service: MemoryService
+    parts: Parts
+    owns_embedder: bool
+
+    async def close(self) -> None:
+        try:
+            await self.service.close()
+        finally:
+            if self.parts.embedder is not None and self.owns_embedder:
+                await self.parts.embedder.close()
+            if self.parts.identities is not None:
+                await self.parts.identities.close()
+            await self.parts.ledger.close()
+
+
+async def start(
+    config: Config,
+    *,
+    embedder: Embedder | None = None,
+    clock: Clock = now_ms,
+    limits: Limits | None = None,
+    weights: Weights | None = None,
+    progress: BuildProgress | None = None,
+) -> Running:
+    """Everything wired together."""
+    where = address(config.store_url)
+    rules, default = rules_of(config), default_of(config)
+    chosen = embedder or await open_embedder(config, progress)
+    try:
+        signer = open_signer(where)
+        ledger = open_ledger(where, config, clock=clock)
+    except BaseException:
+        if chosen is not None and embedder is None:
+            await chosen.close()
+        raise
+    parts = Parts(
+        ledger=ledger,
+        embedder=chosen,
+        clock=clock,
+        mint_id=mint_id,
+        mint_salt=mint_salt,
+        canonical=canonical,
+        signer=signer,
+        verify=keys.verify,
+        sealer=open_sealer(where, config),
+        redaction=redaction_of(config),
+        rules=rules,
+        governance_default=default,
+        identities=open_identities(config, clock),
+        rate=config.rate_per_minute or None,
+        recall_budget=config.recall_budget or None,
+        limits=limits or config.limits,
+        weights=weights or Weights(),
+    )
+    return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None)

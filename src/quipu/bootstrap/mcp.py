@@ -1,0 +1,111 @@
+"""MCP's parts: from settings to a server on standard input and output, or behind /mcp."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mcp.server import MCPServer
+
+from quipu._version import __version__
+from quipu.bootstrap import Running, random_bytes, start
+from quipu.config import Config
+from quipu.errors import InvalidError
+from quipu.faces.http.hosts import LOOPBACK_NAMES
+from quipu.faces.mcp.caller import Caller
+from quipu.faces.mcp.profiles import PROFILES
+from quipu.faces.mcp.routes import HttpOptions
+from quipu.faces.mcp.server import Options
+from quipu.faces.mcp.server import mcp_server as made
+from quipu.model.principal import DEFAULT_TENANT, Permission, Principal, local
+from quipu.rules.exposure import is_loopback
+
+
+def stdio_principal(config: Config) -> Principal:
+    """Whoever started the process, as far as the settings let them."""
+    whole = local(config.mcp_tenant or DEFAULT_TENANT)
+    return replace(whole, permissions=_scopes(config.mcp_scopes), user_id=config.mcp_user or None)
+
+
+def mcp_server(
+    running: Running, config: Config, *, prefix: str = "", store: str | None = None
+) -> MCPServer[Any]:
+    """A server for one person at this machine. `store` is the only memory store that is there."""
+    principal = stdio_principal(config)
+
+    async def renewed() -> Principal:
+        return principal
+
+    who = Caller(
+        principal=principal,
+        agent_id=config.agent,
+        profile=_profile(config),
+        store=store,
+        renewed=renewed,
+    )
+    return made(running.service, lambda _: who, _options(config, prefix))
+
+
+def http_options(config: Config) -> HttpOptions:
+    """What /mcp goes by. Named hosts are the plumbing's business; on loopback without names, loopback is all there is."""
+    is_here = is_loopback(config.host) and not config.behind_proxy and not config.allowed_hosts
+    hosts = [f"[{name}]" if ":" in name else name for name in LOOPBACK_NAMES] if is_here else []
+    return HttpOptions(
+        options=_options(config),
+        profile=_profile(config),
+        agent=config.agent,
+        public_url=config.public_url,
+        issuer=config.oidc_issuer,
+        hosts=hosts,
+        origins=[part.strip() for part in config.cors_origins.split(",") if part.strip()],
+    )
+
+
+def _options(config: Config, prefix: str = "") -> Options:
+    return Options(
+        version=__version__,
+        prefix=prefix,
+        state_keys=(random_bytes(32),),
+        extension=config.mcp_extension,
+    )
+
+
+def _profile(config: Config) -> str:
+    if config.mcp_profile not in PROFILES:
+        raise InvalidError(
+            "There is no such MCP profile.",
+            reason="bad_setting",
+            hint=f"Choose from {', '.join(PROFILES)}.",
+        )
+    return config.mcp_profile
+
+
+def _scopes(text: str) -> frozenset[Permission]:
+    named = [part for part in text.replace(",", " ").split() if part]
+    known = {permission.value: permission for permission in Permission}
+    if unknown := [name for name in named if name not in known]:
+        raise InvalidError(
+            f"There is no scope {unknown[0]}.",
+            reason="bad_setting",
+            hint=f"QUIPU_SCOPES holds some of {', '.join(known)}.",
+        )
+    return frozenset(known[name] for name in named) or frozenset(Permission)
+
+
+async def speak(config: Config, *, prefix: str = "", store: str | None = None) -> None:
+    """Serve one host on standard input and output until it hangs up."""
+    running = await start(config)
+    principal = stdio_principal(config)
+    try:
+        await running.parts.ledger.open(principal.tenant)
+        seq = (await running.parts.ledger.head(principal.tenant)).seq
+        await mcp_server(running, config, prefix=prefix, store=store).run_stdio_async()
+        await running.service.flush()
+        if (await running.parts.ledger.head(principal.tenant)).seq > seq:
+            await running.service.audit.checkpoint_if_due(
+                local(principal.tenant),
+                every_ms=config.checkpoint_every_s * 1000,
+                every_entries=config.checkpoint_every_entries,
+            )
+    finally:
+        await running.close()

@@ -1,0 +1,227 @@
+"""The server's parts: from settings to an application that speaks every face over one service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from quipu._version import __version__
+from quipu.bootstrap import BuildProgress, Running, mint_id, now_ms, start
+from quipu.bootstrap.faces import faces
+from quipu.config import Config
+from quipu.errors import InvalidError, QuipuError
+from quipu.faces.http import health
+from quipu.faces.http.access_log import AccessLog
+from quipu.faces.http.app import Plumbing, application
+from quipu.faces.http.authentication import Bearer, everybody_is_local
+from quipu.faces.http.backoff import Backoff
+from quipu.faces.http.catalogue import Face
+from quipu.faces.http.hosts import LOOPBACK_NAMES
+from quipu.faces.http.lifecycle import Lifecycle
+from quipu.faces.http.metrics import Metrics
+from quipu.faces.http.rounds import Often, Rounds
+from quipu.faces.http.server import ServerOptions
+from quipu.faces.http.settings import HttpSettings
+from quipu.model.access import IssuedToken, Role
+from quipu.model.principal import DEFAULT_TENANT, Principal, local
+from quipu.ports.embedder import Embedder
+from quipu.ports.surroundings import Clock
+from quipu.rules.exposure import is_loopback
+from quipu.service.memory import MemoryService
+
+_log = logging.getLogger("quipu.server")
+_AT_LEAST_ONE = ("limit_body_bytes", "request_timeout_s", "body_timeout_s", "most_requests")
+
+
+@dataclass(slots=True)
+class WebApp:
+    """An application, and what its server has to know about it."""
+
+    asgi: Starlette
+    lifecycle: Lifecycle
+    running: Running
+    #: What people are told: name → path.
+    addresses: Mapping[str, str]
+    #: The first token of all, on the first run only.
+    first_token: IssuedToken | None = field(default=None, repr=False)
+
+
+async def web_app(
+    config: Config,
+    *,
+    is_open: bool = False,
+    makes_first_token: bool = False,
+    embedder: Embedder | None = None,
+    clock: Clock = now_ms,
+    progress: BuildProgress | None = None,
+    more: Callable[[MemoryService], Sequence[Face]] | None = None,
+) -> WebApp:
+    """Everything wired together, not open yet: the application opens the ledger when its server starts it.
+
+    `more` gives faces of your own, which are shown beside the others.
+    """
+    settings = http_settings(config, is_open=is_open)
+    running = await start(config, embedder=embedder, clock=clock, progress=progress)
+    lifecycle, metrics = Lifecycle(), Metrics(__version__)
+    rounds = Rounds(
+        _Chores(running, config), Often(sign_s=config.checkpoint_every_s, sweep_s=config.sweep_every_s)
+    )
+    service = running.service
+    bearer = Bearer(service.credentials, Backoff(time.monotonic))
+    probes = health.face(
+        lifecycle,
+        metrics,
+        settings,
+        touch=lambda: running.parts.ledger.head(DEFAULT_TENANT),
+        heads=lambda: _heads(running),
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        opening = asyncio.create_task(
+            _opened(made, rounds, makes_first_token=makes_first_token and not is_open)
+        )
+        try:
+            async with contextlib.AsyncExitStack() as faces_at_work:
+                for face in shown:
+                    if face.lifespan is not None:
+                        await faces_at_work.enter_async_context(face.lifespan())
+                yield
+        finally:
+            lifecycle.drain()
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await _closed(running, rounds)
+
+    plumbing = Plumbing(
+        clock=clock,
+        mint_id=mint_id,
+        authenticators=[everybody_is_local if is_open else bearer],
+        lifecycle=lifecycle,
+        settings=settings,
+        observers=[metrics, AccessLog(), rounds],
+        lifespan=lifespan,
+    )
+    shown = [probes, *faces(running, config, clock)]
+    if more is not None:
+        shown[1:1] = more(service)
+    addresses = {name: path for face in shown for name, path in face.told.items()}
+    made = WebApp(application(shown, plumbing), lifecycle, running, addresses)
+    return made
+
+
+async def _opened(made: WebApp, rounds: Rounds, *, makes_first_token: bool) -> None:
+    """Open the ledger; what keeps it shut ends the server."""
+    running = made.running
+    try:
+        await running.parts.ledger.open(DEFAULT_TENANT)
+        if makes_first_token and await running.service.tokens.is_first_run():
+            rounds.touched(DEFAULT_TENANT)
+            made.first_token = await running.service.tokens.issue(
+                local(), name="admin", roles=(Role.ADMIN, Role.OPERATOR)
+            )
+        rounds.start()
+        made.lifecycle.ready()
+    except Exception as error:  # noqa: BLE001  told to whoever runs the server, which then stops
+        made.lifecycle.failed(error)
+        return
+    await _warmed(running)
+
+
+async def _warmed(running: Running) -> None:
+    """Load the model before somebody waits for it. Without one memory works by words."""
+    if running.parts.embedder is None:
+        return
+    try:
+        await running.parts.embedder.embed(["ready"])
+    except QuipuError as error:
+        _log.warning("No embedder: %s", error.message)
+
+
+async def _closed(running: Running, rounds: Rounds) -> None:
+    """Write what waits, sign, let go. Each step is tried even if the one before it failed."""
+    try:
+        await running.service.flush()
+    except QuipuError as error:
+        _log.warning("The notes of the last reads could not be written: %s", error.code)
+    try:
+        await rounds.stop()
+    finally:
+        await running.close()
+
+
+async def _heads(running: Running) -> Mapping[str, int]:
+    ledger = running.parts.ledger
+    return {tenant.id: (await ledger.head(tenant.id)).seq for tenant in await ledger.tenants()}
+
+
+class _Chores:
+    """What the rounds do, over one service."""
+
+    def __init__(self, running: Running, config: Config) -> None:
+        self._running, self._config = running, config
+
+    async def tenants(self) -> list[str]:
+        return [tenant.id for tenant in await self._running.parts.ledger.tenants()]
+
+    async def sign(self, principal: Principal, *, is_last: bool) -> object:
+        return await self._running.service.audit.checkpoint_if_due(
+            principal,
+            every_ms=0 if is_last else self._config.checkpoint_every_s * 1000,
+            every_entries=1 if is_last else self._config.checkpoint_every_entries,
+        )
+
+    async def sweep(self, principal: Principal) -> object:
+        return await self._running.service.sweep(principal)
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def http_settings(config: Config, *, is_open: bool = False) -> HttpSettings:
+    """The settings as the plumbing needs them."""
+    for name in _AT_LEAST_ONE:
+        if getattr(config, name) < 1:
+            raise InvalidError(f"{name} is at least 1.", reason="bad_setting")
+    named = _listed(config.allowed_hosts)
+    return HttpSettings(
+        body_bytes=config.limit_body_bytes,
+        request_timeout_s=config.request_timeout_s,
+        body_timeout_s=config.body_timeout_s,
+        most_requests=config.most_requests,
+        hosts=(*LOOPBACK_NAMES, *named) if is_open else named,
+        cors_origins=_listed(config.cors_origins),
+        is_open=is_open,
+        is_loopback=is_loopback(config.host) and not config.behind_proxy,
+        is_https=bool(config.tls_cert) or config.behind_proxy,
+        metrics_public=config.metrics_public,
+        metrics_tenants=config.metrics_tenants,
+    )
+
+
+def server_options(config: Config) -> ServerOptions:
+    """The settings as the server needs them."""
+    return ServerOptions(
+        host=config.host,
+        port=config.port,
+        tls_cert=_path(config.tls_cert),
+        tls_key=_path(config.tls_key),
+        trusted_proxies=_listed(config.trusted_proxies) if config.behind_proxy else (),
+        grace_s=config.shutdown_grace_s,
+        delay_s=config.shutdown_delay_s,
+    )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None

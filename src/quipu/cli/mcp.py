@@ -1,0 +1,147 @@
+"""mcp: the memory for hosts that speak the Model Context Protocol, and how to set them up."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quipu.cli import options, output
+from quipu.cli.command import Command, Group
+from quipu.cli.session import Session
+
+if TYPE_CHECKING:
+    from quipu.config import Config
+
+app = typer.Typer(name="mcp", cls=Group, invoke_without_command=True, rich_help_panel="Start here")
+
+
+@app.callback(rich_help_panel="Start here")
+def mcp(
+    ctx: typer.Context,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="readonly, default, admin, graph, anthropic or chatgpt. QUIPU_MCP_PROFILE.",
+        ),
+    ] = None,
+    prefix: Annotated[
+        str,
+        typer.Option("--prefix", metavar="TEXT", help="Stands before each tool's name, such as memory_."),
+    ] = "",
+    store: options.InStore = None,
+    user: options.User = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Nothing can be written, and no tool that would is shown.")
+    ] = False,
+    extension: Annotated[
+        bool, typer.Option("--extension", help="Also offer the experimental memory methods.")
+    ] = False,
+) -> None:
+    """Speak MCP on standard input and output: the host starts this, not you.
+
+    [bold]Examples[/bold]
+      quipu mcp                                  what a host runs
+      quipu mcp --profile readonly               recall only
+      quipu mcp --profile anthropic              the `memory` tool with files
+      quipu mcp --agent support --store team     one agent, one memory store
+      quipu mcp install claude-code              how to tell your host about it
+
+    The memory may be used by a server and by other hosts at the same time. Standard output belongs to the protocol;
+    what there is to log goes to standard error. `quipu serve` offers the same at /mcp.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    run = Session.of(ctx)
+    run.stay_here("mcp")
+    config = run.config().with_values(
+        mcp_profile="readonly" if read_only and profile is None else profile,
+        mcp_scopes="memory:read" if read_only else None,
+        mcp_user=user,
+        mcp_extension=extension or None,
+    )
+    with _logging(run):
+        _serve(config, prefix=prefix, store=store)
+
+
+def _serve(config: Config, *, prefix: str, store: str | None) -> None:
+    import asyncio
+
+    from quipu.bootstrap.mcp import speak
+
+    asyncio.run(speak(config, prefix=prefix, store=store))
+
+
+@contextmanager
+def _logging(run: Session) -> Generator[None]:
+    """Warnings on standard error, ours and the SDK's: on standard output they would break the protocol."""
+    handler: Any = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    loggers = [logging.getLogger("quipu"), logging.getLogger("mcp")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG if run.is_verbose else logging.WARNING)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+
+
+@app.command("install", cls=Command)
+def install(
+    ctx: typer.Context,
+    client: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLIENT",
+            help="claude-desktop, claude-code, cursor, vscode, codex, gemini, chatgpt or python.",
+        ),
+    ],
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="A server's /mcp, instead of a process on this machine."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Which tools the client shall see.")
+    ] = None,
+) -> None:
+    """Print what to put into a host's settings. Nothing is changed.
+
+    [bold]Examples[/bold]
+      quipu mcp install claude-desktop
+      quipu mcp install claude-code --profile readonly
+      quipu mcp install cursor --url https://memory.example.org/mcp
+
+    See also: mcp, serve, token create.
+    """
+    from quipu.cli.mcp_clients import snippet
+
+    run = Session.of(ctx)
+    shown = snippet(client, url=url, words=_words(run, profile), profile=profile)
+    body = {"client": shown.client, "where": shown.where, "snippet": shown.text, "notes": list(shown.notes)}
+    if run.answer_json(body):
+        return
+    run.note(f"{shown.where}:")
+    output.console().print(shown.text, markup=False, highlight=False, soft_wrap=True)
+    for note in shown.notes:
+        run.note(note)
+
+
+def _words(run: Session, profile: str | None) -> list[str]:
+    """The command's own words behind `quipu mcp`: what this run was told is what the host's will be told."""
+    words: list[str] = []
+    for name, value in (("--profile", profile), ("--agent", run.agent)):
+        words += [] if value is None else [name, value]
+    for store in run.store_urls:
+        words += ["--store-url", store]
+    return words

@@ -1,0 +1,153 @@
+"""What each host wants to read in its settings."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quipu.errors import InvalidError
+
+_FAULTS = (
+    "If the host does not find the command: it starts with a bare PATH, so the full path stands above.",
+    "Restart the host completely after the change.",
+)
+_TOKEN = "QUIPU_TOKEN"  # noqa: S105  the name of a variable, not a token
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of settings, and where it goes."""
+
+    client: str
+    where: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    command: str
+    args: tuple[str, ...]
+    url: str | None
+
+
+def snippet(
+    client: str, *, url: str | None = None, words: Sequence[str] = (), profile: str | None = None
+) -> Snippet:
+    """The settings of one host: for a process of its own, or for a server's address."""
+    make = _CLIENTS.get(client)
+    if make is None:
+        raise InvalidError.at(
+            "/client",
+            "bad_value",
+            f"There is no client {client!r}.",
+            accepted=list(_CLIENTS),
+            hint=f"Choose from {', '.join(_CLIENTS)}.",
+        )
+    if url is not None and profile is not None:
+        url = f"{url}{'&' if '?' in url else '?'}profile={profile}"
+    command, *first = _command()
+    return make(client, _Asked(command, (*first, "mcp", *words), url))
+
+
+def _command() -> list[str]:
+    found = shutil.which("quipu")
+    return [found] if found else [sys.executable, "-m", "quipu"]
+
+
+def _json(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, indent=2)
+
+
+def _stdio(asked: _Asked) -> dict[str, Any]:
+    return {"command": asked.command, "args": list(asked.args)}
+
+
+def _claude_desktop(client: str, asked: _Asked) -> Snippet:
+    if asked.url is not None:
+        return Snippet(client, "Settings, Connectors, Add custom connector", asked.url)
+    return Snippet(
+        client, "claude_desktop_config.json", _json({"mcpServers": {"quipu": _stdio(asked)}}), _FAULTS
+    )
+
+
+def _cursor(client: str, asked: _Asked) -> Snippet:
+    entry = _stdio(asked)
+    if asked.url is not None:
+        entry = {"url": asked.url, "headers": {"Authorization": f"Bearer ${{env:{_TOKEN}}}"}}
+    return Snippet(client, ".cursor/mcp.json", _json({"mcpServers": {"quipu": entry}}), _FAULTS)
+
+
+def _claude_code(client: str, asked: _Asked) -> Snippet:
+    if asked.url is None:
+        line = f"claude mcp add quipu -- {shlex.join([asked.command, *asked.args])}"
+    else:
+        header = f'--header "Authorization: Bearer ${_TOKEN}"'
+        line = f"claude mcp add --transport http quipu {shlex.quote(asked.url)} {header}"
+    return Snippet(client, "Run in a shell", line)
+
+
+def _vscode(client: str, asked: _Asked) -> Snippet:
+    entry = {"type": "stdio", **_stdio(asked)}
+    body: dict[str, Any] = {"servers": {"quipu": entry}}
+    if asked.url is not None:
+        token = {"type": "promptString", "id": "quipu-token", "description": "Quipu token", "password": True}
+        headers = {"Authorization": "Bearer ${input:quipu-token}"}
+        body = {
+            "inputs": [token],
+            "servers": {"quipu": {"type": "http", "url": asked.url, "headers": headers}},
+        }
+    return Snippet(client, ".vscode/mcp.json", _json(body), _FAULTS)
+
+
+def _codex(client: str, asked: _Asked) -> Snippet:
+    # A JSON text or list of texts is TOML too.
+    lines = ["[mcp_servers.quipu]"]
+    if asked.url is None:
+        lines += [f"command = {json.dumps(asked.command)}", f"args = {json.dumps(list(asked.args))}"]
+    else:
+        lines += [f"url = {json.dumps(asked.url)}", f'bearer_token_env_var = "{_TOKEN}"']
+    return Snippet(client, ".codex/config.toml", "\n".join(lines), _FAULTS)
+
+
+def _gemini(client: str, asked: _Asked) -> Snippet:
+    entry = _stdio(asked)
+    if asked.url is not None:
+        entry = {"httpUrl": asked.url, "headers": {"Authorization": f"Bearer ${_TOKEN}"}}
+    return Snippet(client, ".gemini/settings.json", _json({"mcpServers": {"quipu": entry}}), _FAULTS)
+
+
+def _chatgpt(client: str, asked: _Asked) -> Snippet:
+    if asked.url is None:
+        raise InvalidError(
+            "ChatGPT reaches servers only by a public address.",
+            reason="usage",
+            hint="Give --url https://…/mcp?profile=chatgpt of a `quipu serve` that is reachable.",
+        )
+    return Snippet(client, "Settings, Connectors, Create", asked.url)
+
+
+def _python(client: str, asked: _Asked) -> Snippet:
+    if asked.url is None:
+        server = f"StdioServerParameters(command={asked.command!r}, args={list(asked.args)!r})"
+        lines = ["from mcp import Client, StdioServerParameters", "", f"client = Client({server})"]
+    else:
+        lines = ["from mcp import Client", "", f"client = Client({asked.url!r})"]
+    return Snippet(client, "Python", "\n".join(lines))
+
+
+_CLIENTS: Mapping[str, Callable[[str, _Asked], Snippet]] = {
+    "claude-desktop": _claude_desktop,
+    "claude-code": _claude_code,
+    "cursor": _cursor,
+    "vscode": _vscode,
+    "codex": _codex,
+    "gemini": _gemini,
+    "chatgpt": _chatgpt,
+    "python": _python,
+}

@@ -1,0 +1,39 @@
+"""The way to a server."""
+
+from __future__ import annotations
+
+from quipu.client.host import RemoteHost
+from quipu.client.patience import Jitter, Patience
+from quipu.client.transport import Transport
+from quipu.ports.surroundings import MintId
+
+
+class RemoteConnection:
+    """One server, one token. Nothing is sent before the first call."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        token: str,
+        patience: Patience,
+        mint_id: MintId,
+        jitter: Jitter,
+        insecure: bool = False,
+    ) -> None:
+        self._transport = Transport(server, token=token, patience=patience, jitter=jitter, insecure=insecure)
+        self._mint_id = mint_id
+
+    @property
+    def server(self) -> str:
+        """Its address."""
+        return self._transport.base
+
+    def __repr__(self) -> str:
+        return f"RemoteConnection({self.server!r})"
+
+    async def open(self) -> RemoteHost:
+        return RemoteHost(self._transport, self._mint_id)
+
+    async def close(self) -> None:
+        await self._transport.close()

@@ -1,0 +1,31 @@
+"""Key files: written whole, once, for their owner alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from quipu.errors import BackendUnavailableError
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """Make the file if it is not there. Of two processes that start at once the first one's stays."""
+    try:
+        descriptor, draft = tempfile.mkstemp(".draft", f"{path.name}.", path.parent)  # for its owner alone
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, path)
+        except FileExistsError:
+            pass  # somebody else was first: their key is the key
+        finally:
+            os.unlink(draft)
+    except OSError as error:
+        raise BackendUnavailableError(
+            f"The key {path.name} cannot be written.",
+            reason="bad_key",
+            hint="Check that its directory exists and is writable.",
+        ) from error

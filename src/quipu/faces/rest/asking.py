@@ -1,0 +1,151 @@
+"""What callers may send: the bodies of this API, and words of a query string."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from quipu.errors import InvalidError
+from quipu.faces.http.bodies import json_object
+from quipu.faces.http.json_text import loads
+from quipu.faces.rest.forms import formed
+from quipu.model.access import Role
+from quipu.model.governance import Edit
+from quipu.model.operations import ListRequest, MergeStrategy
+from quipu.model.principal import Permission
+
+T = TypeVar("T")
+
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionBody:
+    """Approve or reject a held write."""
+
+    approved: bool
+    reason: str | None = None
+    #: The diff that was seen.
+    etag: str | None = None
+    edit: Edit | None = None
+    #: A live record that the new text is merged into.
+    merge_into: str | None = None
+    strategy: MergeStrategy = MergeStrategy.KEEP_CANONICAL
+    #: Records that are forgotten together with the yes.
+    supersedes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumBody:
+    """Give space back; with `keep_history_days` also empty versions that ended before then."""
+
+    keep_history_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBody:
+    """A new token: what its roles may do, and the permissions named beside them."""
+
+    name: str
+    roles: tuple[Role, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+    agents: tuple[str, ...] = ("*",)
+    user_id: str | None = None
+    #: Milliseconds since the Unix epoch.
+    expires_at: int | None = None
+    #: Requests per minute.
+    rate: int | None = None
+    #: Memories that recalls may return per hour.
+    recall_budget: int | None = None
+    #: Another tenant, for those who run the server.
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateBody:
+    """A new text for a token; the old one ends after the grace."""
+
+    grace_ms: int = 0
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantBody:
+    """A new tenant."""
+
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretBody:
+    """A value that must never be remembered. It is not shown again."""
+
+    label: str
+    value: str
+    run_id: str | None = None
+
+
+async def asked(request: Request, kind: type[T], *, may_be_empty: bool = False) -> T:
+    """The body as a value."""
+    return formed(kind, await json_object(request, may_be_empty=may_be_empty))
+
+
+def listing(request: Request) -> ListRequest:
+    """A list request from a query string; `type` and `state` may be repeated, `filter` is JSON."""
+    query = request.query_params
+    known = {*_TEXTS, "type", "state", "filter", "limit"}
+    for name in query:
+        if name not in known:
+            raise InvalidError.at(
+                f"/{name[:128]}", "unknown_field", "Unknown parameter.", accepted=sorted(known)
+            )
+    body: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
+    for name, field in (("type", "types"), ("state", "states")):
+        if given := query.getlist(name):
+            body[field] = given
+    if "filter" in query:
+        body["filter"] = loads(query["filter"])
+    if "limit" in query:
+        body["limit"] = number(request, "limit", 50)
+    return formed(ListRequest, body)
+
+
+_TEXTS = ("agent_id", "user_id", "session_id", "store", "as_of", "cursor")
+
+
+def number(request: Request, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
+    """A whole number of the query string."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not given.isascii() or not given.isdigit() or not least <= int(given[:20]) <= most:
+        expected = f"integer from {least}" + (f" to {most}" if most < 1 << 62 else "")
+        raise InvalidError.at(f"/{name}", "bad_value", f"{name} is not accepted.", accepted=[expected])
+    return int(given)
+
+
+def flag(request: Request, name: str) -> bool:
+    """A yes or no of the query string."""
+    given = request.query_params.get(name, "false").lower()
+    if given not in (*_TRUE, *_FALSE):
+        raise InvalidError.at(
+            f"/{name}", "bad_value", f"{name} is true or false.", accepted=["true", "false"]
+        )
+    return given in _TRUE
+
+
+def needed(request: Request, name: str) -> str:
+    """A word of the query string that must be there."""
+    given = request.query_params.get(name)
+    if given is None:
+        raise InvalidError.at(
+            f"/{name}", "missing_field", f"Required parameter missing: {name}.", accepted=[name]
+        )
+    return given
+
+
+def line(text: bytes, kind: type[T]) -> T:
+    """One line of an NDJSON body as a value."""
+    return formed(kind, loads(text))

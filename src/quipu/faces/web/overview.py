@@ -1,0 +1,113 @@
+"""The first page: how much there is, what happened, whether the chain is whole, what waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from quipu.faces.web import agents, cord, memories, pictures
+from quipu.faces.web.visit import Visit
+from quipu.model.journal import Entry
+from quipu.model.operations import ListRequest
+from quipu.model.principal import Permission
+from quipu.model.record import Record
+
+#: How many of the newest are looked at: nothing here walks through everything.
+_RECORDS, _ENTRIES = 200, 400
+#: Who may not list all agents together sees so many of them, the busiest.
+_AGENTS = 5
+_LATEST = 6
+_WIDTH = 360.0
+
+
+async def page(visit: Visit) -> Response:
+    """All of it, as far as the visitor may see."""
+    entries = await cord.newest(visit, _ENTRIES) if visit.may(Permission.REVIEW) else ()
+    records, names, is_all = await _records(visit, entries)
+    known = agents.counted(visit.principal, records, entries)
+    counts = await _counts(visit)
+    by_type = _by_type(records, counts)
+    return visit.page(
+        "overview.html",
+        pendants=pictures.pendants(by_type, _WIDTH),
+        by_type=by_type,
+        total=sum(by_type.values()),
+        is_all=is_all or any(kind in counts for kind in by_type),
+        counts=counts,
+        agents=_agents(known, records),
+        latest=[memories.record_row(record, names) for record in records[:_LATEST]],
+        activity=pictures.activity(
+            [(entry.at, cord.kind_of(entry.op)) for entry in entries],
+            visit.site.clock(),
+            (*cord.KINDS, "house"),
+        ),
+        entries=entries,
+        kinds=Counter(cord.kind_of(entry.op) for entry in entries),
+        **await _state(visit),
+    )
+
+
+def _by_type(records: Sequence[Record], counts: Mapping[str, int]) -> dict[str, int]:
+    """Of everything, where the ledger counts by type; else of the newest."""
+    sample = pictures.by_type([record.type for record in records])
+    return {kind: counts.get(kind, number) for kind, number in sample.items()}
+
+
+async def _records(visit: Visit, entries: Sequence[Entry]) -> tuple[list[Record], Mapping[str, str], bool]:
+    """The newest records in reach, the names of their stores, and whether they are all there are."""
+    if not visit.may(Permission.READ):
+        return [], {}, True
+    asked: Sequence[str | None] = [None]
+    if not visit.may(Permission.ADMIN):
+        asked = agents.counted(visit.principal, (), entries)[:_AGENTS]
+    found: list[Record] = []
+    names: dict[str, str] = {}
+    is_all = True
+    for agent in asked:
+        request = ListRequest(agent_id=agent, limit=max(1, _RECORDS // len(asked)))
+        got = await visit.service.reading.list(visit.principal, request)
+        found += got.records
+        names.update(got.store_names)
+        is_all = is_all and got.next_cursor is None
+    return sorted(found, key=lambda record: record.id, reverse=True), names, is_all
+
+
+async def _counts(visit: Visit) -> Mapping[str, int]:
+    """Of the whole tenant, for those who may see all of it."""
+    is_everything = (
+        visit.may(Permission.ADMIN) and visit.principal.agents == ("*",) and not visit.principal.user_id
+    )
+    if not is_everything:
+        return {}
+    return await visit.site.lately.counts(
+        visit.principal.tenant, lambda: visit.service.upkeep.statistics(visit.principal)
+    )
+
+
+def _agents(known: Sequence[str], records: Sequence[Record]) -> list[tuple[str, int, int]]:
+    """Name, how many of the newest records are theirs, and of how many users."""
+    users: dict[str, set[str]] = {}
+    for record in records:
+        users.setdefault(record.agent_id, set()).update([record.user_id] if record.user_id else [])
+    count = Counter(record.agent_id for record in records)
+    return [(name, count[name], len(users.get(name, ()))) for name in known]
+
+
+async def _state(visit: Visit) -> dict[str, Any]:
+    """Stores, chain, reviews, health."""
+    reads = visit.may(Permission.READ)
+    points = await visit.service.audit.checkpoints(visit.principal) if reads else ()
+    pending: int | None = None
+    if visit.may(Permission.REVIEW):
+        pending = len(await visit.service.governance.proposals(visit.principal, "pending"))
+    return {
+        "stores": await visit.service.stores.list(visit.principal) if reads else (),
+        "head": await visit.service.audit.head(visit.principal) if reads else None,
+        "last_point": points[-1] if points else None,
+        "pending": pending,
+        "health": await visit.service.health(visit.principal),
+        "proof": visit.session.proof,
+    }

@@ -1,0 +1,89 @@
+"""Every address of the page."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from quipu.errors import NotFoundError
+from quipu.faces.http.backoff import Backoff
+from quipu.faces.http.catalogue import Face
+from quipu.faces.web import health, journal, memories, overview, record, review, sheets, signin, stores
+from quipu.faces.web.door import ErrorPages, Handler, SignedIn, visited
+from quipu.faces.web.lately import Lately
+from quipu.faces.web.sessions import RandomBytes, Sessions
+from quipu.faces.web.visit import Site
+from quipu.ports.surroundings import Clock
+from quipu.service.memory import MemoryService
+
+_SIGNIN, _STATIC, _DOWNLOAD = "/signin", "/static/{name}", "/journal/download"
+
+_READS: dict[str, Handler] = {
+    "/": overview.page,
+    "/memories": memories.explorer,
+    "/memories/{id}": record.page,
+    "/memories/{id}/forget": record.confirm_forget,
+    "/stores": stores.page,
+    "/journal": journal.page,
+    "/journal/proof": journal.proof,
+    "/review": review.page,
+    "/review/{id}": review.detail,
+    "/health": health.page,
+}
+_WRITES: dict[str, Handler] = {
+    "/memories/{id}/forget": record.forget,
+    "/memories/{id}/restore": record.restore,
+    "/journal/verify": journal.verify,
+    _DOWNLOAD: journal.download,
+    "/review": review.decide_many,
+    "/review/{id}": review.decide,
+    "/signout": signin.sign_out,
+}
+
+
+def face(service: MemoryService, *, clock: Clock, random: RandomBytes) -> Face:
+    """The page over a service. Its sessions live in this process."""
+    site = Site(
+        service=service,
+        clock=clock,
+        random=random,
+        sessions=Sessions(clock, random),
+        key=random(32),
+        backoff=Backoff(time.monotonic),
+        lately=Lately(clock),
+    )
+    return Face(
+        name="web",
+        routes=routes(site),
+        public=frozenset({_SIGNIN, _STATIC}),
+        streaming=frozenset({_DOWNLOAD}),
+        authenticator=SignedIn(site),
+        show_error=ErrorPages(site),
+    )
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    """All of them."""
+    pages = [Route(path, visited(site, handler), methods=["GET"]) for path, handler in _READS.items()]
+    deeds = [Route(path, visited(site, handler), methods=["POST"]) for path, handler in _WRITES.items()]
+    return [
+        Route(_SIGNIN, signin.showing(site), methods=["GET"]),
+        Route(_SIGNIN, signin.sending(site), methods=["POST"]),
+        Route(_STATIC, _asset, methods=["GET"]),
+        *pages,
+        *deeds,
+    ]
+
+
+async def _asset(request: Request) -> Response:
+    """A style sheet, a script or a picture. Its address has its hash, so it may be kept for good."""
+    asset = sheets.assets().get(request.path_params["name"])
+    if asset is None:
+        raise NotFoundError("There is no such file.", reason="route")
+    is_this = request.query_params.get("v") == asset.digest
+    kept = "public, max-age=31536000, immutable" if is_this else "no-cache"
+    response = Response(asset.data, media_type=asset.media_type, headers={"Cache-Control": kept})
+    return sheets.guarded(response)

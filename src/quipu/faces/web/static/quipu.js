@@ -1,0 +1,56 @@
+// What a script adds to pages that work without it: keys, sliders that answer at once, local times.
+"use strict";
+
+const isTyping = (target) => target.matches("input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select");
+
+// Keys: / goes to the search field, j and k to the next and the previous hit.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (event.key === "/") {
+    const field = document.querySelector("input[type=search]");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  } else if (event.key === "j" || event.key === "k") {
+    const links = [...document.querySelectorAll(".hit-link")];
+    if (!links.length) return;
+    const here = links.findIndex((link) => link.closest(".hit").contains(document.activeElement));
+    const step = event.key === "j" ? 1 : -1;
+    const next = here < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, here + step));
+    event.preventDefault();
+    links[next].focus();
+    links[next].closest(".hit").scrollIntoView({ block: "nearest" });
+  }
+});
+
+// A slider over versions shows each one at once; its texts came with the page.
+for (const form of document.querySelectorAll("form[data-slider=version]")) {
+  const slider = form.elements.version;
+  const said = form.querySelector("output");
+  const reader = document.getElementById("reader");
+  const show = () => {
+    said.value = slider.value;
+    const text = form.parentElement.querySelector(`template[data-version="${Number(slider.value)}"]`);
+    if (text) reader.replaceChildren(text.content.cloneNode(true));
+  };
+  slider.addEventListener("input", show);
+  if (form.hasAttribute("data-live")) form.querySelector("button").hidden = true;
+  else slider.addEventListener("change", () => form.requestSubmit());
+}
+
+// A slider through time names the moment while it moves, and goes there when it is let go.
+for (const form of document.querySelectorAll("form[data-slider=moment]")) {
+  const slider = form.elements.moment;
+  const said = form.querySelector("output");
+  const name = () => {
+    const isNow = Number(slider.value) >= Number(slider.max);
+    said.value = isNow ? "now" : new Date(Number(slider.value)).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+  };
+  slider.addEventListener("input", name);
+}
+
+// Another agent is asked at once.
+for (const choice of document.querySelectorAll(".agents input[type=radio]")) {
+  choice.addEventListener("click", (event) => { if (event.detail) choice.form.requestSubmit(); });
+}

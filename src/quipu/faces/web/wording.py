@@ -1,0 +1,168 @@
+"""Times, sizes, counts and texts as a person reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+#: Characters that reorder, hide or move what stands beside them. They are named instead of obeyed.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_BRIEF = 280
+#: Words of a question that are not worth marking in an answer.
+_COMMON = re.compile(
+    "and|are|but|can|did|does|for|from|had|has|have|her|him|his|how|its|not|our|she|that|the|their|them|there|they|this"
+    "|was|were|what|when|where|which|who|why|will|with|would|you|your"
+)
+
+
+def when(moment: int | None) -> str:
+    """A moment in UTC, to the minute."""
+    found = _moment(moment)
+    return "–" if found is None else f"{found.day} {found:%b %Y, %H:%M}"
+
+
+def iso(moment: int | None) -> str:
+    """A moment as machines write it."""
+    found = _moment(moment)
+    return "" if found is None else found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _moment(moment: int | None) -> datetime | None:
+    try:
+        return None if moment is None else datetime.fromtimestamp(moment / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
+        return None
+
+
+def ago(moment: int | None, now: int) -> str:
+    """How long before now, or, where that says little, the day."""
+    if moment is None:
+        return "never"
+    passed = now - moment
+    if passed < -MINUTE:
+        return when(moment)
+    if passed < MINUTE:
+        return "just now"
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        if passed >= unit:
+            number = passed // unit
+            return counted(number, name) + " ago" if number < 60 else when(moment).partition(",")[0]
+    return "just now"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(count: float) -> str:
+    """Bytes as a person says them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def span(milliseconds: int) -> str:
+    """A length of time in its largest unit."""
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1000, "second")):
+        if milliseconds >= unit:
+            return counted(round(milliseconds / unit), name)
+    return f"{milliseconds} ms"
+
+
+def text_of(content: Any) -> str:
+    """A memory as text: itself, or the machine of a procedure as JSON."""
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def indented(content: str) -> str:
+    """JSON text with its parts on lines of their own; any other text as it is."""
+    try:
+        return json.dumps(json.loads(content), ensure_ascii=False, indent=2)
+    except ValueError:
+        return content
+
+
+def brief(content: Any, most: int = _BRIEF) -> str:
+    """On one line, cut where it is long."""
+    # Only a little more than what is shown is looked at: a memory may have a million characters.
+    line = " ".join(text_of(content)[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def plain(text: Any) -> Markup:
+    """Text to show: escaped, and with its control characters named."""
+    return Markup(_CONTROLS.sub(_named, str(escape(str(text).replace("\r\n", "\n")))))  # noqa: S704  escaped just here
+
+
+def _named(match: re.Match[str]) -> str:
+    return f'<span class="control" title="a control character">U+{ord(match.group()):04X}</span>'
+
+
+def bare(text: Any) -> str:
+    """Text for where no markup can stand: without its control characters."""
+    return _CONTROLS.sub("", str(text))
+
+
+def marked(text: str, query: str) -> Markup:
+    """Text to show, with the words of a query marked."""
+    wanted = {_stem(word) for word in re.findall(r"\w{3,}", query.lower()) if not _COMMON.fullmatch(word)}
+    if not wanted:
+        return plain(text)
+    pieces = re.split(r"(\w+)", text)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(plain(piece))
+        if len(piece) > 2 and _stem(piece.lower()) in wanted
+        else plain(piece)
+        for piece in pieces
+        if piece
+    )
+
+
+def _stem(word: str) -> str:
+    """Enough of a word to know its other forms by."""
+    for ending in ("ingly", "ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share)} %"
+
+
+def signed(number: float) -> str:
+    """A number with its sign, two decimals, and a true minus."""
+    return f"{number:+.2f}".replace("-", "−")
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+FILTERS: Mapping[str, Any] = {
+    "when": when,
+    "iso": iso,
+    "ago": ago,
+    "size": size,
+    "span": span,
+    "plain": plain,
+    "bare": bare,
+    "brief": brief,
+    "percent": percent,
+    "signed": signed,
+    "as_json": as_json,
+    "indented": indented,
+    "listed": listed,
+}

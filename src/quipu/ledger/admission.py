@@ -1,0 +1,86 @@
+"""Tenants, credentials and secrets as rows, the same for every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quipu.ledger.rows import Row, Value, decoded, encoded
+from quipu.model.access import KeptSecret, Tenant, Token
+from quipu.model.principal import Permission
+from quipu.ports.ledger import Guard, Sealed
+
+
+def tenant_of(row: Row) -> Tenant:
+    return Tenant(id=row[0], created_at=row[1], suspended_at=row[2])
+
+
+def token_values(token: Token, digest: str) -> dict[str, Value]:
+    """The values of `add_token`, by name."""
+    return {
+        "tenant": token.tenant,
+        "id": token.id,
+        "digest": bytes.fromhex(digest),
+        "name": token.name,
+        "prefix": token.prefix,
+        "permissions": encoded(sorted(token.permissions)),
+        "agents": encoded(list(token.agents)),
+        "user_id": token.user_id,
+        "created_at": token.created_at,
+        "created_by": token.created_by,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "rate": token.rate,
+        "recall_budget": token.recall_budget,
+    }
+
+
+def token_of(row: Row) -> Token:
+    """A token, from a row of `token` or `tokens`."""
+    return Token(
+        tenant=row[0],
+        id=row[1],
+        name=row[2],
+        prefix=row[3],
+        permissions=frozenset(Permission(name) for name in decoded(row[4])),
+        agents=tuple(decoded(row[5])),
+        user_id=row[6],
+        created_at=row[7],
+        created_by=row[8],
+        expires_at=row[9],
+        revoked_at=row[10],
+        rate=row[11],
+        recall_budget=row[12],
+    )
+
+
+def secret_values(secret: KeptSecret, sealed: bytes) -> dict[str, Value]:
+    """The values of `keep_secret`, by name."""
+    return {
+        "tenant": secret.tenant,
+        "id": secret.id,
+        "label": secret.label,
+        "run_id": secret.run_id,
+        "created_at": secret.created_at,
+        "created_by": secret.created_by,
+        "sealed": sealed,
+    }
+
+
+def guard_of(tenant: str, found: Sequence[Row]) -> Guard:
+    """The list of secrets from the rows of `guard`: one for each, or one without any."""
+    return Guard(found[0][0], tuple(_sealed_of(tenant, *row[1:]) for row in found if row[1] is not None))
+
+
+def _sealed_of(
+    tenant: str,
+    secret_id: str,
+    label: str,
+    run_id: str | None,
+    created_at: int,
+    created_by: str,
+    sealed: bytes,
+) -> Sealed:
+    secret = KeptSecret(
+        tenant=tenant, id=secret_id, label=label, run_id=run_id, created_at=created_at, created_by=created_by
+    )
+    return Sealed(secret, sealed)

@@ -1,0 +1,183 @@
+"""Connections to one database: a pool that is opened when it is first used and outlives restarts of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types import TypeInfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from quipu.errors import BackendUnavailableError
+from quipu.ledger.postgres import statements
+from quipu.ledger.postgres.faults import came_from_a_lost_line, meaning, translated
+from quipu.ledger.postgres.statements import Connection
+from quipu.ledger.postgres.types import adapted
+
+T = TypeVar("T")
+#: What is done with a connection.
+Work = Callable[[Connection], Awaitable[T]]
+
+#: How long a write waits for the tenant's turn, and how long a transaction of ours may stand still.
+LOCK_PATIENCE_MS = 30_000
+_IDLE_MS = 60_000
+#: How long a server that went away is waited for.
+RETURN_PATIENCE_S = 15.0
+_CONNECT_S = 10
+#: How long the pool is asked before somebody looks whether the server is there at all.
+_SOON_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which database, and which schema in it (None: the user's own search path)."""
+
+    conninfo: str
+    schema: str | None = None
+
+    @property
+    def search_path(self) -> str | None:
+        # Extensions live in `public` unless somebody moved them.
+        return None if self.schema is None else f"{sql.Identifier(self.schema).as_string(None)}, public"
+
+
+class Database:
+    """One database and the connections to it."""
+
+    def __init__(
+        self, place: Place, *, size: int, prepare: Work[None], patience_s: float = RETURN_PATIENCE_S
+    ) -> None:
+        """`prepare` is done once, on the first connection, before anything else."""
+        self._patience_s = patience_s
+        self.place = place
+        self._size = size
+        self._prepare = prepare
+        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+        self._in_use = 0
+        self._adapters: AdaptersMap | None = None
+
+    # -- connections --------------------------------------------------------------------------------------------
+
+    async def connect(
+        self, connect_timeout: int = _CONNECT_S, context: AdaptersMap | None = None
+    ) -> Connection:
+        """A connection of one's own, outside the pool; says clearly why there is none."""
+        with translated():
+            address = self.place.conninfo
+            if "connect_timeout" not in conninfo_to_dict(address):
+                address = make_conninfo(address, connect_timeout=connect_timeout)
+            connection = await AsyncConnection.connect(address, autocommit=True, context=context)
+            await self._configure(connection)
+            return connection
+
+    async def _configure(self, connection: Connection) -> None:
+        await statements.run(
+            connection,
+            "session",
+            patience=f"{LOCK_PATIENCE_MS}ms",
+            idle=f"{_IDLE_MS}ms",
+            path=self.place.search_path,
+        )
+
+    async def _opened(self) -> AsyncConnectionPool[Connection]:
+        if self._is_closed:
+            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await self._open()
+        return self._pool
+
+    async def _open(self) -> AsyncConnectionPool[Connection]:
+        connection = await self.connect()
+        try:
+            with translated():
+                await self._prepare(connection)
+                vector = await TypeInfo.fetch(connection, "vector")
+        finally:
+            await connection.close()
+        if vector is None:
+            raise no_pgvector()
+        self._adapters = adapted(vector)
+        pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self.place.conninfo,
+            kwargs={"autocommit": True, "context": self._adapters},
+            min_size=min(2, self._size),
+            max_size=self._size,
+            configure=self._configure,
+            open=False,
+            name="quipu",
+        )
+        await pool.open()
+        return pool
+
+    async def close(self) -> None:
+        self._is_closed = True
+        async with self._opening:
+            if self._pool is not None:
+                await self._pool.close()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        """One of the pool's."""
+        pool = await self._opened()
+        with translated():
+            connection, is_own = await self._given(pool)
+            self._in_use += 1
+            try:
+                yield connection
+            finally:
+                self._in_use -= 1
+                if is_own:
+                    await connection.close()
+                else:
+                    await pool.putconn(connection)
+
+    async def _given(self, pool: AsyncConnectionPool[Connection]) -> tuple[Connection, bool]:
+        """A connection of the pool's; or one of one's own, while the pool has not noticed yet that the server is back."""
+        until = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return await pool.getconn(timeout=_SOON_S), False
+            except PoolTimeout as error:
+                if self._in_use < self._size:
+                    return await self.connect(connect_timeout=2, context=self._adapters), True
+                if time.monotonic() > until:
+                    raise meaning(psycopg.errors.TooManyConnections()) from error
+
+    async def run(self, work: Work[T]) -> T:
+        """Work that may be done again: when the server has gone away it is repeated once it is back."""
+        until = time.monotonic() + self._patience_s
+        while True:
+            try:
+                async with self.connection() as connection:
+                    return await work(connection)
+            except BackendUnavailableError as error:
+                # A server that never answered is not waited for: most likely the address is wrong.
+                if self._pool is None or not came_from_a_lost_line(error) or time.monotonic() > until:
+                    raise
+                await self.wait_for_return()
+
+    async def wait_for_return(self) -> None:
+        """Throw away connections that are dead, so that the next one is not."""
+        if self._pool is not None and not self._is_closed:
+            await self._pool.check()
+            await asyncio.sleep(0.05)
+
+
+def no_pgvector() -> BackendUnavailableError:
+    return BackendUnavailableError(
+        "This database has no pgvector.",
+        reason="no_pgvector",
+        hint="Install it on the server; then let somebody who may create the extension `vector` in the database.",
+    )

@@ -1,0 +1,380 @@
+"""The ledger port on a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from quipu.errors import BackendUnavailableError, InternalError, NotFoundError, UnsupportedError
+from quipu.ledger import admission, rows, transfer
+from quipu.ledger.postgres import checking, migrating, portable, statements, upkeep
+from quipu.ledger.postgres.announcing import Announcer
+from quipu.ledger.postgres.database import Database, Place
+from quipu.ledger.postgres.groups import Groups
+from quipu.ledger.postgres.planning import replayed
+from quipu.ledger.postgres.portable import ServerTables
+from quipu.ledger.postgres.replica import Readers
+from quipu.ledger.postgres.searching import Searching
+from quipu.ledger.postgres.statements import Connection
+from quipu.ledger.postgres.tables import TABLES, over
+from quipu.ledger.postgres.tidying import Tidier
+from quipu.ledger.postgres.transaction import transaction
+from quipu.ledger.postgres.turn import Job, Turn
+from quipu.ledger.postgres.working import answers
+from quipu.ledger.transfer import Tables
+from quipu.ledger.walking import PAGE, walk
+from quipu.model.access import Tenant, Token
+from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Proposal, Put, Settle
+from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
+from quipu.model.outcomes import Fault
+from quipu.model.record import Mark, Record
+from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.store import MAIN, Store
+from quipu.model.value import JsonObject
+from quipu.ports.announcing import Told
+from quipu.ports.ledger import Guard, Indexed, Space
+from quipu.ports.surroundings import Canonical, Clock, MintId
+
+if TYPE_CHECKING:
+    pass
+
+T = TypeVar("T")
+#: Makes a portable file, complete or not at all.
+Archive: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Tables]]
+
+
+class PostgresLedger:
+    """Records, journal and index in one database, shared by any number of processes."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        clock: Clock,
+        mint_id: MintId,
+        canonical: Canonical,
+        name: str = "postgresql",
+        mirrors: Sequence[str] = (),
+        cache_bytes: int = 1 << 30,
+        held_bytes: int | None = None,
+        pool_size: int = 8,
+        replica: Place | None = None,
+        archive: Archive | None = None,
+        steps: Sequence[str] | None = None,
+    ) -> None:
+        """Nothing is connected before it is needed.
+
+        Vectors of a partition stay in the database where they would take more than `held_bytes`: half the cache, if
+        nothing else is said.
+        """
+        self.name, self.place = name, place
+        self._clock, self._mint_id, self._canonical, self._mirrors = clock, mint_id, canonical, tuple(mirrors)
+        self._steps = list(migrating.migrations() if steps is None else steps)
+        self._archive = archive
+        self._database = Database(place, size=pool_size, prepare=self._prepare)
+        self._groups = Groups(self._database, canonical, self._mirrors)
+        self._opened: set[str] = set()
+        self._is_closed = False
+        self._announcer = Announcer(self._database)
+        self._tidier = Tidier(self._database)
+        copy = None
+        if replica is not None:
+            copy = Database(replica, size=pool_size, prepare=self._check, patience_s=0)
+        self._readers = Readers(self._database, copy)
+        self._searching = Searching(self._readers, cache_bytes, held_bytes)
+
+    async def _check(self, connection: Connection) -> None:
+        await migrating.check(connection, self.place.schema, len(self._steps))
+
+    async def _prepare(self, connection: Connection) -> None:
+        """An empty database becomes ours; an older one waits for its operator."""
+        await migrating.migrate(
+            connection, self.place.schema, self._steps, may_create=True, may_upgrade=False
+        )
+
+    # -- opening and closing ------------------------------------------------------------------------------------
+
+    async def open(self, tenant: str) -> None:
+        self._announcer.begin(tenant)
+        if tenant in self._opened:
+            return
+        at = self._clock()
+
+        async def work(connection: Connection) -> None:
+            if await statements.first(connection, "tenant", tenant=tenant):
+                return
+            async with transaction(connection):
+                await statements.run(connection, "open_tenant", tenant=tenant, at=at)
+                turn = await Turn.take(connection, tenant, self._canonical)
+                if not turn.working.head.seq:
+                    store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
+                    draft = Draft(op=Op.GENESIS, actor="system", at=at, store=store.id)
+                    commit = Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),))
+                    await turn.apply(Job([commit]))
+
+        await self._read(work)
+        self._opened.add(tenant)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._groups.close()
+        await self._announcer.close()
+        await self._tidier.close()
+        await self._searching.close()
+        await self._readers.close()
+        await self._database.close()
+
+    # -- reading and writing ------------------------------------------------------------------------------------
+
+    async def _read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        return await self._database.run(work)
+
+    async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        return await self._read(lambda connection: statements.select(connection, statement, **values))
+
+    async def _select_near(
+        self, statement: str, seq: int, /, *, tenant: str, **values: Any
+    ) -> list[rows.Row]:
+        """Rows as of a position, from wherever it has been reached."""
+        near = await self._readers.choose(tenant, seq)
+        return await near.run(
+            lambda connection: statements.select(connection, statement, tenant=tenant, seq=seq, **values)
+        )
+
+    async def _take_turn(self, tenant: str, work: Callable[[Turn], Awaitable[T]]) -> T:
+        """Work under the tenant's lock, in one transaction. It may be done again when the server goes away."""
+
+        async def locked(connection: Connection) -> T:
+            async with transaction(connection):
+                return await work(await Turn.take(connection, tenant, self._canonical, self._mirrors))
+
+        return await self._read(locked)
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
+        if self._is_closed:
+            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        tenants = {commit.tenant for commit in commits}
+        if len(tenants) > 1:
+            raise InternalError("Commits that stand or fall together are one tenant's.", reason="ledger")
+        if not commits:
+            return ()
+        job = Job(commits, guard, await self._searching.terms(_texts(commits)))
+        (tenant,) = tenants
+        self._announcer.begin(tenant)
+        done = await self._groups.commit(tenant, job)
+        self._readers.note(tenant, done[-1].seq)
+        self._announcer.tell(tenant, done[-1].seq)
+        if any(_erases(change) for commit in commits for change in commit.changes):
+            self._tidier.soon()
+        return done
+
+    def on_commit(self, told: Told) -> None:
+        """Also tells of what other processes commit."""
+        self._announcer.on_commit(told)
+
+    async def answered(self, tenant: str, once: Once, now: int) -> Committed | None:
+        key = (once.principal, once.operation, once.key)
+        found = await self._read(lambda connection: answers(connection, tenant, [key]))
+        return replayed(found, once, now)
+
+    async def read(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
+        wanted = list(dict.fromkeys(ids))
+        if seq is None:
+            found = await self._select("record_newest", tenant=tenant, ids=wanted)
+        else:
+            found = await self._select_near("record_at", seq, tenant=tenant, ids=wanted)
+        records = {row[2]: rows.record_of(row) for row in found}
+        return {record_id: records[record_id] for record_id in wanted if record_id in records}
+
+    async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
+        found = await self._select("record_versions", tenant=tenant, id=record_id)
+        return [rows.record_of(row) for row in found]
+
+    async def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
+        async def read(statement: str, values: Mapping[str, rows.Value]) -> Sequence[Record]:
+            return [rows.record_of(row) for row in await self._select(statement, **values)]
+
+        stores = await self.stores(selection.tenant)
+        async for record in walk(read, selection, snapshot, stores):
+            yield record
+
+    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
+        after = 0
+        while True:
+            page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
+            for row in page:
+                yield rows.record_or_fault(row)
+            if len(page) < PAGE:
+                return
+            after = page[-1][0]
+
+    async def due(self, tenant: str, now: int, limit: int = 1000) -> Sequence[Record]:
+        return [rows.record_of(row) for row in await self._select("due", tenant=tenant, now=now, limit=limit)]
+
+    async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
+        found = {row[0]: Mark(*row) for row in await self._select("mark", tenant=tenant, ids=list(ids))}
+        return {record_id: found[record_id] for record_id in ids if record_id in found}
+
+    async def reasons(self, tenant: str, record_id: str) -> Mapping[int, str]:
+        found = await self._select("reasons", tenant=tenant, id=record_id)
+        return {row[0]: row[1] for row in found}
+
+    async def stores(self, tenant: str) -> Sequence[Store]:
+        return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
+
+    async def proposals(self, tenant: str, status: str | None = None) -> Sequence[Proposal]:
+        return [
+            rows.proposal_of(row) for row in await self._select("proposals", tenant=tenant, status=status)
+        ]
+
+    # -- journal ------------------------------------------------------------------------------------------------
+
+    async def head(self, tenant: str) -> Head:
+        found = await self._select("head", tenant=tenant)
+        if not found:
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        seq, digest, at, horizon, *_ = found[0]
+        return Head(seq=seq, hash=digest.hex(), at=at, horizon=horizon)
+
+    async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        found = await self._select("entries", tenant=tenant, after=after, limit=limit)
+        return [rows.entry_or_fault(row) for row in found]
+
+    async def position_at(self, tenant: str, moment: int) -> int:
+        low, high = 0, (await self.head(tenant)).seq
+
+        async def work(connection: Connection) -> int:
+            first, last = low, high
+            while first < last:  # times never run back along the chain
+                middle = (first + last + 1) // 2
+                at = await statements.scalar(connection, "entry_time", tenant=tenant, seq=middle)
+                first, last = (middle, last) if at <= moment else (first, middle - 1)
+            return first
+
+        return await self._read(work)
+
+    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
+        return [rows.checkpoint_of(row) for row in await self._select("checkpoints", tenant=tenant)]
+
+    async def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        values: dict[str, rows.Value] = {
+            "tenant": checkpoint.tenant,
+            "seq": checkpoint.seq,
+            "hash": bytes.fromhex(checkpoint.hash),
+            "at": checkpoint.at,
+            "key_id": checkpoint.key_id,
+            "signature": checkpoint.signature,
+        }
+        await self._read(lambda connection: statements.run(connection, "add_checkpoint", **values))
+
+    # -- registry -----------------------------------------------------------------------------------------------
+
+    async def tenants(self) -> Sequence[Tenant]:
+        return [admission.tenant_of(row) for row in await self._select("tenants")]
+
+    async def tenant(self, tenant: str) -> Tenant | None:
+        found = await self._select("tenant", tenant=tenant)
+        return admission.tenant_of(found[0]) if found else None
+
+    async def token(self, tenant: str, digest: str) -> Token | None:
+        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
+        return admission.token_of(found[0]) if found else None
+
+    async def tokens(self, tenant: str) -> Sequence[Token]:
+        return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
+
+    async def rules(self, tenant: str) -> Sequence[JsonObject]:
+        return rows.rules_of(await self._select("rules", tenant=tenant))
+
+    async def guard(self, tenant: str) -> Guard:
+        found = await self._select("guard", tenant=tenant)
+        if not found:
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        return admission.guard_of(tenant, found)
+
+    # -- finding ------------------------------------------------------------------------------------------------
+
+    async def search(self, search: Search) -> Found:
+        return await self._searching.find(
+            search.scope,
+            search.snapshot,
+            lambda finder, source, words: finder.search(source, words, search),
+        )
+
+    async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
+        return await self._searching.find(
+            scope,
+            snapshot,
+            lambda finder, source, words: finder.word_shares(source, words, scope, snapshot, text),
+        )
+
+    async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
+        return await self._searching.find(
+            scope, snapshot, lambda finder, source, _: finder.neighbours(source, scope, snapshot, ids)
+        )
+
+    # -- upkeep -------------------------------------------------------------------------------------------------
+
+    async def space(self, tenant: str) -> Space | None:
+        return await self._read(lambda connection: upkeep.space(connection, tenant))
+
+    async def adopt_space(self, tenant: str, space: Space) -> None:
+        await self._take_turn(tenant, lambda turn: upkeep.adopt_space(turn, space))
+
+    async def without_vector(self, tenant: str, space: Space, limit: int) -> Sequence[Record]:
+        return await self._take_turn(tenant, lambda turn: upkeep.without_vector(turn, space, limit))
+
+    async def add_vectors(self, tenant: str, space: Space, vectors: Sequence[tuple[Record, bytes]]) -> int:
+        return await self._take_turn(tenant, lambda turn: upkeep.add_vectors(turn, space, vectors))
+
+    async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
+        return await self._read(
+            lambda connection: upkeep.index_faults(connection, self._searching.tokenizer, tenant, expected)
+        )
+
+    async def integrity_faults(self) -> Sequence[Fault]:
+        return await self._read(checking.integrity_faults)
+
+    async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """A file of the embedded ledger: it can be opened, searched and verified anywhere."""
+        if self._archive is None:
+            raise UnsupportedError("This ledger was given no way to write files.", reason="backup")
+        async with self._archive(target) as copy, self.tables() as mine:
+            await transfer.copy(mine, copy, self._canonical, progress)
+
+    def tables(self, *, is_target: bool = False) -> AbstractAsyncContextManager[ServerTables]:
+        """The ledger as tables, in one transaction."""
+        return portable.tables(self._database, is_target=is_target)
+
+    async def prune(self, tenant: str, horizon: int) -> int:
+        draft = Draft(op=Op.PRUNE, actor="system", at=self._clock(), detail={"horizon": horizon})
+        pruned = await self._take_turn(tenant, lambda turn: upkeep.prune(turn, draft, horizon))
+        self._tidier.soon()
+        return pruned
+
+    async def compact(self) -> None:
+        await self._read(lambda connection: connection.execute(over("rewrite", TABLES)))
+
+    async def statistics(self, tenant: str) -> Mapping[str, int]:
+        return await self._read(lambda connection: upkeep.statistics(connection, tenant))
+
+
+def _texts(commits: Sequence[Commit]) -> set[str]:
+    """Every text that is to be found by its words."""
+    return {
+        change.search_text
+        for commit in commits
+        for change in commit.changes
+        if isinstance(change, Put) and change.search_text is not None
+    }
+
+
+def _erases(change: Change) -> bool:
+    """Whether nothing of something may be left in the tables: a rejected write is gone like an erased one."""
+    return isinstance(change, Erase) or (isinstance(change, Settle) and not change.approved)

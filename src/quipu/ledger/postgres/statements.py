@@ -1,0 +1,48 @@
+"""Running the named statements. `queries.sql` holds what both dialects say, `server.sql` what only a server needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString, TypeAlias
+
+from psycopg import AsyncConnection, AsyncCursor
+
+from quipu.ledger.queries import queries
+from quipu.ledger.rows import Row
+
+#: A connection whose rows are tuples of anything.
+Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
+#: By name, or by position.
+Values: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
+
+SQL: Mapping[str, LiteralString] = {
+    **queries("quipu.ledger.postgres"),
+    **queries("quipu.ledger.postgres", "server.sql"),
+}
+
+
+async def execute(
+    connection: Connection, statement: str, values: Values = ()
+) -> AsyncCursor[tuple[Any, ...]]:
+    return await connection.execute(SQL[statement], values or None, binary=True)
+
+
+async def run(connection: Connection, statement: str, /, **values: Any) -> int:
+    """Do it; returns how many rows it touched."""
+    return (await execute(connection, statement, values)).rowcount
+
+
+async def select(connection: Connection, statement: str, /, **values: Any) -> list[Row]:
+    """All rows."""
+    return list(await (await execute(connection, statement, values)).fetchall())
+
+
+async def first(connection: Connection, statement: str, /, **values: Any) -> Row | None:
+    """The first row, if there is one."""
+    return await (await execute(connection, statement, values)).fetchone()
+
+
+async def scalar(connection: Connection, statement: str, /, **values: Any) -> Any:
+    """The one value of the one row."""
+    row = await first(connection, statement, **values)
+    return None if row is None else row[0]

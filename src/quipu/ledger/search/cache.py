@@ -1,0 +1,100 @@
+"""Partitions in memory: loaded when first searched, followed by position, dropped when memory is short."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from quipu.ledger.search.columns import FilterColumns
+from quipu.ledger.search.partition import Partition
+from quipu.ledger.search.source import Known, News, Owner, Source
+from quipu.model.search import Scope
+
+#: Up to this many versions a search takes no longer than handing it to another thread does.
+_SMALL = 2_000
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A partition and what belongs to it. Hold the lock while reading."""
+
+    partition: Partition
+    known: Known = field(default_factory=Known)
+    columns: FilterColumns = field(default_factory=FilterColumns)
+    nbytes: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def take_in(self, news: News) -> None:
+        """Bring the partition to where the news were told."""
+        if news.is_whole:
+            dimensions = news.vectors.dimensions
+            self.partition, self.columns = (
+                Partition(dimensions, holds_vectors=news.holds_vectors),
+                FilterColumns(),
+            )
+        partition = self.partition
+        partition.extend(news.rows)
+        partition.close(news.deaths)
+        partition.set_demoted(news.marks)
+        partition.seq, partition.last_row = news.seq, news.last_row
+        self.known = replace(
+            self.known,
+            seq=news.seq,
+            last_row=news.last_row,
+            vectors=news.vectors,
+            size=len(partition),
+            holds_vectors=news.holds_vectors,
+        )
+        self.nbytes = partition.nbytes
+
+
+class PartitionCache:
+    """The partitions of a process."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._loaded: OrderedDict[Owner, Loaded] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def partition(self, source: Source, scope: Scope) -> Generator[Loaded]:
+        """The partition of a scope, level with the ledger, held for as long as the caller reads."""
+        owner = Owner.of(scope)
+        with self._lock:
+            loaded = self._loaded.get(owner)
+            if loaded is None:
+                loaded = self._loaded[owner] = Loaded(Partition(0))
+            self._loaded.move_to_end(owner)
+        with loaded.lock:
+            news = source.news(owner, loaded.known)
+            if news is not None:
+                loaded.take_in(news)
+                self._shrink(owner)
+            yield loaded
+
+    def is_at_hand(self, scope: Scope, is_level: Callable[[Known], bool]) -> bool:
+        """Whether a partition is in memory, small, level with the ledger, and nobody reads it just now."""
+        loaded = self._loaded.get(Owner.of(scope))
+        if loaded is None or len(loaded.partition) > _SMALL or not loaded.lock.acquire(blocking=False):
+            return False
+        try:
+            return is_level(loaded.known)
+        finally:
+            loaded.lock.release()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._loaded.clear()
+
+    def _shrink(self, keep: Owner) -> None:
+        """Drop what was used longest ago, until the rest fits."""
+        with self._lock:
+            total = sum(loaded.nbytes for loaded in self._loaded.values())
+            for owner in list(self._loaded):
+                if total <= self._limit:
+                    return
+                if owner != keep:
+                    total -= self._loaded.pop(owner).nbytes

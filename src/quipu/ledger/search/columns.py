@@ -1,0 +1,88 @@
+"""Filters over a partition: each path a filter names becomes a column of small codes, and the rule is asked once per
+distinct value, so that the filter language has one definition (`rules.filters`) and costs one array look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quipu.ledger.search.column import Column
+from quipu.ledger.search.postings import Mask
+from quipu.model.value import Json
+from quipu.rules import filters
+from quipu.rules.filters import Missing, Path, Test, Tree
+
+#: Ledger rows and paths → for each row, in order, what stands at each path.
+Fetch: TypeAlias = "Callable[[Sequence[int], Sequence[Path]], Iterable[list[Json | Missing]]]"
+
+_CHUNK = 5_000
+_ABSENT = object()
+
+
+class _PathColumn:
+    """The values at one path, row by row."""
+
+    def __init__(self) -> None:
+        self.codes = Column(np.int32)
+        self.values: list[Json | Missing] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def add(self, values: Sequence[Json | Missing]) -> None:
+        self.codes.extend(np.fromiter((self._code(value) for value in values), np.int32, len(values)))
+
+    def _code(self, value: Json | Missing) -> int:
+        key = _ABSENT if isinstance(value, Missing) else filters.token(value)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.values)
+            self.values.append(value)
+        return number
+
+
+class FilterColumns:
+    """The columns that filters on one partition have needed so far."""
+
+    def __init__(self) -> None:
+        self._columns: dict[Path, _PathColumn] = {}
+        self._verdicts: dict[Test, list[bool]] = {}
+
+    def mask(self, tree: Tree, rows: NDArray[np.int64], fetch: Fetch) -> Mask:
+        """Which rows pass."""
+        self._fill(filters.paths(tree), rows, fetch)
+        return self._mask(tree, len(rows))
+
+    def _mask(self, tree: Tree, size: int) -> Mask:
+        match tree:
+            case filters.All(parts):
+                return np.logical_and.reduce(
+                    [self._mask(part, size) for part in parts] or [np.ones(size, np.bool_)]
+                )
+            case filters.Any(parts):
+                return np.logical_or.reduce([self._mask(part, size) for part in parts])
+            case filters.Not(part):
+                return ~self._mask(part, size)
+            case Test():
+                column = self._columns[tree.path]
+                return np.array(self._verdict(tree, column), np.bool_)[column.codes.view]
+
+    def _verdict(self, test: Test, column: _PathColumn) -> list[bool]:
+        """The test's answer for each distinct value, remembered; new values are asked about when they come."""
+        verdicts = self._verdicts.setdefault(test, [])
+        verdicts.extend(filters.holds(test, value) for value in column.values[len(verdicts) :])
+        return verdicts
+
+    def _fill(self, wanted: set[Path], rows: NDArray[np.int64], fetch: Fetch) -> None:
+        columns = {path: self._columns.setdefault(path, _PathColumn()) for path in wanted}
+        behind = {path: column for path, column in columns.items() if column.codes.size < len(rows)}
+        if not behind:
+            return
+        start = min(column.codes.size for column in behind.values())
+        for first in range(start, len(rows), _CHUNK):
+            fetched = list(fetch(rows[first : first + _CHUNK].tolist(), list(behind)))
+            for place, column in enumerate(behind.values()):
+                # Columns begun earlier already know the first rows of this chunk.
+                fresh = fetched[max(0, column.codes.size - first) :]
+                column.add([values[place] for values in fresh])

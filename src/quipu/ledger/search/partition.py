@@ -1,0 +1,276 @@
+"""One agent's records in memory, as arrays that search reads: derived from the ledger, followed by position.
+
+Every version is a row. Small arrays beside the vectors say when it was born and died, whose it is and what it is, so
+that scope, filters, snapshot and expiry are one vectorised comparison each, before the best are chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quipu.ledger.search.column import Array, Column
+from quipu.ledger.search.postings import Mask, Postings
+from quipu.ledger.search.turns import Turns
+from quipu.model.record import MemoryType, State
+from quipu.model.search import Restriction, Scope, Snapshot
+from quipu.rules.names import parts
+from quipu.rules.reach import may_share
+
+FOREVER = np.iinfo(np.int64).max
+#: Up to this many rows in reach, nearness is exact whatever the vectors are like. Beyond, the rows to compare exactly
+#: are chosen by bits: ten times faster, and as good as exact for vectors that form clusters; not for random ones, nor for
+#: rows packed tightly around the query.
+BITS_FROM = 150_000
+
+_TYPES = {kind.value: code for code, kind in enumerate(MemoryType)}
+_STATES = {state.value: code for code, state in enumerate(State)}
+_LIVE = _STATES[State.LIVE.value]
+
+
+class Codes:
+    """Strings as small numbers; None is -1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.names: list[str] = []
+
+    def add(self, name: str | None) -> int:
+        if name is None:
+            return -1
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+    def find(self, name: str) -> int:
+        """The number, or -2, which no row has."""
+        return self._numbers.get(name, -2)
+
+    def name(self, number: int) -> str | None:
+        return None if number < 0 else self.names[number]
+
+
+class Users(Codes):
+    """Users, found also by a part of their id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._called: dict[str, list[int]] = {}
+
+    def add(self, name: str | None) -> int:
+        known = len(self.names)
+        number = super().add(name)
+        if name is not None and number == known:
+            for part in parts(name):
+                self._called.setdefault(part, []).append(number)
+        return number
+
+    def called(self, part: str) -> Sequence[int]:
+        return self._called.get(part, ())
+
+
+class Partition:
+    """The rows of one owner (an agent, or a store that agents share)."""
+
+    def __init__(self, dimensions: int, *, holds_vectors: bool = True) -> None:
+        """Vectors that are too many to be held stay in the ledger; then it is only known which rows have one."""
+        self.dimensions = dimensions
+        #: Position and row this partition has followed the ledger to.
+        self.seq = 0
+        self.last_row = 0
+        self.ids: list[str] = []
+        self.users = Users()
+        self.stores, self.sessions, self.subjects = (Codes() for _ in range(3))
+        self.levels, self.agents, self.shares, self.records = (Codes() for _ in range(4))
+        self._columns = {
+            "row": Column(np.int64),
+            "version": Column(np.int32),
+            "born": Column(np.int64),
+            "died": Column(np.int64),
+            "expires": Column(np.int64),
+            "created": Column(np.int64),
+            "user": Column(np.int32),
+            "store": Column(np.int32),
+            "session": Column(np.int32),
+            "type": Column(np.int8),
+            "state": Column(np.int8),
+            "confidence": Column(np.float32),
+            "subject": Column(np.int32),
+            "level": Column(np.int16),
+            "agent": Column(np.int32),
+            "share": Column(np.int32),
+            "moment": Column(np.int64),
+            "length": Column(np.int32),
+            "demoted": Column(np.bool_),
+            "embedded": Column(np.bool_),
+            "asks": Column(np.bool_),
+            "record": Column(np.int32),
+        }
+        self._vectors = Column(np.float32, dimensions) if dimensions and holds_vectors else None
+        #: One column per word of the bit codes: comparing goes word by word over all rows.
+        self._bits = [Column(np.uint64) for _ in range((dimensions + 63) // 64)]
+        self.postings = Postings()
+        self._row_index: dict[int, int] = {}
+        self._id_rows: dict[str, list[int]] = {}
+        self._demoted_ids: set[str] = set()
+        self.turns = Turns()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._columns[name].view
+
+    @property
+    def vectors(self) -> NDArray[np.float32] | None:
+        return None if self._vectors is None else self._vectors.view
+
+    @property
+    def bits(self) -> list[NDArray[np.uint64]]:
+        return [column.view for column in self._bits]
+
+    @property
+    def nbytes(self) -> int:
+        wide = (
+            0 if self._vectors is None else self._vectors.nbytes + sum(column.nbytes for column in self._bits)
+        )
+        return wide + sum(c.nbytes for c in self._columns.values()) + self.postings.nbytes + 300 * len(self)
+
+    def rows_of(self, record_id: str) -> Sequence[int]:
+        return self._id_rows.get(record_id, ())
+
+    # -- following the ledger -----------------------------------------------------------------------------------
+
+    def extend(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Add versions in the order of their rows, as the `load_…` and `follow_…` queries give them."""
+        if not rows:
+            return
+        first = len(self)
+        (row, ids, version, born, died, expires, created, user, store, session, kind, state, confidence, subject,
+         level, moment, terms, vectors, agent, share, asks) = zip(*rows, strict=True)  # fmt: skip
+        self.ids.extend(ids)
+        put = {name: column.extend for name, column in self._columns.items()}
+        put["row"](np.array(row, np.int64))
+        put["version"](np.array(version, np.int32))
+        put["born"](np.array(born, np.int64))
+        put["died"](_or_forever(died))
+        put["expires"](_or_forever(expires))
+        put["created"](np.array(created, np.int64))
+        for name, codes, values in (
+            ("user", self.users, user),
+            ("store", self.stores, store),
+            ("session", self.sessions, session),
+            ("subject", self.subjects, subject),
+            ("level", self.levels, level),
+            ("agent", self.agents, agent),
+            ("share", self.shares, share),
+        ):
+            put[name](np.fromiter(map(codes.add, values), np.int32, len(rows)))
+        put["type"](np.array([_TYPES[value] for value in kind], np.int8))
+        put["state"](np.array([_STATES[value] for value in state], np.int8))
+        put["confidence"](np.array(confidence, np.float32))
+        put["moment"](np.array(moment, np.int64))
+        put["length"](np.array([_length(blob) for blob in terms], np.int32))
+        put["demoted"](np.array([record_id in self._demoted_ids for record_id in ids], np.bool_))
+        put["embedded"](np.array([data is not None for data in vectors], np.bool_))
+        put["asks"](np.array(asks, np.bool_))
+        put["record"](np.fromiter(map(self.records.add, ids), np.int32, len(rows)))
+        self._extend_vectors(vectors)
+        self.postings.add(first, terms)
+        self._note_places(first)
+
+    def _extend_vectors(self, blobs: Sequence[bytes | None]) -> None:
+        if self._vectors is None:
+            return
+        blank = bytes(4 * self.dimensions)
+        joined = b"".join(blank if blob is None else blob for blob in blobs)
+        block = np.frombuffer(joined, "<f4").reshape(len(blobs), self.dimensions)
+        self._vectors.extend(block)
+        for column, words in zip(self._bits, bit_codes(block).T, strict=True):
+            column.extend(words)
+
+    def _note_places(self, first: int) -> None:
+        places = zip(
+            self["row"][first:].tolist(),
+            self["session"][first:].tolist(),
+            self["moment"][first:].tolist(),
+            self["record"][first:].tolist(),
+            strict=True,
+        )
+        for index, (row, session, moment, record) in enumerate(places, start=first):
+            self._row_index[row] = index
+            self._id_rows.setdefault(self.ids[index], []).append(index)
+            self.turns.add(session, moment, record)
+
+    def close(self, deaths: Iterable[tuple[int, int]]) -> None:
+        """Versions that ended, by row of the ledger."""
+        died = self["died"]
+        for row, seq in deaths:
+            index = self._row_index.get(row)
+            if index is not None:
+                died[index] = seq
+
+    def set_demoted(self, marks: Iterable[tuple[str, int]]) -> None:
+        demoted = self["demoted"]
+        for record_id, is_demoted in marks:
+            (self._demoted_ids.add if is_demoted else self._demoted_ids.discard)(record_id)
+            for index in self.rows_of(record_id):
+                demoted[index] = bool(is_demoted)
+
+    # -- what a reader may see ----------------------------------------------------------------------------------
+
+    def in_reach(self, scope: Scope, snapshot: Snapshot) -> Mask:
+        """Live at the snapshot, not expired, and the scope's own."""
+        seq = self.seq if snapshot.seq is None else snapshot.seq
+        mask = (self["born"] <= seq) & (self["died"] > seq)
+        mask &= self["expires"] > snapshot.now
+        mask &= self["state"] == _LIVE
+        if scope.user_id is not None:
+            mask &= self["user"] == self.users.find(scope.user_id)
+        if scope.store_id is not None:
+            mask &= self["store"] == self.stores.find(scope.store_id)
+        if scope.agent_id is None:
+            mask &= self._shared_with(scope.reader)
+        return mask
+
+    def _shared_with(self, reader: str | None) -> Mask:
+        """The reader's own records, and those of others that may be shared with it."""
+        lists: list[tuple[str, ...] | None] = [tuple(json.loads(names)) for names in self.shares.names]
+        allowed = np.array([may_share(names, reader) for names in [*lists, None]], np.bool_)
+        own = self["agent"] == (-2 if reader is None else self.agents.find(reader))
+        return own | allowed[self["share"]]
+
+    def narrowed(self, mask: Mask, by: Restriction) -> Mask:
+        """The restrictions that have an array of their own; the filter is the caller's."""
+        if by.session_id is not None:
+            mask = mask & (self["session"] == self.sessions.find(by.session_id))
+        if by.types:
+            mask = mask & np.isin(self["type"], [_TYPES[kind.value] for kind in by.types])
+        if by.created_from is not None:
+            mask = mask & (self["created"] >= by.created_from)
+        for level in by.without_sensitivity:
+            mask = mask & (self["level"] != self.levels.find(level))
+        return mask
+
+
+def bit_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """One bit per dimension: its sign. Padded to whole words."""
+    packed = np.packbits(vectors > 0, axis=1)
+    missing = -packed.shape[1] % 8
+    if missing:
+        packed = np.pad(packed, ((0, 0), (0, missing)))
+    return np.ascontiguousarray(packed).view(np.uint64)
+
+
+def _or_forever(values: Sequence[int | None]) -> NDArray[np.int64]:
+    return np.array([FOREVER if value is None else value for value in values], np.int64)
+
+
+def _length(blob: bytes | None) -> int:
+    return sum(blob[4 * (len(blob) // 5) :]) if blob else 0

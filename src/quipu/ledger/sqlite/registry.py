@@ -1,0 +1,52 @@
+"""Changes that concern no record: tenants, credentials, secrets."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import apsw
+
+from quipu.errors import NotFoundError
+from quipu.ledger import admission, rows
+from quipu.ledger.sqlite import statements
+from quipu.model.change import (
+    AddToken,
+    DropSecret,
+    EndToken,
+    KeepRules,
+    KeepSecret,
+    RegistryChange,
+    Suspend,
+)
+from quipu.ports.ledger import Guard
+
+
+def change(connection: apsw.Connection, tenant: str, seq: int, wanted: RegistryChange) -> None:
+    """Carry out a change that concerns no record."""
+    match wanted:
+        case AddToken(token=token, digest=digest):
+            statements.run(connection, "add_token", **admission.token_values(token, digest))
+        case EndToken(token_id=token_id, revoked_at=revoked_at):
+            statements.run(connection, "end_token", tenant=tenant, id=token_id, revoked_at=revoked_at)
+        case Suspend(at=at):
+            statements.run(connection, "suspend_tenant", tenant=tenant, at=at)
+        case KeepSecret(secret=secret, sealed=sealed):
+            statements.run(connection, "keep_secret", **admission.secret_values(secret, sealed))
+            statements.run(connection, "move_guard", tenant=tenant, seq=seq)
+        case DropSecret(secret_id=secret_id):
+            statements.run(connection, "drop_secret", tenant=tenant, id=secret_id)
+            if not connection.changes():
+                raise NotFoundError("There is no such secret.", reason="secret")
+            statements.run(connection, "move_guard", tenant=tenant, seq=seq)
+        case KeepRules(rules=rules):
+            statements.run(connection, "keep_rules", tenant=tenant, rules=rows.encoded(list(rules)), seq=seq)
+        case _:
+            assert_never(wanted)
+
+
+def guard(connection: apsw.Connection, tenant: str) -> Guard:
+    """The list of secrets at one moment."""
+    found = statements.select(connection, "guard", tenant=tenant)
+    if not found:
+        raise NotFoundError("There is no such tenant.", reason="tenant")
+    return admission.guard_of(tenant, found)

@@ -1,0 +1,181 @@
+"""Moving a whole ledger into another one, row for row: history, chain, checkpoints, vectors, credentials and all.
+
+1. Rows are read at one moment and written in one transaction: the target has everything or nothing.
+2. A target that holds a tenant already is refused.
+3. Before the target is committed it is read back: every chain is walked, every digest computed, every row counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, Protocol
+
+from quipu.errors import ConflictError, TamperedError
+from quipu.ledger import rows
+from quipu.ledger.rows import Row
+from quipu.ports.surroundings import Canonical
+from quipu.rules import chain
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as it travels: its columns, and the order in which its rows do."""
+
+    columns: tuple[LiteralString, ...]
+    order: tuple[LiteralString, ...]
+
+
+_KEY: tuple[LiteralString, ...] = ("principal", "operation", "key")
+
+#: In an order in which each needs only those before it. `vector` travels as tenant, row, space, bytes.
+TABLES: Mapping[LiteralString, Table] = {
+    "tenant": Table(
+        (
+            "tenant", "created_at", "seq", "hash", "at", "changed", "horizon", "space", "refilled", "suspended_at",
+            "guarded", "rules",
+        ),
+        ("tenant",),
+    ),
+    "space": Table(("tenant", "number", "model", "dimensions"), ("number",)),
+    "store": Table(
+        ("tenant", "id", "name", "scope", "tier", "namespace", "description", "created_at"), ("id",)
+    ),
+    "record": Table(rows.COLUMNS, ("row",)),
+    "vector": Table(("tenant", "row", "space", "data"), ("row",)),
+    "link": Table(
+        ("tenant", "from_id", "to_id", "rel", "born", "died"), ("from_id", "to_id", "rel", "born")
+    ),
+    "mark": Table(("tenant", "id", "last_recalled_at", "recall_count", "demoted", "changed"), ("id",)),
+    "journal": Table(
+        (
+            "tenant", "seq", "at", "actor", "op", "store", "agent", "run", "node", "records", "detail", "prev", "hash",
+        ),
+        ("seq",),
+    ),
+    "reason": Table(("tenant", "record_id", "seq", "text"), ("record_id", "seq")),
+    "checkpoint": Table(("tenant", "seq", "hash", "at", "key_id", "signature"), ("seq",)),
+    "answer": Table(("tenant", *_KEY, "fingerprint", "answer", "at", "seq"), _KEY),
+    "answer_record": Table(("tenant", "record_id", *_KEY), ("record_id", *_KEY)),
+    "proposal": Table(
+        (
+            "tenant", "id", "operation", "agent_id", "record_id", "request", "writer", "held_by", "status",
+            "created_at", "lapses_at", "reviewer", "reviewed_at", "reason", "approvals", "given", "because", "salt",
+        ),
+        ("id",),
+    ),
+    "outbox": Table(
+        ("tenant", "mirror", "seq", "status", "attempts", "next_at", "error"), ("mirror", "seq")
+    ),
+    "token": Table(
+        (
+            "tenant", "id", "digest", "name", "prefix", "permissions", "agents", "user_id", "created_at",
+            "created_by", "expires_at", "revoked_at", "rate", "recall_budget",
+        ),
+        ("id",),
+    ),
+    "secret": Table(("tenant", "id", "label", "run_id", "created_at", "created_by", "sealed"), ("id",)),
+}  # fmt: skip
+
+
+class Tables(Protocol):
+    """A ledger as tables, within one transaction."""
+
+    async def tenants(self) -> Sequence[str]: ...
+
+    async def count(self, table: LiteralString, tenant: str) -> int: ...
+
+    def dump(self, table: LiteralString, tenant: str) -> AsyncIterator[Sequence[Row]]:
+        """The tenant's rows, some at a time, in the table's order."""
+        ...
+
+    async def restore(self, table: LiteralString, tenant: str, page: Sequence[Row]) -> None:
+        """Add rows as they were dumped."""
+        ...
+
+    async def finish(self, tenant: str) -> None:
+        """All of the tenant's rows have been restored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was moved."""
+
+    tenants: int
+    rows: int
+    records: int
+    entries: int
+
+
+async def copy(
+    source: Tables,
+    target: Tables,
+    canonical: Canonical,
+    progress: Callable[[int, int], None] | None = None,
+) -> Copied:
+    """Everything from one to the other. The caller commits the target when this returns."""
+    if await target.tenants():
+        raise ConflictError(
+            "The target holds memories already.",
+            reason="not_empty",
+            hint="Choose an empty database or a file that does not exist yet.",
+        )
+    tenants = await source.tenants()
+    counts = {(tenant, table): await source.count(table, tenant) for tenant in tenants for table in TABLES}
+    total, done = sum(counts.values()), 0
+    for tenant in tenants:
+        for table in TABLES:
+            async for page in source.dump(table, tenant):
+                await target.restore(table, tenant, page)
+                done += len(page)
+                if progress is not None:
+                    progress(done, max(total, done))
+        await target.finish(tenant)
+    for tenant in tenants:
+        for table in TABLES:
+            if await target.count(table, tenant) != counts[tenant, table]:
+                raise _differs(f"table {table} has another number of rows")
+        await _verify(source, target, tenant, canonical)
+    if progress is not None:
+        progress(total, total)
+    return Copied(
+        tenants=len(tenants),
+        rows=total,
+        records=sum(count for (_, table), count in counts.items() if table == "record"),
+        entries=sum(count for (_, table), count in counts.items() if table == "journal"),
+    )
+
+
+async def _verify(source: Tables, target: Tables, tenant: str, canonical: Canonical) -> None:
+    """Walk the copy's chain, and hold it and every version against what the original said its head was."""
+    walk = chain.Walk(canonical)
+    async for page in target.dump("journal", tenant):
+        walk.follow(rows.entry_or_fault(row) for row in page)
+    faults = list(walk.faults)
+    async for page in target.dump("record", tenant):
+        for row in page:
+            faults.extend(chain.version_faults(chain.version_body(rows.record_or_fault(row)), walk))
+    faults.extend(chain.missing_faults(walk))
+    if faults:
+        raise _differs(f"{faults[0].kind} at position {faults[0].seq}")
+    for tables in (source, target):
+        head = await _head(tables, tenant)
+        if head != (walk.seq, bytes.fromhex(walk.hash)):
+            raise _differs("the chain does not end where its head says")
+
+
+async def _head(tables: Tables, tenant: str) -> tuple[Any, Any]:
+    columns = TABLES["tenant"].columns
+    async for page in tables.dump("tenant", tenant):
+        for row in page:
+            return row[columns.index("seq")], row[columns.index("hash")]
+    return None, None
+
+
+def _differs(detail: str) -> TamperedError:
+    return TamperedError(
+        f"The copy does not verify: {detail}. Nothing was kept of it.",
+        reason="copy_differs",
+        hint="Run `quipu verify` on the original.",
+    )

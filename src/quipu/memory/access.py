@@ -1,0 +1,90 @@
+"""Who may come in, and what must stay out: tenants, tokens, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quipu.memory import arguments
+from quipu.memory.session import Session
+from quipu.model.access import IssuedToken, KeptSecret, Role, Tenant, Token
+from quipu.model.principal import Permission, Principal
+
+
+class Access(Session):
+    """For those who run a server, or manage a tenant on one."""
+
+    async def whoami(self) -> Principal:
+        """Whom this memory acts as: tenant, name, permissions, agents."""
+        return await (await self._service()).whoami(self._principal)
+
+    async def create_token(
+        self,
+        name: str,
+        /,
+        *,
+        roles: Sequence[Role | str] = (),
+        permissions: Sequence[Permission | str] = (),
+        agents: Sequence[str] = ("*",),
+        user_id: str | None = None,
+        expires_at: int | None = None,
+        rate: int | None = None,
+        recall_budget: int | None = None,
+        tenant: str | None = None,
+    ) -> IssuedToken:
+        """A new token. Its text is told this once."""
+        service = await self._service()
+        return await service.tokens.issue(
+            self._principal,
+            name=name,
+            roles=[arguments.member(Role, role, "/roles") for role in roles],
+            permissions=[arguments.member(Permission, given, "/permissions") for given in permissions],
+            agents=arguments.several(agents, "/agents"),
+            user_id=user_id,
+            expires_at=expires_at,
+            rate=rate,
+            recall_budget=recall_budget,
+            tenant=tenant,
+        )
+
+    async def list_tokens(self, *, tenant: str | None = None) -> tuple[Token, ...]:
+        """All tokens, also ended ones, without their texts."""
+        return await (await self._service()).tokens.list(self._principal, tenant)
+
+    async def revoke_token(self, token_id: str, /, *, tenant: str | None = None) -> Token:
+        """End a token now."""
+        return await (await self._service()).tokens.revoke(self._principal, token_id, tenant)
+
+    async def rotate_token(
+        self, token_id: str, /, *, grace_ms: int = 0, tenant: str | None = None
+    ) -> IssuedToken:
+        """The same rights under a new text; the old text ends after the grace."""
+        service = await self._service()
+        return await service.tokens.rotate(self._principal, token_id, grace_ms=grace_ms, tenant=tenant)
+
+    async def create_tenant(self, tenant_id: str, /) -> Tenant:
+        """A new tenant, with a journal and a store `main` of its own."""
+        return await (await self._service()).tenancy.create(self._principal, tenant_id)
+
+    async def list_tenants(self) -> tuple[Tenant, ...]:
+        return await (await self._service()).tenancy.list(self._principal)
+
+    async def suspend_tenant(self, tenant_id: str, /) -> Tenant:
+        """From now on none of the tenant's credentials is good. Nothing is lost."""
+        return await (await self._service()).tenancy.suspend(self._principal, tenant_id)
+
+    async def resume_tenant(self, tenant_id: str, /) -> Tenant:
+        """Let a suspended tenant in again."""
+        return await (await self._service()).tenancy.resume(self._principal, tenant_id)
+
+    async def add_secret(self, label: str, value: str, /, *, run_id: str | None = None) -> KeptSecret:
+        """Keep a value out of memory from now on. It is sealed and never shown again."""
+        service = await self._service()
+        return await service.secrets.register(self._principal, label=label, value=value, run_id=run_id)
+
+    async def list_secrets(self) -> tuple[KeptSecret, ...]:
+        """What is registered, without the values."""
+        return await (await self._service()).secrets.list(self._principal)
+
+    async def remove_secret(self, secret_id: str, /) -> None:
+        """Its value may be remembered again."""
+        await (await self._service()).secrets.remove(self._principal, secret_id)

@@ -1,0 +1,238 @@
+"""Secrets that nobody registered, told by their shape.
+
+1. Every shape of the table is looked for in the text and in its other readings (escapes undone, invisible characters
+   gone, full-width characters plain).
+2. Runs of base64 and hex are decoded once; where the inside holds a secret, the whole run is replaced.
+3. A secret that begins with its issuer's prefix is also found when it goes on in the next text of the same request.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from quipu.rules import marking, secret_shapes
+from quipu.rules.marking import CARRIED, Marker, Piece, Redacted, Span
+from quipu.rules.randomness import is_placeholder
+from quipu.rules.readings import Reading, readings
+from quipu.rules.secret_shapes import SHAPES
+from quipu.rules.shapes import LONG, Shape
+
+#: Labels that are never a secret themselves.
+LABELS: Final = secret_shapes.NAMES | {CARRIED}
+
+#: `x://:pwd@` and `pwd=abcdef` are the shortest secrets there are.
+_SHORTEST = 9
+_SHORTEST_RUN = 24
+#: Base64, also when it was wrapped at 60 to 80 characters.
+_BASE64_RUN = re.compile(
+    r"(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]{0,16})*[A-Za-z0-9+/_-]{24,}+={0,2}|(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]{0,16})+[A-Za-z0-9+/]{1,23}={0,2}"
+)
+_HEX_RUN = re.compile(
+    r"[0-9A-Fa-f]{24,}+|(?<![0-9A-Za-z])[0-9A-Fa-f]{2}(?P<gap>[ :-])[0-9A-Fa-f]{2}(?![0-9A-Za-z])"
+    r"(?:(?P=gap)[0-9A-Fa-f]{2}(?![0-9A-Za-z])){10,}+"
+)
+_TO_STANDARD = str.maketrans("-_", "+/", "\r\n\t =")
+_TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_TO_DIGITS = str.maketrans("", "", " :-")
+_SPACE = re.compile(r"\s")
+_ENDING = re.compile(r"[\"'`<>,;&|()\[\]{}\\]")
+_PRINTABLE = bytes([9, 10, 13, *range(32, 127)])
+_MOST_UNPRINTABLE = 0.1
+#: Over how many texts one secret may be spread.
+_MOST_PIECES = 4
+_LONGEST_PIECE = 2_048
+#: What the rest of a secret has, and a word after it has not.
+_GOES_ON = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]?[A-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Shapes that are looked for together, because they have their keywords in common."""
+
+    keywords: tuple[str, ...]
+    anchor: re.Pattern[str]
+    is_cased: bool
+    is_long: bool
+    #: The rank of each shape in the table, and the shape.
+    shapes: tuple[tuple[int, Shape], ...]
+
+    def spans(self, text: str, searched: str) -> Iterator[Span]:
+        for rank, shape in self.shapes:
+            matches = self._anchored(shape, text, searched) if shape.begins else shape.pattern.finditer(text)
+            group = "secret" if shape.pattern.groupindex else 0
+            for match in matches:
+                if shape.accepts(match[group]):
+                    yield Span(*match.span(group), shape.name, rank)
+
+    def _anchored(self, shape: Shape, text: str, searched: str) -> Iterator[re.Match[str]]:
+        """The pattern is tried where a keyword stands, and nowhere else."""
+        place = 0
+        while anchor := self.anchor.search(searched, place):
+            match = shape.pattern.match(text, anchor.start())
+            place = match.end() if match else anchor.start() + 1
+            if match:
+                yield match
+
+
+def _grouped(shapes: Sequence[Shape]) -> tuple[_Group, ...]:
+    groups: dict[tuple[tuple[str, ...], bool, bool], list[tuple[int, Shape]]] = {}
+    for rank, shape in enumerate(shapes):
+        groups.setdefault((shape.keywords, shape.is_cased, shape.is_long), []).append((rank, shape))
+    return tuple(
+        _Group(keywords, re.compile("|".join(map(re.escape, keywords))), is_cased, is_long, tuple(members))
+        for (keywords, is_cased, is_long), members in groups.items()
+    )
+
+
+class Detectors:
+    """Finds secrets by their shape: text in, text and classes out."""
+
+    def __init__(self, marker: Marker = Marker(), shapes: Sequence[Shape] = SHAPES) -> None:  # noqa: B008  frozen, so one for all is safe
+        self._marker = marker
+        beginning = [shape for shape in shapes if shape.begins and shape.is_cased and shape.is_long]
+        self._groups = _grouped(shapes)
+        #: All but those that stand, from their first sign to their last, in one long word: most texts have none.
+        self._loose_groups = tuple(
+            group for group in self._groups if not all(shape in beginning for _, shape in group.shapes)
+        )
+        self._prefixes = [(word, shape) for shape in beginning for word in shape.keywords]
+        self._prefix = re.compile("|".join(re.escape(word) for word, _ in self._prefixes) or r"(?!)")
+        self._telling = {word for shape in shapes if not shape.is_cased for word in shape.keywords}
+
+    def __call__(self, text: str) -> Redacted:
+        """The text with markers in place of the secrets."""
+        if len(text) < _SHORTEST:
+            return Redacted(text)
+        return marking.cleaned(text, self.spans, self._marker, LABELS)
+
+    def spans(self, text: str) -> list[Span]:
+        """Where secrets stand."""
+        found: list[Span] = []
+        for reading in readings(text):
+            found.extend(_placed(reading, self._shaped(reading.text)))
+            found.extend(_placed(reading, self._encoded(reading.text)))
+        return found
+
+    def across(self, texts: Sequence[str]) -> list[Piece]:
+        """The pieces of secrets that begin in one text and go on in the next."""
+        return [
+            piece
+            for index, text in enumerate(texts[:-1])
+            if self._prefix.search(last := _last_word(text))
+            for word, shape in self._prefixes
+            if word in last
+            for piece in _chained(shape, texts[index : index + _MOST_PIECES], index, text.rfind(word))
+        ]
+
+    def named(self, key: str, text: str) -> Redacted:
+        """The text without the secret that its key says it is: `{"password": "…"}`."""
+        name = key.lower()
+        if not any(word in name for word in self._telling):
+            return Redacted(text)
+        return marking.cleaned(text, partial(self._told, key), self._marker, LABELS)
+
+    def _told(self, key: str, text: str) -> Iterator[Span]:
+        begin, length = len(key) + 2, len(text)
+        if not _SPACE.search(text) and not is_placeholder(text):
+            text = _ENDING.sub("_", text)  # a sign that would end it in a program is part of it here
+        for start, end, label, rank in self._shaped(f'{key}="{text}"'):
+            if start >= begin:
+                yield Span(start - begin, min(end - begin, length), label, rank)
+
+    def _shaped(self, text: str) -> Iterator[Span]:
+        lowered = _lowered(text)
+        long_words = [word for word in text.split() if len(word) >= LONG]
+        has_prefix = bool(long_words) and self._prefix.search(" ".join(long_words)) is not None
+        for group in self._groups if has_prefix else self._loose_groups:
+            if group.is_long and not long_words:
+                continue
+            searched = text if group.is_cased else lowered
+            for word in group.keywords:
+                if word in searched:
+                    yield from group.spans(text, searched)
+                    break
+
+    def _encoded(self, text: str) -> Iterator[Span]:
+        if _longest_word(text) >= _SHORTEST_RUN:
+            for match in _BASE64_RUN.finditer(text):
+                yield from self._inside(match, _base64_texts(match[0]))
+        for match in _HEX_RUN.finditer(text):
+            yield from self._inside(match, _hex_texts(match[0]))
+
+    def _inside(self, run: re.Match[str], decoded: Iterator[str]) -> Iterator[Span]:
+        """The whole run, for each secret that it holds."""
+        for text in decoded:
+            for reading in readings(text):
+                for span in self._shaped(reading.text):
+                    yield Span(run.start(), run.end(), span.label, span.rank)
+
+
+def _lowered(text: str) -> str:
+    """In lower case, every character still at its place."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else text.translate(_TO_LOWER)
+
+
+def _last_word(text: str) -> str:
+    """What stands at the very end, without white space in it."""
+    return "" if not text or text[-1].isspace() else text.rsplit(None, 1)[-1]
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def _placed(reading: Reading, spans: Iterator[Span]) -> Iterator[Span]:
+    """What stands in a reading, at its place in the original."""
+    for start, end, label, rank in spans:
+        yield Span(*reading.span(start, end), label, rank)
+
+
+def _base64_texts(run: str) -> Iterator[str]:
+    """What a run says, wherever in it the base64 begins: a name may stand before it without a gap."""
+    run = run.translate(_TO_STANDARD)
+    for skipped in range(4):
+        part = run[skipped:]
+        whole = part[:-1] if len(part) % 4 == 1 else part  # one character alone is no byte
+        yield from _printable(base64.b64decode(whole + "=" * (-len(whole) % 4)))
+
+
+def _hex_texts(run: str) -> Iterator[str]:
+    digits = run.translate(_TO_DIGITS)
+    for skipped in range(2):
+        part = digits[skipped:]
+        yield from _printable(bytes.fromhex(part[: len(part) & ~1]))
+
+
+def _printable(data: bytes) -> Iterator[str]:
+    """The bytes as text, if they are text."""
+    data = data.replace(b"\x00", b"")  # UTF-16 of plain characters
+    if data and len(data.translate(None, _PRINTABLE)) <= _MOST_UNPRINTABLE * len(data):
+        yield data.decode("latin-1")
+
+
+def _chained(shape: Shape, texts: Sequence[str], index: int, start: int) -> list[Piece]:
+    """The pieces of one secret that begins at `start` of the first text and ends in a later one."""
+    first = texts[0][start:]
+    if len(first) > _LONGEST_PIECE:
+        return []
+    before = texts[0][max(start - 1, 0) : start]  # whether it stands apart
+    for count in range(len(texts), 1, -1):
+        parts = [first, *(text[:_LONGEST_PIECE] for text in texts[1:count])]
+        match = shape.pattern.match(before + "".join(parts), len(before))
+        last = match.end() - len(before) - sum(map(len, parts[:-1])) if match else 0
+        if match is None or last <= 0 or not shape.accepts(match[0]):
+            continue
+        rest = [*parts[1:-1], parts[-1][:last]]
+        if all(_GOES_ON.search(part) for part in rest):
+            ends = [start + len(first), *map(len, rest)]
+            return [
+                Piece(index + place, 0 if place else start, end, shape.name) for place, end in enumerate(ends)
+            ]
+    return []

@@ -1,0 +1,33 @@
+"""Where a server may listen: beyond this machine only for those who say who they are, and only encrypted."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from quipu.errors import InvalidError
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def checked_exposure(host: str, *, is_open: bool, has_tls: bool, is_behind_proxy: bool) -> None:
+    """Refuse an address where strangers could read along, or come in without a word."""
+    if is_open and (is_behind_proxy or not is_loopback(host)):
+        raise InvalidError(
+            "Without authentication the server listens on this machine only, and stands behind no proxy.",
+            reason="open_to_all",
+            hint="Leave out --no-auth, or use --host 127.0.0.1.",
+        )
+    if not (is_loopback(host) or has_tls or is_behind_proxy):
+        raise InvalidError(
+            "Beyond this machine tokens and memories would travel unencrypted.",
+            reason="no_tls",
+            hint="Give --tls-cert and --tls-key, or --behind-proxy if a proxy in front of the server speaks TLS.",
+        )

@@ -1,0 +1,97 @@
+"""Whom a text names.
+
+1. A word names a user that has it in its id, and one whose records have it while hardly anybody else's do: what people
+   are called is told by what is kept about them.
+2. A name says whose records are meant, not which of them. So a question is compared without it: "someone" stands for
+   the name in the query's vector.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from quipu.model.search import Candidate
+
+#: Stands for a name where a query is embedded.
+SOMEONE = "someone"
+#: A name is a word that so large a share of one user's records have, and at least so many of them ...
+_OFTEN, _AT_LEAST = 0.3, 3
+#: ... of all that have it.
+_OWN = 0.8
+#: A part of an id that more users than this have in theirs names none of them.
+_NAMESAKES = 3
+#: What follows one of these is a place or a thing rather than a person.
+_BEFORE_PLACES = frozenset(("a", "an", "at", "by", "from", "in", "into", "near", "on", "the", "to"))
+_POSSESSIVE = re.compile("['\u2019]s$")
+#: A number, or one with letters in it, is not what anybody is called.
+_NAME = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
+_REPEATED = re.compile(rf"\b{SOMEONE}(?: {SOMEONE})+\b")
+
+
+def folded(word: str) -> str:
+    """A word as names are compared: without case, accents and a possessive s."""
+    bare = _POSSESSIVE.sub("", word)
+    if bare.isascii():
+        return bare.lower()
+    marked = unicodedata.normalize("NFKD", bare.casefold())
+    return "".join(char for char in marked if not unicodedata.combining(char))
+
+
+def parts(user_id: str) -> frozenset[str]:
+    """What an id says somebody is called: the words in it, of an address those before the @."""
+    return frozenset(folded(part) for part in _NAME.findall(user_id.partition("@")[0]))
+
+
+def once(text: str) -> str:
+    """First and last name stand for one person."""
+    return _REPEATED.sub(SOMEONE, text)
+
+
+def is_name_of(theirs: int, of_them: int, having: int, is_person: bool) -> bool:
+    """Whether a word is what a user is called: `theirs` of the `having` records with it are the user's, who has `of_them`.
+
+    One record is enough for a word that is written as a person's name.
+    """
+    return is_own(theirs, having) and (is_person or theirs >= max(_AT_LEAST, _OFTEN * of_them))
+
+
+def is_own(theirs: int, having: int) -> bool:
+    """Whether hardly anybody else's records have the word."""
+    return theirs > 0 and theirs >= _OWN * having
+
+
+def may_name(having: int, is_person: bool) -> bool:
+    """Whether a word that so many records have could be anybody's name at all."""
+    return having >= (1 if is_person else _AT_LEAST)
+
+
+def is_told_apart(namesakes: int) -> bool:
+    """Whether a part of an id that so many users have in theirs still names somebody."""
+    return 0 < namesakes <= _NAMESAKES
+
+
+def persons(words: Sequence[str]) -> frozenset[str]:
+    """The words of a text that are written as a person's name is.
+
+    With a capital, and neither at the beginning nor where a place or a thing stands ("in Canada", "the Alps"). A text
+    that has a capital on most words has them for other reasons.
+    """
+    capitals = frozenset(word for word in words[1:] if word[0].isupper() and not word.isupper())
+    if 2 * len(capitals) > len(words):
+        return frozenset()
+    found: set[str] = set()
+    is_place = False
+    for before, word in pairwise(words):
+        if word in capitals:
+            is_place = is_place if before in capitals else before.lower() in _BEFORE_PLACES
+            if not is_place:
+                found.add(word)
+    return frozenset(found)
+
+
+def is_about(candidate: Candidate, users: Collection[str]) -> bool:
+    """Whether a record is one of the named users' own, or names them."""
+    return candidate.user_id in users or candidate.named >= 1

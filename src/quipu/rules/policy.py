@@ -1,0 +1,166 @@
+"""What becomes of a write: an ordered list of rules, of which the first that matches decides.
+
+After the operator's rules come the two that ship, then the caller's own wish to have it looked at, then the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from quipu.model.governance import Effect, Origin, Rule, Verdict, When, WriteFacts
+from quipu.model.record import Record, Sensitivity, Trust
+from quipu.rules import filters
+from quipu.rules.policy_patterns import pattern
+
+BULK = 10
+#: For everybody without memory:admin.
+SHIPPED = (
+    Rule(
+        id="shipped-bulk-removal",
+        when=When(operations=("forget", "expire"), count_above=BULK, admin=False),
+        effect=Effect.HOLD,
+        reason=f"More than {BULK} memories would go at once.",
+        origin=Origin.SHIPPED,
+    ),
+    Rule(
+        id="shipped-import",
+        when=When(operations=("remember",), imported=True, admin=False),
+        effect=Effect.HOLD,
+        reason="It comes from an import.",
+        origin=Origin.SHIPPED,
+    ),
+)
+_TRUST = tuple(Trust)
+_SENSITIVITY = tuple(Sensitivity)
+#: Conditions that look at a record.
+_ABOUT_RECORDS = (
+    "stores", "types", "tags", "users", "sources", "trust_at_most", "sensitivity_at_least", "confidence_below",
+    "content_any", "content_regex", "filter", "size_above",
+)  # fmt: skip
+
+
+class Asked(StrEnum):
+    """Facts that take looking up."""
+
+    RECORDS = "records"
+    COUNT = "count"
+    FOUND = "found"
+    NEW_SOURCE = "new_source"
+    CONFLICTS = "conflicts"
+
+
+def open_questions(rules: Sequence[Rule], facts: WriteFacts, now: int) -> frozenset[Asked]:
+    """What must be looked up before the rules can decide, given what is known without looking."""
+    asked: set[Asked] = set()
+    for rule in rules:
+        if _is_over(rule, now) or not _fits_surface(rule.when, facts):
+            continue
+        needs = _needs(rule.when)
+        asked |= needs
+        if not needs:
+            break  # this one matches, whatever the rest say
+    return frozenset(asked)
+
+
+def _needs(when: When) -> set[Asked]:
+    needs: set[Asked] = set()
+    if any(getattr(when, name) not in (None, ()) for name in _ABOUT_RECORDS):
+        needs.add(Asked.RECORDS)
+    if when.count_above is not None:
+        needs.add(Asked.COUNT)
+    if when.found:
+        needs.add(Asked.FOUND)
+    if when.new_source is not None:
+        needs.add(Asked.NEW_SOURCE)
+    if when.conflicts is not None:
+        needs.add(Asked.CONFLICTS)
+    return needs
+
+
+def decided(
+    rules: Sequence[Rule],
+    facts: WriteFacts,
+    now: int,
+    *,
+    caller_asks: bool = False,
+    default: Effect = Effect.ALLOW,
+) -> Verdict:
+    """The verdict on a write."""
+    for rule in rules:
+        if not _is_over(rule, now) and matches(rule.when, facts):
+            return Verdict(rule.effect, rule.id, rule.reason, rule.approvals)
+    if caller_asks:
+        return Verdict(Effect.HOLD, "caller")
+    return Verdict(default, "default")
+
+
+def matches(when: When, facts: WriteFacts) -> bool:
+    """Whether a rule is about this write. Conditions on records must all hold of one and the same record."""
+    if not _fits_surface(when, facts):
+        return False
+    if when.count_above is not None and facts.count <= when.count_above:
+        return False
+    if when.new_source is not None and facts.is_new_source is not when.new_source:
+        return False
+    if when.conflicts is not None and facts.has_conflict is not when.conflicts:
+        return False
+    if when.found and not facts.found & set(when.found):
+        return False
+    if Asked.RECORDS not in _needs(when):
+        return True
+    names = dict(facts.store_names)
+    return any(_fits(when, record, names.get(record.store_id, "")) for record in facts.records)
+
+
+def _is_over(rule: Rule, now: int) -> bool:
+    return rule.expires_at is not None and rule.expires_at <= now
+
+
+def _fits_surface(when: When, facts: WriteFacts) -> bool:
+    """What is known of every write."""
+    return (
+        (not when.operations or facts.operation in when.operations)
+        and (not when.agents or _globbed(facts.agent_id, when.agents))
+        and (not when.principals or _globbed(facts.principal, when.principals))
+        and when.hard_delete in (None, facts.is_hard)
+        and when.imported in (None, facts.is_imported)
+        and when.admin in (None, facts.is_admin)
+    )
+
+
+def _fits(when: When, record: Record, store: str) -> bool:
+    privacy = record.privacy
+    sensitivity = (privacy.sensitivity if privacy else None) or Sensitivity.INTERNAL
+    return (
+        (not when.stores or store in when.stores)
+        and (not when.types or record.type in when.types)
+        and (not when.tags or bool(set(when.tags) & set(record.tags)))
+        and (not when.users or (record.user_id is not None and _globbed(record.user_id, when.users)))
+        and (not when.sources or (record.source is not None and _globbed(record.source, when.sources)))
+        and (
+            when.trust_at_most is None
+            or _TRUST.index(record.provenance.trust) >= _TRUST.index(when.trust_at_most)
+        )
+        and (
+            when.sensitivity_at_least is None
+            or _SENSITIVITY.index(sensitivity) >= _SENSITIVITY.index(when.sensitivity_at_least)
+        )
+        and (when.confidence_below is None or record.confidence < when.confidence_below)
+        and (when.size_above is None or len(record.content.encode("utf-8")) > when.size_above)
+        and _fits_text(when, record.content)
+        and (when.filter is None or filters.matches(when.filter, record, store))
+    )
+
+
+def _fits_text(when: When, text: str) -> bool:
+    if when.content_any:
+        folded = text.casefold()
+        if not any(phrase.casefold() in folded for phrase in when.content_any):
+            return False
+    return when.content_regex is None or pattern(when.content_regex).is_in(text)
+
+
+def _globbed(text: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(text, glob) for glob in globs)

@@ -1,0 +1,80 @@
+"""From what a caller shows to who they are."""
+
+from __future__ import annotations
+
+import re
+
+from quipu.errors import UnauthenticatedError
+from quipu.model.access import Token
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Trust
+from quipu.ports.parts import Parts
+from quipu.service.budgets import Budgets
+from quipu.service.tokens import digest_of
+
+_TOKEN = re.compile(r"qp_([a-z0-9][a-z0-9-]{0,62})_[A-Za-z0-9_-]{43}")
+_JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+
+
+class Credentials:
+    """Asks the ledger each time, so that an ended token is refused at once."""
+
+    def __init__(self, parts: Parts, budgets: Budgets) -> None:
+        self._parts, self._budgets = parts, budgets
+
+    async def principal(self, text: str) -> Principal:
+        """Who shows this token, or this signed statement of an identity provider."""
+        principal = await self.renewed(text)
+        self._budgets.charge_request(principal)
+        return principal
+
+    async def renewed(self, text: str) -> Principal:
+        """The same once more, for a stream that is open already: that is no new request."""
+        if match := _TOKEN.fullmatch(text):
+            return await self._of_token(match.group(1), text)
+        if self._parts.identities is None or not _JWT.fullmatch(text):
+            raise _refused()
+        principal = await self._parts.identities.principal(text)
+        await self._check_tenant(principal.tenant)
+        return principal
+
+    async def _of_token(self, tenant: str, text: str) -> Principal:
+        token = await self._parts.ledger.token(tenant, digest_of(text))
+        if token is None:
+            raise _refused()
+        now = self._parts.clock()
+        if token.revoked_at is not None and token.revoked_at <= now:
+            raise _refused("This token has been revoked.", "revoked_token")
+        if token.expires_at is not None and token.expires_at <= now:
+            raise _refused("This token has expired.", "expired_token")
+        await self._check_tenant(tenant)
+        return principal_of(token)
+
+    async def _check_tenant(self, tenant: str) -> None:
+        known = await self._parts.ledger.tenant(tenant)
+        if known is None:
+            raise _refused()
+        if known.suspended_at is not None:
+            raise _refused("This tenant is suspended.", "suspended_tenant")
+
+
+def principal_of(token: Token) -> Principal:
+    """Whom a good token stands for."""
+    ends = [end for end in (token.expires_at, token.revoked_at) if end is not None]
+    return Principal(
+        tenant=token.tenant,
+        name=token.name,
+        permissions=token.permissions,
+        agents=token.agents,
+        user_id=token.user_id,
+        trust=Trust.USER if Permission.ADMIN in token.permissions else Trust.AGENT,
+        rate=token.rate,
+        recall_budget=token.recall_budget,
+        expires_at=min(ends, default=None),
+    )
+
+
+def _refused(message: str | None = None, reason: str = "bad_token") -> UnauthenticatedError:
+    return UnauthenticatedError(
+        message, reason=reason, hint="Send `Authorization: Bearer <token>`; `quipu token create` makes one."
+    )

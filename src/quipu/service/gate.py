@@ -1,0 +1,154 @@
+"""The gate: every write is judged here, whatever path it came by, before anything of it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from quipu.errors import ConflictError, ForbiddenError
+from quipu.model.governance import Effect, Found, Verdict, WriteFacts
+from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RememberRequest
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record, State
+from quipu.model.search import Selection, Snapshot
+from quipu.ports.parts import Parts
+from quipu.rules import drafting, policy
+from quipu.rules.policy import Asked
+from quipu.rules.policy_classes import classes
+from quipu.rules.staging import Held, operation_of
+from quipu.service.access import Access
+from quipu.service.policies import Policies
+from quipu.service.removing import Removing
+from quipu.service.resembling import Resembling
+
+_EVER = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
+
+
+class Gate:
+    """Asks the rules; looks up only what they ask for."""
+
+    def __init__(
+        self, parts: Parts, access: Access, removing: Removing, resembling: Resembling, policies: Policies
+    ) -> None:
+        self._parts, self._access, self._policies = parts, access, policies
+        self._removing, self._resembling = removing, resembling
+
+    async def judged(
+        self,
+        principal: Principal,
+        request: Held,
+        position: int,
+        *,
+        has_secret: bool = False,
+        is_imported: bool = False,
+    ) -> Verdict:
+        """Let through, or held; ForbiddenError where a rule denies it. `position`: what it was checked against."""
+        rules = await self._policies.in_force(principal.tenant, position)
+        now = self._parts.clock()
+        facts = WriteFacts(
+            operation=operation_of(request),
+            agent_id=request.agent_id,
+            principal=principal.name,
+            is_admin=principal.may(Permission.ADMIN),
+            is_hard=isinstance(request, ForgetRequest) and request.hard_delete,
+            is_imported=is_imported,
+        )
+        if asked := policy.open_questions(rules, facts, now):
+            facts = await self._looked_up(principal, request, facts, asked, has_secret)
+        verdict = policy.decided(
+            rules, facts, now, caller_asks=request.approval_required, default=self._policies.default
+        )
+        if verdict.effect is Effect.DENY:
+            if (await self._parts.ledger.guard(principal.tenant)).position != position:
+                # What is written is refused by the ledger when rules have changed; what is denied is not written.
+                raise ConflictError("The rules have changed meanwhile.", reason="secrets_changed")
+            raise ForbiddenError(
+                f"A rule forbids this: {verdict.reason}" if verdict.reason else "A rule forbids this.",
+                reason="denied_by_rule",
+                hint=f"The rule is {verdict.rule}; `quipu rules show` prints it.",
+            )
+        return verdict
+
+    async def _looked_up(
+        self,
+        principal: Principal,
+        request: Held,
+        facts: WriteFacts,
+        asked: frozenset[Asked],
+        has_secret: bool,
+    ) -> WriteFacts:
+        records = await self._records(principal, request, facts.is_imported)
+        names = await self._access.store_names(principal.tenant, {record.store_id for record in records})
+        is_new = isinstance(request, RememberRequest) and bool(records)
+        found: set[Found] = {Found.SECRET} if has_secret else set()
+        if Asked.FOUND in asked:
+            found |= {one for record in records for one in classes(_said(record))}
+        return replace(
+            facts,
+            records=tuple(records),
+            store_names=tuple(names.items()),
+            count=1 if isinstance(request, RememberRequest) else len(records),
+            found=frozenset(found),
+            is_new_source=Asked.NEW_SOURCE in asked and is_new and await self._is_new_source(records[0]),
+            has_conflict=Asked.CONFLICTS in asked
+            and is_new
+            and await self._resembling.has_conflict(records[0]),
+        )
+
+    async def _records(self, principal: Principal, request: Held, is_imported: bool) -> Sequence[Record]:
+        """What would be written; of a removal, what would go."""
+        match request:
+            case RememberRequest():
+                return await self._drafted(principal, request, is_imported)
+            case ForgetRequest():
+                return await self._removing.chosen(principal, request)
+            case MergeRequest():
+                return await self._removing.meant(principal, request)
+            case ExpireRequest():
+                return await self._removing.matching_policy(principal, request)
+            case _:
+                assert_never(request)
+
+    async def _drafted(
+        self, principal: Principal, request: RememberRequest, is_imported: bool
+    ) -> Sequence[Record]:
+        now = self._parts.clock()
+        if request.id is not None:
+            scope = await self._access.scope(principal, request.agent_id, request.user_id)
+            current = (await self._access.newest(scope, [request.id])).get(request.id)
+            if current is None or current.is_emptied:
+                return ()  # there is nothing to change, as the writer will be told
+            return (drafting.changed_record(current, request, principal=principal, now=now),)
+        store = await self._access.store(principal.tenant, request.store)
+        return (
+            drafting.new_record(
+                request,
+                record_id="",
+                store=store,
+                principal=principal,
+                now=now,
+                import_id="import" if is_imported else None,
+            ),
+        )
+
+    async def _is_new_source(self, record: Record) -> bool:
+        """Whether nothing of the agent's has come from there before; what names no source has none that is new."""
+        if record.source is None:
+            return False
+        selection = Selection(
+            tenant=record.tenant,
+            agent_id=record.agent_id,
+            states=_EVER,
+            filter={"source": record.source},
+            limit=1,
+        )
+        async for _ in self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock())):
+            return False
+        return True
+
+
+def _said(record: Record) -> str:
+    """Everything a record says, for detectors."""
+    values = [value for value in record.metadata.values() if isinstance(value, str)]
+    return "\n".join([record.content, *values, *record.tags, record.source or ""])

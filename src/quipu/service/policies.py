@@ -1,0 +1,168 @@
+"""The rules in force: those of the file, the tenant's own, and those that ship; kept, changed and tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quipu.errors import ForbiddenError, InternalError, InvalidError
+from quipu.model.change import Commit, KeepRules
+from quipu.model.governance import Effect, Replayed, Rule, WriteFacts
+from quipu.model.journal import Draft, Entry, Op
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record
+from quipu.ports.parts import Parts
+from quipu.rules import policy, policy_parsing
+from quipu.rules.policy_classes import classes
+from quipu.service.access import Access
+
+_PAGE = 1_000
+MOST_REPLAYED = 10_000
+_WRITES: Mapping[Op, str] = {
+    Op.REMEMBER: "remember",
+    Op.UPDATE: "remember",
+    Op.IMPORT: "remember",
+    Op.FORGET: "forget",
+    Op.ERASE: "forget",
+    Op.MERGE: "merge",
+    Op.EXPIRE: "expire",
+    Op.ARCHIVE: "expire",
+    Op.DEMOTE: "expire",
+}
+
+
+class Policies:
+    """One list for each tenant, read again when the ledger's guard has moved."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+        self._kept: dict[str, tuple[int, tuple[Rule, ...]]] = {}
+
+    @property
+    def default(self) -> Effect:
+        """What becomes of a write that no rule is about."""
+        return self._parts.governance_default
+
+    async def in_force(self, tenant: str, position: int) -> tuple[Rule, ...]:
+        """All that decide, in their order, as of a position of the guard; a commit that brings it is refused when stale."""
+        known = self._kept.get(tenant)
+        if known is None or known[0] != position:
+            known = self._kept[tenant] = position, await self._own(tenant)
+        return (*self._parts.rules, *known[1], *policy.SHIPPED)
+
+    async def _own(self, tenant: str) -> tuple[Rule, ...]:
+        kept = await self._parts.ledger.rules(tenant)
+        try:
+            return policy_parsing.rules_of({"rules": list(kept)})
+        except InvalidError as error:
+            # Better no write than one that nobody judged.
+            raise InternalError("The rules that are kept are not understood.", reason="rules") from error
+
+    # -- looking and changing -----------------------------------------------------------------------------------
+
+    async def list(self, principal: Principal) -> tuple[Rule, ...]:
+        """All that decide: the file's, the tenant's own, those that ship."""
+        self._access.authorise(principal, Permission.REVIEW)
+        return (*self._parts.rules, *await self._own(principal.tenant), *policy.SHIPPED)
+
+    async def own(self, principal: Principal) -> tuple[Rule, ...]:
+        """Those that `set` replaces."""
+        self._access.authorise(principal, Permission.REVIEW)
+        return await self._own(principal.tenant)
+
+    async def set(self, principal: Principal, document: object) -> tuple[Rule, ...]:
+        """Replace the tenant's own rules. Writes that were judged by the former ones are judged again."""
+        self._access.authorise(principal, Permission.ADMIN)
+        rules = policy_parsing.rules_of(document)
+        taken = {rule.id for rule in self._parts.rules}
+        for place, rule in enumerate(rules):
+            if rule.id in taken:
+                raise InvalidError.at(
+                    f"/rules/{place}/id", "bad_value", "A rule of the rules file has this id."
+                )
+        draft = Draft(
+            op=Op.CHANGE_RULES,
+            actor=principal.name,
+            at=self._parts.clock(),
+            detail={"rules": [rule.id for rule in rules]},
+        )
+        change = KeepRules(rules=tuple(policy_parsing.rule_body(rule) for rule in rules))
+        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(change,)))
+        return await self.list(principal)
+
+    # -- trying out ---------------------------------------------------------------------------------------------
+
+    async def tried(
+        self, principal: Principal, document: object | None = None, last: int = 1_000
+    ) -> tuple[Replayed, ...]:
+        """What rules would have done to the last writes, newest first. Without a document: those in force.
+
+        The journal does not say everything: whether a source was new, whether something stood against it, and what was
+        a secret then are not known, and conditions on them match nothing. What has been erased is told by its count.
+        """
+        self._access.authorise(principal, Permission.REVIEW)
+        if principal.user_id is not None:
+            # The journal does not say whose memory an entry is about, so who is bound to a user is told of none.
+            raise ForbiddenError("This credential is bound to one user.", reason="user_not_allowed")
+        if not 1 <= last <= MOST_REPLAYED:
+            raise InvalidError.at(
+                "/last", "bad_value", "So many cannot be tried.", accepted=[f"1 to {MOST_REPLAYED}"]
+            )
+        if document is None:
+            rules = await self.list(principal)
+        else:
+            rules = (*self._parts.rules, *policy_parsing.rules_of(document), *policy.SHIPPED)
+        names = {store.id: store.name for store in await self._parts.ledger.stores(principal.tenant)}
+        return tuple(
+            [
+                await self._replayed(rules, entry, tuple(names.items()))
+                for entry in await self._writes(principal, last)
+            ]
+        )
+
+    async def _writes(self, principal: Principal, last: int) -> list[Entry]:
+        """The last writes that the reviewer may see, newest first."""
+        end = (await self._parts.ledger.head(principal.tenant)).seq
+        found: list[Entry] = []
+        while end > 0 and len(found) < last:
+            start = max(0, end - _PAGE)
+            page = await self._parts.ledger.entries(principal.tenant, start, end - start)
+            found += [
+                entry
+                for entry in reversed(page)
+                if entry.op in _WRITES and entry.agent is not None and principal.may_act_for(entry.agent)
+            ]
+            end = start
+        return found[:last]
+
+    async def _replayed(
+        self, rules: tuple[Rule, ...], entry: Entry, names: tuple[tuple[str, str], ...]
+    ) -> Replayed:
+        records = await self._then(entry)
+        facts = WriteFacts(
+            operation=_WRITES[entry.op],
+            agent_id=entry.agent or "",
+            principal=entry.actor,
+            records=records,
+            store_names=names,
+            count=max(1, len({mention.id for mention in entry.records})),
+            is_hard=entry.op is Op.ERASE,
+            is_imported=entry.op is Op.IMPORT,
+            found=frozenset(one for record in records for one in classes(record.content)),
+        )
+        verdict = policy.decided(rules, facts, entry.at, default=self.default)
+        return Replayed(
+            seq=entry.seq,
+            at=entry.at,
+            operation=facts.operation,
+            agent_id=entry.agent,
+            actor=entry.actor,
+            verdict=verdict,
+        )
+
+    async def _then(self, entry: Entry) -> tuple[Record, ...]:
+        """The versions that the entry speaks of, as far as they are still there."""
+        is_removal = _WRITES[entry.op] in ("forget", "expire") and entry.op is not Op.ARCHIVE
+        ids = list({mention.id: None for mention in entry.records})
+        at = entry.seq - 1 if is_removal else entry.seq
+        found = await self._parts.ledger.read(entry.tenant, ids, at)
+        return tuple(record for record in found.values() if not record.is_emptied)

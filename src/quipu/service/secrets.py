@@ -1,0 +1,176 @@
+"""Secrets that are registered, and the check of everything that will be kept against them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+from quipu.errors import ConflictError, Fault, InvalidError, NotFoundError, SecretLeakageError
+from quipu.model.access import KeptSecret
+from quipu.model.change import Commit, DropSecret, KeepSecret
+from quipu.model.journal import Draft, Op
+from quipu.model.limits import Limits
+from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RememberRequest
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import MemoryType
+from quipu.ports.ledger import Guard
+from quipu.ports.parts import Parts
+from quipu.rules import redaction, registered, validation
+from quipu.rules.marking import Marker
+from quipu.rules.redaction import Redaction
+from quipu.service.access import Access
+
+R = TypeVar("R")
+H = TypeVar("H", RememberRequest, ForgetRequest, MergeRequest, ExpireRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What texts are checked with, and the position of the list of secrets it was made of."""
+
+    redaction: Redaction
+    position: int
+    limits: Limits
+
+    def kept(self, request: H) -> H:
+        """The request as it may be kept; or SecretLeakageError."""
+        if isinstance(request, RememberRequest):
+            return cast("H", self._remembered(request))
+        changed = {
+            name: self.reason(getattr(request, name), f"/{name}")
+            for name in ("reason", "reasoning")
+            if getattr(request, name, None) is not None
+        }
+        return replace(request, **cast("Any", changed)) if changed else request
+
+    def _remembered(self, request: RememberRequest) -> RememberRequest:
+        clean, found = redaction.guarded_request(request, self.redaction)
+        if found and clean.type is MemoryType.PROCEDURAL:
+            # A marker may stand where only a name of a state or a fact can.
+            try:
+                validation.checked_remember(clean, self.limits)
+            except InvalidError:
+                raise SecretLeakageError(
+                    "The machine holds a secret.",
+                    reason="secret_found",
+                    faults=[Fault("/content", "secret_found")],
+                ) from None
+        return clean
+
+    def reason(self, text: str | None, pointer: str = "/reason") -> str | None:
+        """Somebody's words beside a change: without secrets, and not too long."""
+        if text is None:
+            return None
+        clean, _ = redaction.guarded_text(text, self.redaction, pointer)
+        return validation.cut(clean, self.limits)
+
+    def names(self, names: Mapping[str, str | None]) -> None:
+        """Refuse names that hold a secret, by pointer."""
+        redaction.refuse_named_secrets(names.items(), self.redaction)
+
+
+class Secrets:
+    """One list for each tenant; unsealed and compiled once, made anew when the ledger says that it has changed."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+        self._guards: dict[str, Guard] = {}
+        self._checks: dict[tuple[str, str | None], Checked] = {}
+
+    # -- the list -----------------------------------------------------------------------------------------------
+
+    async def register(
+        self, principal: Principal, *, label: str, value: str, run_id: str | None = None
+    ) -> KeptSecret:
+        """Keep a value out of memory from now on. What was remembered before is not searched for it."""
+        self._access.authorise(principal, Permission.MANAGE)
+        value = registered.checked_value(value)
+        registered.checked_label(label, value)
+        secret = KeptSecret(
+            tenant=principal.tenant,
+            id=self._parts.mint_id("sec"),
+            label=label,
+            run_id=run_id,
+            created_at=self._parts.clock(),
+            created_by=principal.name,
+        )
+        sealed = self._parts.sealer.seal(value.encode("utf-8"), _place(secret))
+        await self._changed(principal, Op.KEEP_SECRET, secret, KeepSecret(secret=secret, sealed=sealed))
+        return secret
+
+    async def list(self, principal: Principal) -> tuple[KeptSecret, ...]:
+        """What is registered, without the values."""
+        self._access.authorise(principal, Permission.MANAGE)
+        guard = await self._parts.ledger.guard(principal.tenant)
+        return tuple(sealed.secret for sealed in guard.secrets)
+
+    async def remove(self, principal: Principal, secret_id: str) -> None:
+        """It may be remembered again."""
+        known = {secret.id: secret for secret in await self.list(principal)}
+        if secret_id not in known:
+            raise NotFoundError("There is no such secret.", reason="secret")
+        await self._changed(principal, Op.DROP_SECRET, known[secret_id], DropSecret(secret_id=secret_id))
+
+    async def _changed(
+        self, principal: Principal, op: Op, secret: KeptSecret, change: KeepSecret | DropSecret
+    ) -> None:
+        draft = Draft(
+            op=op,
+            actor=principal.name,
+            at=self._parts.clock(),
+            run=secret.run_id,
+            detail={"secret": secret.id, "label": secret.label},
+        )
+        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(change,)))
+        self._forget(principal.tenant)
+
+    # -- the check ----------------------------------------------------------------------------------------------
+
+    async def checking(
+        self, tenant: str, work: Callable[[Checked], Awaitable[R]], run_id: str | None = None
+    ) -> R:
+        """Do work that keeps texts; do it again when the list of secrets has changed before it was committed."""
+        while True:
+            checked = await self.checked(tenant, run_id)
+            try:
+                return await work(checked)
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed":
+                    raise
+                self._forget(tenant)
+
+    async def checked(self, tenant: str, run_id: str | None = None) -> Checked:
+        """What texts of this tenant, and of this run, are checked with."""
+        found = self._checks.get((tenant, run_id))
+        if found is None:
+            guard = self._guards.get(tenant)
+            if guard is None:
+                guard = self._guards[tenant] = await self._parts.ledger.guard(tenant)
+            found = self._checks[tenant, run_id] = self._compiled(guard, run_id)
+        return found
+
+    def _compiled(self, guard: Guard, run_id: str | None) -> Checked:
+        """Values that cannot be unsealed stop every write: better none than one with a secret in it."""
+        values = [
+            (
+                sealed.secret.label,
+                self._parts.sealer.unseal(sealed.value, _place(sealed.secret)).decode("utf-8"),
+            )
+            for sealed in guard.secrets
+            if sealed.secret.run_id in (None, run_id)
+        ]
+        base = self._parts.redaction
+        if values:
+            matcher = registered.Registered(values, Marker(base.template))
+            base = replace(base, redactors=(matcher, *base.redactors))
+        return Checked(base, guard.position, self._parts.limits)
+
+    def _forget(self, tenant: str) -> None:
+        self._guards.pop(tenant, None)
+        for key in [key for key in self._checks if key[0] == tenant]:
+            del self._checks[key]
+
+
+def _place(secret: KeptSecret) -> bytes:
+    return f"{secret.tenant}/{secret.id}".encode()

@@ -1,0 +1,180 @@
+"""Tokens: issued once, kept as a hash, ended at once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from quipu.model.access import IssuedToken, Role, Token
+from quipu.model.change import AddToken, Commit, EndToken
+from quipu.model.journal import Draft, Op
+from quipu.model.principal import Permission, Principal
+from quipu.ports.parts import Parts
+from quipu.rules import roles as rules
+from quipu.service.access import Access
+
+_SHOWN = 6
+
+
+class Tokens:
+    """The credentials that Quipu gives out itself."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+
+    async def issue(
+        self,
+        principal: Principal,
+        *,
+        name: str,
+        roles: Iterable[Role] = (),
+        permissions: Iterable[Permission] | None = None,
+        agents: Sequence[str] = ("*",),
+        user_id: str | None = None,
+        expires_at: int | None = None,
+        rate: int | None = None,
+        recall_budget: int | None = None,
+        tenant: str | None = None,
+    ) -> IssuedToken:
+        """A new token: what its roles may do, and the permissions named beside them."""
+        owner = await self._tenant(principal, tenant)
+        given = rules.permissions_of(roles) | frozenset(permissions or ())
+        if not given:
+            raise InvalidError.at(
+                "/roles", "missing_field", "A token needs a role or a scope.", accepted=[*Role]
+            )
+        rules.checked_grant(principal, given, is_foreign=owner != principal.tenant)
+        self._check_reach(principal, agents, user_id)
+        for field, value in (("rate", rate), ("recall_budget", recall_budget)):
+            if value is not None and value < 1:
+                raise InvalidError.at(f"/{field}", "bad_value", f"{field} is at least 1.")
+        now = self._parts.clock()
+        if expires_at is not None and expires_at <= now:
+            raise InvalidError.at("/expires_at", "bad_value", "A token ends in the future.")
+        checked = rules.checked_token_name(name)
+        if any(token.name == checked and _is_good(token, now) for token in await self._all(owner)):
+            raise ConflictError(
+                "There is a token of this name.",
+                reason="name_taken",
+                hint="Choose another name, or rotate the one there is.",
+            )
+        token = Token(
+            tenant=owner,
+            id=self._parts.mint_id("tok"),
+            name=checked,
+            prefix="",
+            permissions=given,
+            agents=rules.checked_agents(agents),
+            user_id=user_id,
+            created_at=now,
+            created_by=principal.name,
+            expires_at=expires_at,
+            rate=rate,
+            recall_budget=recall_budget,
+        )
+        return await self._added(principal, token, ())
+
+    @staticmethod
+    def _check_reach(principal: Principal, agents: Sequence[str], user_id: str | None) -> None:
+        """Whoever may act for some agents or one user cannot let others act for more."""
+        if principal.may(Permission.OPERATE) or (principal.agents == ("*",) and principal.user_id is None):
+            return
+        is_narrower = set(agents) <= set(principal.agents) and (
+            principal.user_id is None or user_id == principal.user_id
+        )
+        if not is_narrower:
+            raise ForbiddenError("Nobody can give more than they may do themselves.", reason="missing_scope")
+
+    async def list(self, principal: Principal, tenant: str | None = None) -> tuple[Token, ...]:
+        """All tokens, also ended ones, without their texts."""
+        return tuple(await self._all(await self._tenant(principal, tenant)))
+
+    async def revoke(self, principal: Principal, token_id: str, tenant: str | None = None) -> Token:
+        """End a token now. Ending it twice does no harm."""
+        token = await self._known(principal, token_id, tenant)
+        now = self._parts.clock()
+        if token.revoked_at is not None and token.revoked_at <= now:
+            return token
+        await self._commit(principal, token, Op.END_TOKEN, [EndToken(token_id=token.id, revoked_at=now)])
+        return replace(token, revoked_at=now)
+
+    async def rotate(
+        self, principal: Principal, token_id: str, *, grace_ms: int = 0, tenant: str | None = None
+    ) -> IssuedToken:
+        """The same rights under a new text; the old text ends now, or after a grace for those who still use it."""
+        old = await self._known(principal, token_id, tenant)
+        rules.checked_grant(principal, old.permissions, is_foreign=old.tenant != principal.tenant)
+        now = self._parts.clock()
+        if not _is_good(old, now):
+            raise ConflictError("This token has ended; issue a new one.", reason="token_ended")
+        fresh = replace(
+            old, id=self._parts.mint_id("tok"), created_at=now, created_by=principal.name, revoked_at=None
+        )
+        ending = EndToken(token_id=old.id, revoked_at=now + max(0, grace_ms))
+        return await self._added(principal, fresh, [ending])
+
+    async def is_first_run(self) -> bool:
+        """Whether nobody was ever given a token here."""
+        for tenant in await self._parts.ledger.tenants():
+            if await self._parts.ledger.tokens(tenant.id):
+                return False
+        return True
+
+    async def _added(self, principal: Principal, token: Token, ending: Sequence[EndToken]) -> IssuedToken:
+        secret = base64.urlsafe_b64encode(self._parts.mint_salt() + self._parts.mint_salt())
+        beginning = f"qp_{token.tenant}_"
+        text = beginning + secret.decode("ascii").rstrip("=")
+        named = replace(token, prefix=text[: len(beginning) + _SHOWN])
+        added = AddToken(token=named, digest=digest_of(text))
+        await self._commit(principal, named, Op.ISSUE_TOKEN, [*ending, added])
+        return IssuedToken(named, text)
+
+    async def _commit(
+        self, principal: Principal, token: Token, op: Op, changes: Sequence[AddToken | EndToken]
+    ) -> None:
+        draft = Draft(
+            op=op,
+            actor=principal.name,
+            at=self._parts.clock(),
+            detail={
+                "token": token.id,
+                "name": token.name,
+                "permissions": sorted(token.permissions),
+                "agents": list(token.agents),
+            },
+        )
+        await self._parts.ledger.commit(Commit(tenant=token.tenant, draft=draft, changes=tuple(changes)))
+
+    async def _known(self, principal: Principal, token_id: str, tenant: str | None) -> Token:
+        owner = await self._tenant(principal, tenant)
+        found = next((token for token in await self._all(owner) if token.id == token_id), None)
+        if found is None:
+            raise NotFoundError("There is no such token.", reason="token")
+        return found
+
+    async def _all(self, tenant: str) -> Sequence[Token]:
+        return await self._parts.ledger.tokens(tenant)
+
+    async def _tenant(self, principal: Principal, tenant: str | None) -> str:
+        """The own tenant for those who manage it; any for those who run the server."""
+        if principal.may(Permission.OPERATE):
+            owner = principal.tenant if tenant is None else tenant
+            if await self._parts.ledger.tenant(owner) is None:
+                raise NotFoundError("There is no such tenant.", reason="tenant")
+            return owner
+        self._access.authorise(principal, Permission.MANAGE)
+        if tenant not in (None, principal.tenant):
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        return principal.tenant
+
+
+def digest_of(text: str) -> str:
+    """What is kept of a token. It has 256 random bits, so one plain hash is enough."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _is_good(token: Token, now: int) -> bool:
+    return all(end is None or end > now for end in (token.revoked_at, token.expires_at))

@@ -1,0 +1,206 @@
+"""`quipu mcp`: one host at this machine, while a server has the same memory open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client import advertise
+from mcp.shared.exceptions import MCPError
+
+from quipu.cli.mcp_clients import snippet
+from quipu.faces.mcp.extension import ID
+from quipu.model.principal import local
+from tests.faces.mcp.hosts import Person, body, fault, over_http, stdio
+from tests.faces.mcp.test_extension import ask
+from tests.faces.serving import served
+from tests.requirement import requirement
+
+FACT = {"type": "semantic", "content": "Mara is vegetarian"}
+
+
+@requirement("mcp:stdio.whole")
+async def test_everything_works_on_standard_input_and_output(tmp_path: Path, mode: str) -> None:
+    person = Person()
+    words = stdio(tmp_path / "m.db", "--extension")
+    async with Client(words, mode=mode, elicitation_callback=person, extensions=[advertise(ID)]) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [
+            "remember", "recall", "forget", "merge", "expire",
+        ]  # fmt: skip
+        one = body(await client.call_tool("remember", FACT))
+        two = body(await client.call_tool("remember", {**FACT, "approval_required": True}))
+        found = body(await client.call_tool("recall", {"query": "Mara"}))
+        merged = body(await client.call_tool("merge", {"canonical": one["id"], "duplicates": [two["id"]]}))
+        expired = body(await client.call_tool("expire", {"policy": {"older_than_days": 1}}))
+        wrong = await client.call_tool("recall", {"qury": "x"})
+        (record,) = (await client.read_resource(f"memory://records/{one['id']}")).contents
+        with pytest.raises(MCPError):
+            await client.read_resource("memory://records/mem_nothing")
+        gone = body(await client.call_tool("forget", {"ids": [one["id"]]}))
+        if mode != "legacy":
+            assert (await ask(client, "recall", query="Mara"))["results"] == []
+    assert {hit["id"] for hit in found["results"]} == {one["id"], two["id"]}
+    assert found["results"][0]["provenance"] == {"written_by": "local", "trust": "user"}
+    assert (len(person.asked), merged["merged_count"], expired["matched_count"]) == (1, 1, 0)
+    assert fault(wrong) == "validation_error"
+    assert json.loads(record.text)["content"] == "Mara is vegetarian"
+    assert gone["forgotten_ids"] == [one["id"]]
+
+
+@requirement("mcp:stdio.beside-a-server")
+async def test_a_memory_opened_by_stdio_and_by_a_server_at_once_stays_correct(
+    tmp_path: Path, mode: str
+) -> None:
+    store = tmp_path / "m.db"
+    with served(store) as at:
+        async with (
+            Client(stdio(store), mode=mode) as here,
+            over_http(at, mode) as there,
+            over_http(at) as ear,
+        ):
+            async with ear.listen(resource_subscriptions=["memory://stores"]) as heard:
+
+                async def write(client: Client, name: str) -> list[str]:
+                    return [
+                        body(await client.call_tool("remember", {**FACT, "content": f"{name} fact {count}"}))[
+                            "id"
+                        ]
+                        for count in range(10)
+                    ]
+
+                mine, theirs = await asyncio.gather(write(here, "stdio"), write(there, "server"))
+                async with asyncio.timeout(20):
+                    assert (await anext(aiter(heard))).uri == "memory://stores"
+            query = {"query": "fact", "k": 100, "min_relevance": 0}
+            seen = [
+                {hit["id"] for hit in body(await client.call_tool("recall", query))["results"]}
+                for client in (here, there)
+            ]
+            changed = {**FACT, "content": "stdio has changed it", "id": theirs[0]}
+            body(await here.call_tool("remember", changed))
+            after = body(await there.call_tool("recall", {"query": "changed"}))["results"]
+        verified = at.do(at.service.audit.verify(local()))
+    assert seen[0] == seen[1] == {*mine, *theirs}
+    assert [hit["id"] for hit in after] == [theirs[0]]
+    assert verified.holds
+
+
+@requirement("mcp:stdio.identity")
+async def test_the_settings_say_who_it_is(tmp_path: Path, mode: str) -> None:
+    store = tmp_path / "m.db"
+    given = {"QUIPU_USER_ID": "u1", "QUIPU_SCOPES": "memory:read,memory:write", "QUIPU_AGENT": "helper"}
+    async with Client(stdio(store, **given), mode=mode) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [
+            "remember",
+            "recall",
+            "merge",
+            "expire",
+        ]
+        body(await client.call_tool("remember", FACT))
+        (hit,) = body(await client.call_tool("recall", {"query": "Mara"}))["results"]
+        refused = await client.call_tool("forget", {"ids": [hit["id"]]})
+        other = await client.call_tool("recall", {"query": "Mara", "user_id": "u2"})
+    assert (hit["agent_id"], hit["user_id"]) == ("helper", "u1")
+    assert fault(refused) == fault(other) == "forbidden"
+    async with Client(stdio(store, "--agent", "helper", "--read-only"), mode=mode) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["recall"]
+        assert len(body(await client.call_tool("recall", {"query": "Mara"}))["results"]) == 1
+
+
+def run(store: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    start = stdio(store, *words)
+    line: list[str] = [start.command, *start.args]
+    return subprocess.run(
+        line, input=given, capture_output=True, text=True, env=start.env, timeout=60, check=False
+    )
+
+
+@requirement("mcp:stdio.clean")
+def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
+    wire = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "recall", "arguments": {"query": "x"}}},
+    ]  # fmt: skip
+    lines = [*(json.dumps(row) for row in wire), "this is not JSON", ""]
+    ended = run(tmp_path / "m.db", "--verbose", given="\n".join(lines))
+    assert ended.returncode == 0, ended.stderr
+    answers: list[dict[str, Any]] = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {1, 2} <= {row.get("id") for row in answers}
+
+
+@requirement("mcp:stdio.bad-settings")
+def test_bad_settings_are_told_before_anything_is_served(tmp_path: Path) -> None:
+    ended = run(tmp_path / "m.db", "--profile", "everything")
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert "readonly, default" in ended.stderr
+    start = stdio(tmp_path / "m.db", QUIPU_SCOPES="memory:everything")
+    ended = subprocess.run(
+        [start.command, *start.args],
+        capture_output=True,
+        text=True,
+        env=start.env,
+        timeout=60,
+        check=False,
+        input="",
+    )
+    assert ended.returncode == 1
+    assert "memory:read" in ended.stderr
+
+
+CLIENTS = ["claude-desktop", "claude-code", "cursor", "vscode", "codex", "gemini", "python"]
+
+
+@requirement("mcp:install")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_snippet_of_each_client_says_what_to_start_or_where_to_go(client: str) -> None:
+    here = snippet(client, words=["--profile", "readonly"]).text
+    assert "quipu" in here
+    assert "readonly" in here
+    there = snippet(client, url="https://m.example/mcp", profile="readonly").text
+    assert "https://m.example/mcp?profile=readonly" in there
+    match client:
+        case "codex":
+            assert tomllib.loads(here)["mcp_servers"]["quipu"]["args"][-2:] == ["--profile", "readonly"]
+            assert tomllib.loads(there)["mcp_servers"]["quipu"]["bearer_token_env_var"].startswith("QUIPU_")
+        case "claude-code":
+            assert here.startswith("claude mcp add quipu -- ")
+            assert '--header "Authorization: Bearer $QUIPU_TOKEN"' in there
+        case "python":
+            compile(here, "here", "exec")
+            compile(there, "there", "exec")
+        case "claude-desktop":
+            assert json.loads(here)["mcpServers"]["quipu"]["args"][-2:] == ["--profile", "readonly"]
+        case _:
+            json.loads(here)
+            json.loads(there)
+
+
+@requirement("mcp:install.starts")
+async def test_what_a_snippet_says_can_be_started(tmp_path: Path) -> None:
+    from mcp import StdioServerParameters
+
+    start = stdio(tmp_path / "m.db")
+    told = json.loads(json.loads(run(tmp_path / "m.db", "install", "cursor", "--json").stdout)["snippet"])
+    entry = told["mcpServers"]["quipu"]
+    line = StdioServerParameters(command=entry["command"], args=entry["args"], env=start.env)
+    async with Client(line) as client:
+        assert len((await client.list_tools()).tools) == 5
+
+
+@requirement("mcp:install.unknown")
+def test_an_unknown_client_is_named_with_those_there_are(tmp_path: Path) -> None:
+    ended = run(tmp_path / "m.db", "install", "emacs")
+    assert ended.returncode == 1
+    assert "claude-desktop" in ended.stderr
+    ended = run(tmp_path / "m.db", "install", "chatgpt")
+    assert ended.returncode == 1
+    assert "--url" in ended.stderr

@@ -1,0 +1,153 @@
+"""A replica answers where it has got as far as its reader has, and never shows anybody an older world."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from quipu.errors import BackendUnavailableError
+from quipu.ledger.postgres.database import Place
+from quipu.ledger.postgres.ledger import PostgresLedger
+from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, vector
+from tests.ledger.postgres.opening import opened
+from tests.postgres import Server, name_of, serving
+
+PATIENCE_S = 30.0
+
+
+@dataclass
+class Pair:
+    """A primary and its replica."""
+
+    primary: Server
+    replica: Server
+    database: str = ""
+
+    def lag(self) -> None:
+        """The replica hears everything and does nothing of it."""
+        self.replica.execute("SELECT pg_wal_replay_pause()")
+
+    def catch_up(self) -> None:
+        self.replica.execute("SELECT pg_wal_replay_resume()")
+
+    async def level(self) -> None:
+        """Wait until the replica has done what the primary has."""
+        ((there,),) = self.primary.execute("SELECT pg_current_wal_lsn()::text")
+        async with asyncio.timeout(PATIENCE_S):
+            asked = "SELECT pg_last_wal_replay_lsn() >= %(there)s::pg_lsn"
+            while not self.replica.execute(asked, there=there)[0][0]:  # noqa: ASYNC110  another process does it
+                await asyncio.sleep(0.01)
+
+    def opened(self, mark: str) -> PostgresLedger:
+        return opened(
+            self.primary.url(self.database), mark=mark, replica=Place(self.replica.url(self.database))
+        )
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Pair]:
+    for primary in serving(hot_standby_feedback="on"):
+        replica = primary.standby()
+        try:
+            replica.start()
+            yield Pair(primary, replica)
+        finally:
+            replica.remove()
+
+
+@pytest.fixture
+async def pair(servers: Pair) -> AsyncIterator[Pair]:
+    servers.database = name_of(servers.primary.database())
+    yield servers
+    servers.catch_up()
+
+
+@pytest.fixture
+async def scribe(pair: Pair) -> AsyncIterator[Scribe]:
+    ledger = pair.opened("1")
+    scribe = await Scribe.at(ledger, FixedClock(), CountedIds("1"))
+    await ledger.adopt_space(TENANT, SPACE)
+    await scribe.put("first word", vector=vector(1))
+    await pair.level()
+    yield scribe
+    await ledger.close()
+
+
+async def is_replica(scribe: Scribe, seq: int | None = None) -> bool:
+    """Where the next search would be answered."""
+    assert isinstance(scribe.ledger, PostgresLedger)
+    chosen = await scribe.ledger._readers.choose(TENANT, seq)
+    return chosen is not scribe.ledger._database
+
+
+async def test_recall_is_answered_by_a_replica_that_has_caught_up(pair: Pair, scribe: Scribe) -> None:
+    assert await is_replica(scribe)
+    assert len(await scribe.found("word", vector(1))) == 1
+    assert (await scribe.shares("word")).in_reach == 1
+    read = await scribe.ledger.read(TENANT, await scribe.scanned(), 2)
+    assert [record.content for record in read.values()] == ["first word"]
+    pair.primary.kill()  # nobody else could have answered
+    try:
+        assert len(await scribe.found("word", vector(1))) == 1
+    finally:
+        pair.primary.start()
+
+
+async def test_ones_own_write_is_seen_though_the_replica_lags(pair: Pair, scribe: Scribe) -> None:
+    pair.lag()
+    for number in range(3):
+        record = await scribe.put(f"late word {number}", vector=vector(f"late {number}"))
+        assert not await is_replica(scribe)
+        assert await scribe.ranked(vector(f"late {number}"), limit=1) == [record.id]
+        assert record.id in await scribe.ledger.read(TENANT, [record.id], record.born)
+    pair.catch_up()
+    await pair.level()
+    assert await is_replica(scribe)
+    assert len(await scribe.found("word")) == 4
+
+
+async def test_nobody_is_shown_something_older_than_they_have_seen(pair: Pair, scribe: Scribe) -> None:
+    other = pair.opened("2")
+    reader = await Scribe.at(other, FixedClock())
+    pair.lag()
+    record = await scribe.put("late word")
+    # Another process has not heard of it: the replica will do for it.
+    assert await is_replica(reader)
+    assert len(await reader.found("word")) == 1
+    # But as of that position, and from then on, it will not.
+    assert not await is_replica(reader, record.born)
+    assert await reader.found("late", seq=record.born) == {record.id}
+    assert not await is_replica(reader)
+    assert len(await reader.found("word")) == 2
+    await other.close()
+
+
+async def test_a_replica_that_is_down_is_left_alone(pair: Pair, scribe: Scribe) -> None:
+    pair.replica.kill()
+    try:
+        async with asyncio.timeout(10):
+            assert len(await scribe.found("word", vector(1))) == 1
+            assert not await is_replica(scribe)
+    finally:
+        pair.replica.start()
+
+
+async def test_an_erased_record_is_not_searched_on_a_replica_that_still_has_it(
+    pair: Pair, scribe: Scribe
+) -> None:
+    (record_id,) = await scribe.found("word")
+    pair.lag()
+    await scribe.erase(record_id)
+    assert await scribe.found("word", vector(1)) == set()
+    read = await scribe.ledger.read(TENANT, [record_id], 2)
+    assert [record.content for record in read.values()] == [""]
+
+
+async def test_a_replica_is_refused_as_the_place_to_write(pair: Pair, scribe: Scribe) -> None:
+    ledger = opened(pair.replica.url(pair.database))
+    assert [tenant.id for tenant in await ledger.tenants()] == [TENANT]
+    with pytest.raises(BackendUnavailableError) as refused:
+        await ledger.open("another")
+    assert refused.value.reason == "read_only"
+    await ledger.close()

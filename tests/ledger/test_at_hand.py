@@ -1,0 +1,74 @@
+"""A small partition that is in memory is searched on the spot; anything that may take longer goes to a thread."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quipu.crypto.canonical import canonical
+from quipu.ledger.search import cache
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.testing.builders import CountedIds, FixedClock, Scribe
+
+
+class NoThreads(Executor):
+    """A pool that refuses all work."""
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("this was to be done on the spot")
+
+
+@pytest.fixture
+async def scribe(tmp_path: Path) -> AsyncIterator[Scribe]:
+    clock = FixedClock()
+    ledger = SqliteLedger(tmp_path / "memory.db", clock=clock, mint_id=CountedIds(), canonical=canonical)
+    scribe = await Scribe.at(ledger, clock)
+    tea = await scribe.put("tea at noon", metadata={"n": 1})
+    assert await scribe.found("tea") == {tea.id}
+    yield scribe
+    await ledger.close()
+
+
+@pytest.fixture
+def forbid_threads(scribe: Scribe) -> Iterator[Callable[[], None]]:
+    """Call it, and from then on nothing can be read on another thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda: patch.setattr(scribe.ledger, "_readers", NoThreads())
+
+
+async def test_what_is_in_memory_is_found_on_the_spot(
+    scribe: Scribe, forbid_threads: Callable[[], None]
+) -> None:
+    forbid_threads()
+    assert len(await scribe.found("tea")) == 1
+    assert (await scribe.shares("tea")).in_reach == 1
+
+
+async def test_what_was_written_since_is_found_too(
+    scribe: Scribe, forbid_threads: Callable[[], None]
+) -> None:
+    more = await scribe.put("green tea")
+    assert more.id in await scribe.found("green")
+    forbid_threads()
+    assert more.id in await scribe.found("green")
+
+
+@pytest.mark.parametrize("why", ["large", "behind", "filtered", "not yet read"])
+async def test_what_may_take_longer_is_left_to_a_thread(
+    scribe: Scribe, why: str, forbid_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    match why:
+        case "large":
+            monkeypatch.setattr(cache, "_SMALL", 0)
+        case "behind":
+            await scribe.put("green tea")
+        case "filtered":
+            asked = {"filter": {"n": 1}}
+        case _:
+            asked = {"scope": scribe.scope("bo")}
+    forbid_threads()
+    with pytest.raises(AssertionError, match="on the spot"):
+        await scribe.found("tea", **asked)

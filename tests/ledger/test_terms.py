@@ -1,0 +1,36 @@
+"""The words of a text as numbers: what stands in the index is what its definition says."""
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import given
+
+from quipu.ledger.search.terms import Tokenizer
+from quipu.testing import strategies
+
+TOKENIZER = Tokenizer()
+
+
+def read(blob: bytes) -> dict[int, int]:
+    count = len(blob) // 5
+    return dict(zip(struct.unpack(f"<{count}I", blob[: 4 * count]), blob[4 * count :], strict=True))
+
+
+@given(strategies.texts(max_size=200) | strategies.sentences())
+def test_each_distinct_stem_stands_once_in_ascending_order_with_its_count(text: str) -> None:
+    stems = TOKENIZER.stems(text)
+    found = read(TOKENIZER.terms(text))
+    assert list(found) == sorted(found)
+    assert found == {
+        zlib.crc32(stem.encode()): sum(
+            zlib.crc32(other.encode()) == zlib.crc32(stem.encode()) for other in stems
+        )
+        for stem in stems
+    }
+
+
+@pytest.mark.parametrize(("times", "counted"), [(1, 1), (255, 255), (256, 255), (300, 255)])
+def test_a_count_stays_at_what_a_byte_can_hold(times: int, counted: int) -> None:
+    found = read(TOKENIZER.terms("tea " * times + "cake"))
+    assert found == {zlib.crc32(b"tea"): counted, zlib.crc32(b"cake"): 1}

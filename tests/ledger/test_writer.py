@@ -1,0 +1,163 @@
+"""Group commit: who shares a transaction with whom, and who answers for whose fault."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from quipu.errors import ConflictError
+from quipu.ledger.sqlite.writer import Writer
+
+
+class Counted:
+    """A writer on a file of its own, and how many transactions it has committed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.transactions = 0
+        connection = apsw.Connection(str(path))
+        connection.pragma("journal_mode", "wal")
+        connection.execute("CREATE TABLE kept (name TEXT PRIMARY KEY)")
+        connection.set_commit_hook(self._count)
+        self.writer = Writer(connection)
+
+    def _count(self) -> bool:
+        self.transactions += 1
+        return False
+
+    def rows(self) -> set[str]:
+        return {name for (name,) in apsw.Connection(str(self.path)).execute("SELECT name FROM kept")}
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Iterator[Counted]:
+    counted = Counted(tmp_path / "kept.db")
+    yield counted
+    counted.writer.close()
+
+
+def keeping(name: str, after: threading.Event | None = None) -> Callable[[apsw.Connection], str]:
+    def job(connection: apsw.Connection) -> str:
+        if after is not None:
+            after.wait()
+        connection.execute("INSERT INTO kept VALUES (?)", (name,))
+        return name
+
+    return job
+
+
+def failing(name: str) -> Callable[[apsw.Connection], str]:
+    def job(connection: apsw.Connection) -> str:
+        keeping(name)(connection)
+        raise ConflictError("no")
+
+    return job
+
+
+async def held_up(counted: Counted) -> tuple[threading.Event, asyncio.Task[str]]:
+    """A job that keeps the writer busy until it is let go, so that what comes meanwhile waits."""
+    gate, begun = threading.Event(), threading.Event()
+
+    def job(connection: apsw.Connection) -> str:
+        begun.set()
+        return keeping("first", gate)(connection)
+
+    task = asyncio.create_task(counted.writer.run(job))
+    await asyncio.to_thread(begun.wait)
+    return gate, task
+
+
+async def test_what_waits_is_committed_together(counted: Counted) -> None:
+    gate, first = await held_up(counted)
+    rest = [asyncio.create_task(counted.writer.run(keeping(f"n{number}"))) for number in range(8)]
+    await asyncio.sleep(0)
+    gate.set()
+    assert await first == "first"
+    assert await asyncio.gather(*rest) == [f"n{number}" for number in range(8)]
+    assert counted.transactions == 2
+
+
+async def test_callers_answered_together_are_served_together_again(counted: Counted) -> None:
+    gate, first = await held_up(counted)
+
+    async def caller(number: int) -> None:
+        for turn in range(5):
+            await counted.writer.run(keeping(f"{number}.{turn}"))
+
+    callers = [asyncio.create_task(caller(number)) for number in range(8)]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, *callers)
+    assert counted.transactions == 1 + 5
+    assert len(counted.rows()) == 1 + 8 * 5
+
+
+async def test_nothing_is_begun_before_all_who_were_answered_have_had_their_turn(counted: Counted) -> None:
+    gate, first = await held_up(counted)
+    begun = threading.Event()
+
+    def next_job(connection: apsw.Connection) -> str:
+        begun.set()
+        return keeping("next")(connection)
+
+    async def asks_at_once() -> str:
+        await counted.writer.run(keeping("a"))
+        return await counted.writer.run(next_job)
+
+    async def takes_its_time() -> bool:
+        await counted.writer.run(keeping("b"))
+        return begun.wait(0.2)
+
+    asking, slow = asyncio.create_task(asks_at_once()), asyncio.create_task(takes_its_time())
+    await asyncio.sleep(0)
+    gate.set()
+    await first
+    assert not await slow
+    assert await asking == "next"
+
+
+async def test_a_job_that_fails_alone_leaves_nothing_and_the_writer_goes_on(counted: Counted) -> None:
+    with pytest.raises(ConflictError):
+        await counted.writer.run(failing("bad"))
+    assert (counted.rows(), counted.transactions) == (set(), 0)
+    assert await counted.writer.run(keeping("good")) == "good"
+    assert counted.rows() == {"good"}
+
+
+async def test_a_job_that_fails_in_a_group_leaves_the_others(counted: Counted) -> None:
+    gate, first = await held_up(counted)
+    jobs = [keeping("a"), failing("b"), keeping("c"), keeping("a")]
+    rest = [asyncio.create_task(counted.writer.run(job)) for job in jobs]
+    await asyncio.sleep(0)
+    gate.set()
+    await first
+    answers = await asyncio.gather(*rest, return_exceptions=True)
+    assert [answer if isinstance(answer, str) else type(answer) for answer in answers] == [
+        "a",
+        ConflictError,
+        "c",
+        ConflictError,  # the name is taken
+    ]
+    assert counted.rows() == {"first", "a", "c"}
+
+
+async def test_what_is_held_back_when_the_writer_is_closed_is_still_done(counted: Counted) -> None:
+    gate, first = await held_up(counted)
+
+    async def asks_again() -> str:
+        await counted.writer.run(keeping("a"))
+        return await counted.writer.run(keeping("again"))
+
+    async def closes() -> None:
+        await counted.writer.run(keeping("b"))
+        counted.writer.close()
+
+    asking, closing = asyncio.create_task(asks_again()), asyncio.create_task(closes())
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, closing)
+    assert await asking == "again"
+    assert counted.rows() == {"first", "a", "b", "again"}

@@ -1,0 +1,129 @@
+"""What tells a secret from a word, a name and a placeholder."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from quipu.rules import randomness
+from tests.corpora.noise import HEX, LOWER, UPPER, drawn
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "getUserToken2",
+        "settings.API_KEY",
+        "/run/secrets/db_password",
+        "2024-05-01T10:15:30Z",
+        "PKCS7KeyTypes",
+        "v2",
+        "base64-encoded",
+        "SHA256-hashed",
+        "AWS4-HMAC-SHA256",
+        "b64encode",
+        "correct-horse-battery",
+        "getIdOfUser",
+    ],
+)
+def test_what_can_be_read_aloud_is_wordy(text: str) -> None:
+    assert randomness.is_wordy(text)
+    assert not randomness.is_mixed(text)
+    assert not randomness.is_told_secret(text)
+
+
+def test_letters_that_nobody_can_say_are_not_wordy() -> None:
+    assert randomness.is_wordy("heliotropes42")
+    assert not randomness.is_wordy("hlvtrkpqzes42")
+
+
+@pytest.mark.parametrize("alphabet", [None, HEX, LOWER, UPPER])
+def test_noise_is_not_wordy(alphabet: str | None) -> None:
+    for number in range(200):
+        text = drawn(f"noise {number}", 32) if alphabet is None else drawn(f"noise {number}", 32, alphabet)
+        assert randomness.is_mixed(text), text
+        assert randomness.is_assigned_secret(text), text
+        assert not randomness.is_placeholder(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password",
+        "YOUR_KEY",
+        "example-1234",
+        "xxxxxxxx1",
+        "<your key>",
+        "${KEY}",
+        "$KEY",
+        "{{ key }}",
+        "sk-...",
+        "****",
+        "change-me-now1",
+        "os.environ",
+        "wJalrXUtnFEMIEXAMPLEKEY",
+        "aaab",
+        "%(key)s",
+        "%KEY%",
+        "[key]",
+        "goes-here1",
+    ],
+)
+def test_a_placeholder_is_told(text: str) -> None:
+    assert randomness.is_placeholder(text)
+    assert not randomness.is_assigned_secret(text)
+    assert not randomness.is_url_password(text)
+
+
+def test_a_password_may_be_a_number_and_a_secret_may_not() -> None:
+    assert randomness.is_assigned_password("20240501")
+    assert not randomness.is_assigned_password("11111111")
+    assert not randomness.is_assigned_secret("20240501")
+
+
+def test_a_sentence_that_goes_on_is_no_secret() -> None:
+    assert randomness.is_told_secret("BlueOcean42!")
+    assert not randomness.is_told_secret("blueocean4711")
+    assert randomness.is_told_secret("blueocean4711wide")
+    assert not randomness.is_told_secret("well-known!")
+
+
+def test_entropy_grows_with_variety() -> None:
+    assert randomness.entropy("aaaa") == 0
+    assert randomness.entropy("abcd") == 2
+    assert randomness.is_varied("abcdefgh")
+    assert not randomness.is_varied("abcdefg" * 9)
+
+
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("header", "is_one"),
+    [
+        ('{"alg":"HS256"}', True),
+        ('{"typ":"JWT"}', False),
+        ("3", False),
+        ("no json", False),
+        ("[" * 99_999, False),
+    ],
+)
+def test_a_jwt_names_its_algorithm(header: str, is_one: bool) -> None:
+    assert randomness.has_jwt_header(f"{encoded(header)}.body.signature") is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("ana:secret", True), ("ana", False), ("ana:x", False), ("\n:secret", False), ("é:secret", False)],
+)
+def test_basic_credentials_have_a_name_and_a_password(text: str, is_one: bool) -> None:
+    assert randomness.is_name_and_password(base64.b64encode(text.encode()).decode()) is is_one
+    assert not randomness.is_name_and_password("abcde")  # no whole number of bytes
+
+
+def test_a_bots_number_is_told() -> None:
+    assert randomness.has_numeric_id(f"{encoded('812345678901234567')}.x.y")
+    assert not randomness.has_numeric_id(f"{encoded('no number')}.x.y")
+    assert not randomness.has_numeric_id("abcde.x.y")

@@ -1,0 +1,323 @@
+"""Registered secrets: kept out of everything, by every process, from the moment they are registered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quipu.bootstrap import Running, start
+from quipu.config import Config
+from quipu.errors import (
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    QuipuError,
+    SecretLeakageError,
+    UnverifiableError,
+)
+from quipu.model.journal import Op
+from quipu.model.operations import (
+    CreateStoreRequest,
+    ExpirePolicy,
+    ExpireRequest,
+    ForgetRequest,
+    Line,
+    MergeRequest,
+    RememberRequest,
+)
+from quipu.model.principal import Permission, Principal, local
+from quipu.model.record import MemoryType
+from quipu.service.memory import MemoryService
+from quipu.testing.builders import FixedClock
+from quipu.testing.embedders import WordEmbedder
+
+OWNER = local()
+VALUE = "tr0ub4dor-and-three"
+MARK = "<REDACTED:db-password>"
+
+Opened = Callable[..., Any]
+
+
+@pytest.fixture
+async def running(clock: FixedClock, tmp_path: Path) -> AsyncIterator[Opened]:
+    """Opens services on one file; each is like a process of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def make(**settings: Any) -> Running:
+            config = Config(store_url=f"sqlite://{tmp_path}/m.db", **settings)
+            running = await start(config, embedder=WordEmbedder(), clock=clock)
+            stack.push_async_callback(running.close)
+            await running.parts.ledger.open(OWNER.tenant)
+            return running
+
+        yield make
+
+
+@pytest.fixture
+async def service(running: Opened) -> MemoryService:
+    return (await running()).service
+
+
+def fact(content: Any = f"it opens with {VALUE}", **given: Any) -> RememberRequest:
+    return RememberRequest(**{"agent_id": "ana", "type": MemoryType.SEMANTIC, "content": content, **given})
+
+
+async def registered(service: MemoryService, **given: Any) -> str:
+    return (await service.secrets.register(OWNER, **{"label": "db-password", "value": VALUE, **given})).id
+
+
+async def told(service: MemoryService, record_id: str) -> str:
+    return (await service.reading.get(OWNER, "ana", record_id, None)).content
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    """The files that hold a text."""
+    return [file.name for file in folder.iterdir() if text.encode() in file.read_bytes()]
+
+
+async def test_a_registered_value_is_marked_from_then_on(service: MemoryService) -> None:
+    before = await service.remember(OWNER, fact())
+    await registered(service)
+    after = await service.remember(OWNER, fact())
+    assert await told(service, before.id) == f"it opens with {VALUE}"
+    assert await told(service, after.id) == f"it opens with {MARK}"
+
+
+async def test_its_encoded_forms_are_marked_too(service: MemoryService) -> None:
+    await registered(service)
+    for form in (
+        base64.b64encode(VALUE.encode()).decode(),
+        VALUE.encode().hex().upper(),
+        VALUE[::-1],
+        "\u200b".join(VALUE),
+    ):
+        stored = await service.remember(OWNER, fact(f"x {form} y"))
+        assert form not in await told(service, stored.id)
+        assert MARK in await told(service, stored.id)
+
+
+async def test_a_value_is_never_shown_again(service: MemoryService, tmp_path: Path) -> None:
+    await registered(service)
+    (secret,) = await service.secrets.list(OWNER)
+    assert (secret.label, secret.created_by, secret.run_id) == ("db-password", "local", None)
+    await service.flush()
+    assert holding(tmp_path, VALUE) == []
+
+
+async def test_removing_lets_it_in_again(service: MemoryService) -> None:
+    secret_id = await registered(service)
+    await service.secrets.remove(OWNER, secret_id)
+    stored = await service.remember(OWNER, fact())
+    assert VALUE in await told(service, stored.id)
+    with pytest.raises(NotFoundError):
+        await service.secrets.remove(OWNER, secret_id)
+
+
+async def test_another_process_knows_it_at_once(running: Opened) -> None:
+    """It had compiled the list before the registration, and is not told: the ledger refuses what it checked."""
+    one, other = (await running()).service, (await running()).service
+    await other.remember(OWNER, fact("warm"))
+    await registered(one)
+    for number in range(3):
+        stored = await other.remember(OWNER, fact(f"{number}: {VALUE}"))
+        assert await told(other, stored.id) == f"{number}: {MARK}"
+    (many,) = await other.remember_many(OWNER, [fact()])
+    assert not isinstance(many, QuipuError)
+    assert MARK in await told(other, many.id)
+
+
+async def test_every_path_of_another_process_is_refused_the_old_list(running: Opened) -> None:
+    one, other = (await running()).service, (await running()).service
+    kept = await other.remember(OWNER, fact("something else"))
+    twin = await other.remember(OWNER, fact("something else again"))
+
+    async def lines() -> AsyncIterator[Line | QuipuError]:
+        for number in range(700):
+            yield Line(fact(f"{VALUE} {number}", approval_required=number == 3))
+
+    paths: list[Callable[[], Any]] = [
+        lambda: other.remember(OWNER, fact(approval_required=True)),
+        lambda: other.forget(OWNER, ForgetRequest(agent_id="ana", ids=(kept.id,), reason=VALUE)),
+        lambda: other.restore(OWNER, "ana", kept.id, VALUE),
+        lambda: other.merge(
+            OWNER,
+            MergeRequest(
+                agent_id="ana",
+                canonical=kept.id,
+                duplicates=(twin.id,),
+                reasoning=VALUE,
+                approval_required=True,
+            ),
+        ),
+        lambda: other.expire(
+            OWNER,
+            ExpireRequest(
+                agent_id="ana", policy=ExpirePolicy(older_than_days=1), reason=VALUE, approval_required=True
+            ),
+        ),
+        lambda: other.stores.create(OWNER, CreateStoreRequest(name="attic", description=f"see {VALUE}")),
+        lambda: other.exchange.import_lines(OWNER, lines()),
+    ]
+    for path in paths:
+        secret_id = await registered(one)  # the other process has the list of before
+        await path()
+        await one.secrets.remove(OWNER, secret_id)
+    await registered(one)
+    told_of = repr(await other.governance.proposals(OWNER)) + repr(await other.stores.list(OWNER))
+    told_of += repr([await other.reading.history(OWNER, "ana", name) for name in (kept.id, twin.id)])
+    async for record in other.exchange.export(OWNER, _everything()):
+        told_of += record.content
+    assert MARK in told_of
+    assert VALUE not in told_of
+
+
+def _everything() -> Any:
+    from quipu.model.operations import ListRequest
+
+    return ListRequest(agent_id="ana")
+
+
+async def test_writes_and_registrations_at_once_lose_nothing_and_leak_nothing(running: Opened) -> None:
+    services = [(await running()).service for _ in range(3)]
+
+    async def write(service: MemoryService, name: int) -> list[str]:
+        return [(await service.remember(OWNER, fact(f"{name} {n} {VALUE}"))).id for n in range(15)]
+
+    async def register() -> str:
+        await asyncio.sleep(0.02)
+        return await registered(services[0])
+
+    done = await asyncio.gather(*(write(service, n) for n, service in enumerate(services)), register())
+    ids = [record_id for written in done[:3] for record_id in written]
+    assert len(set(ids)) == 45
+    (entry,) = [
+        entry for entry in await services[0].audit.entries(OWNER, 0, 1000) if entry.op is Op.KEEP_SECRET
+    ]
+    for record_id in ids:
+        record = await services[1].reading.get(OWNER, "ana", record_id, None)
+        assert (VALUE in record.content) == (record.born < entry.seq)
+
+
+async def test_a_run_s_secret_is_kept_out_of_that_run(service: MemoryService) -> None:
+    await registered(service, run_id="run_1")
+    inside = await service.remember(OWNER, fact(run_id="run_1"))
+    outside = await service.remember(OWNER, fact(run_id="run_2"))
+    assert MARK in await told(service, inside.id)
+    assert VALUE in await told(service, outside.id)
+
+
+async def test_a_tenant_s_secrets_are_its_own(service: MemoryService) -> None:
+    await service.tenancy.create(OWNER, "acme")
+    await registered(service)
+    there = local("acme")
+    stored = await service.remember(there, fact())
+    assert VALUE in (await service.reading.get(there, "ana", stored.id, None)).content
+    assert await service.secrets.list(there) == ()
+
+
+async def test_the_policy_may_refuse_instead(running: Opened) -> None:
+    service = (await running(secrets_policy="reject")).service
+    await registered(service)
+    with pytest.raises(SecretLeakageError) as refused:
+        await service.remember(OWNER, fact())
+    assert [fault.pointer for fault in refused.value.faults] == ["/content"]
+    assert VALUE not in str(refused.value) + str(refused.value.hint)
+    good, bad = await service.remember_many(OWNER, [fact("fine"), fact()])
+    assert isinstance(bad, SecretLeakageError)
+    assert not isinstance(good, QuipuError)
+    with pytest.raises(SecretLeakageError) as refused:
+        await service.remember_many(OWNER, [fact("fine"), fact()], atomic=True)
+    assert [fault.pointer for fault in refused.value.faults] == ["/items/1/content"]
+    with pytest.raises(SecretLeakageError):
+        await service.forget(OWNER, ForgetRequest(agent_id="ana", ids=(good.id,), reason=VALUE))
+    assert await told(service, good.id) == "fine"
+
+
+async def test_an_identity_that_holds_a_secret_is_refused(service: MemoryService) -> None:
+    await registered(service)
+    for field in ("agent_id", "user_id", "session_id", "idempotency_key"):
+        with pytest.raises(SecretLeakageError) as refused:
+            await service.remember(OWNER, fact("x", **{field: VALUE}))
+        assert [fault.pointer for fault in refused.value.faults] == [f"/{field}"]
+    with pytest.raises(SecretLeakageError):
+        await service.stores.create(OWNER, CreateStoreRequest(name=VALUE))
+
+
+async def test_a_machine_stays_a_machine_or_is_refused(service: MemoryService) -> None:
+    await registered(service)
+    machine = {"name": VALUE, "initial": "a", "states": ["a"], "transitions": []}
+    stored = await service.remember(OWNER, fact(machine, type=MemoryType.PROCEDURAL))
+    assert MARK in await told(service, stored.id)
+    guard = VALUE.replace("-", "_")
+    await registered(service, label="guard", value=guard)
+    step = {"trigger": "t", "source": "a", "dest": "a", "conditions": guard}
+    with pytest.raises(SecretLeakageError):
+        await service.remember(
+            OWNER, fact({**machine, "name": "m", "transitions": [step]}, type=MemoryType.PROCEDURAL)
+        )
+
+
+async def test_a_held_write_is_checked_again_when_it_is_let_through(service: MemoryService) -> None:
+    held = await service.remember(OWNER, fact(approval_required=True))
+    await registered(service)
+    await service.decide(OWNER, str(held.extensions["proposal_id"]), approved=True)
+    assert await told(service, held.id) == f"it opens with {MARK}"
+
+
+async def test_without_the_key_nothing_is_written(running: Opened, tmp_path: Path) -> None:
+    await registered((await running()).service)
+    (tmp_path / "m.db.sealing-key").unlink()
+    later = (await running()).service
+    with pytest.raises(UnverifiableError) as refused:
+        await later.remember(OWNER, fact("harmless"))
+    assert refused.value.reason == "missing_key"
+
+
+async def test_shapes_are_found_without_registration_unless_switched_off(running: Opened) -> None:
+    shape = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
+    service = (await running()).service
+    stored = await service.remember(OWNER, fact(f"use {shape} for the build"))
+    assert shape not in await told(service, stored.id)
+    assert "<REDACTED:" in await told(service, stored.id)
+    without = (await running(secrets_detectors=False)).service
+    stored = await without.remember(OWNER, fact(f"use {shape} for the build"))
+    assert shape in await told(without, stored.id)
+
+
+async def test_registering_is_for_those_who_manage(service: MemoryService) -> None:
+    agent = Principal(
+        tenant="default", name="bot", permissions=frozenset({Permission.WRITE, Permission.READ})
+    )
+    with pytest.raises(ForbiddenError):
+        await service.secrets.register(agent, label="x", value=VALUE)
+    manager = replace(agent, permissions=frozenset({Permission.MANAGE}))
+    await service.secrets.register(manager, label="x", value=VALUE)
+
+
+@pytest.mark.parametrize(
+    "given", [{"value": "short"}, {"value": ""}, {"label": ""}, {"label": "a>b"}, {"label": VALUE}]
+)
+async def test_bad_registrations(service: MemoryService, given: dict[str, str]) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await registered(service, **given)
+    assert VALUE not in str(refused.value)
+    assert await service.secrets.list(OWNER) == ()
+
+
+async def test_the_journal_names_the_label_alone(service: MemoryService) -> None:
+    secret_id = await registered(service)
+    await service.secrets.remove(OWNER, secret_id)
+    entries = await service.audit.entries(OWNER, 0, 100)
+    assert [(e.op, e.detail["label"]) for e in entries if "secret" in e.detail] == [
+        (Op.KEEP_SECRET, "db-password"),
+        (Op.DROP_SECRET, "db-password"),
+    ]
+    assert VALUE not in repr(entries)
+    assert (await service.audit.verify(OWNER)).holds
