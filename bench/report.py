@@ -52,8 +52,14 @@ def _machine(result: Mapping[str, Any]) -> list[str]:
 
 
 def _targets(result: dict[str, Any]) -> list[str]:
-    rows = [(one.what, one.asked, one.measured, one.verdict) for one in judged(result)]
-    return ["## Targets", "", *_table(("what", "target", "measured", "verdict"), rows)]
+    # A run of some parts says nothing about what it left out; a whole run says what it failed to measure.
+    is_whole = {"micro", "scale", "upstream"} <= set(result.get("parts", ()))
+    rows = [
+        (one.what, one.asked, one.measured, one.verdict)
+        for one in judged(result)
+        if is_whole or one.verdict != "not measured"
+    ]
+    return [] if not rows else ["## Targets", "", *_table(("what", "target", "measured", "verdict"), rows)]
 
 
 def _micro(result: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,8 @@
 """Runs the benchmarks and writes the results.
 
 `python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream] [--soak MINUTES] [--data FOLDER]` writes
-results/<date>-<commit>.json and results/latest.md, and prints the targets. Quick leaves out sizes above 10k and asks
-fewer questions.
+results/<date>-<commit>.json and results/latest.md (some parts: a page of their own), and prints the targets. Quick
+leaves out sizes above 10k and asks fewer questions.
 """
 
 from __future__ import annotations
@@ -220,9 +220,10 @@ def main() -> None:
     name = f"{about['date'][:10]}-{about['commit'].rstrip('+')}{'-quick' if given.quick else ''}{partial}"
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "latest.md").write_text(report.page(result), encoding="utf-8")
+    page = RESULTS / (f"{name}.md" if partial else "latest.md")
+    page.write_text(report.page(result), encoding="utf-8")
     _printed(result, Console())
-    console.print(f"wrote {path.name} and latest.md")
+    console.print(f"wrote {path.name} and {page.name}")
     if run.failed:
         raise SystemExit(1)
 
