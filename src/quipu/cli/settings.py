@@ -110,4 +110,4 @@ def _names_in(file: Path | None) -> frozenset[str]:
 
 
 def _environment() -> Mapping[str, str]:
-    return os.environ  # noqa: TID251  only tells which settings the environment holds; config.py reads them
+    return os.environ  # noqa: TID251  only tells which settings the environment holds; quipu.config reads them

@@ -1,0 +1,94 @@
+"""Settings are read once, here and nowhere else: defaults, the settings file, the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+from quipu.config.described import SETTINGS
+from quipu.config.values import Config
+from quipu.errors import InvalidError
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def load(environment: Mapping[str, str] | None = None) -> Config:
+    """Defaults, then the settings file, then the environment."""
+    given = dict(os.environ if environment is None else environment)
+    values = _from_file(given)
+    for setting in SETTINGS:
+        text = given.get(setting.environment) or given.get(setting.alias or "")
+        if text:
+            values[setting.name] = _parsed(setting.name, text, setting.environment)
+    return Config(**cast("Any", values))
+
+
+def _from_file(given: Mapping[str, str]) -> dict[str, object]:
+    named = given.get("QUIPU_CONFIG")
+    path = (
+        Path(named).expanduser()
+        if named
+        else _home(given, "XDG_CONFIG_HOME", ".config") / "quipu" / "config.toml"
+    )
+    if not path.exists():
+        if named:
+            raise InvalidError(f"The settings file {path} does not exist.", reason="bad_setting")
+        return {}
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidError(
+            f"The settings file {path} cannot be read: {error}", reason="bad_setting"
+        ) from error
+    known = {setting.name for setting in SETTINGS}
+    for name in found:
+        if name not in known:
+            raise InvalidError(
+                f"There is no setting {name} ({path}).",
+                reason="bad_setting",
+                hint=f"Known: {', '.join(sorted(known))}.",
+            )
+    return {name: _parsed(name, str(value), str(path)) for name, value in found.items()}
+
+
+def _parsed(name: str, text: str, where: str) -> object:
+    kind = next(field.type for field in fields(Config) if field.name == name)
+    if kind == "bool":
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise InvalidError(f"{name} in {where} is neither true nor false.", reason="bad_setting")
+    if kind == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidError(f"{name} in {where} is not a whole number.", reason="bad_setting") from None
+    return text
+
+
+def _home(given: Mapping[str, str], variable: str, fallback: str) -> Path:
+    named = given.get(variable)
+    return Path(named) if named else Path.home() / fallback
+
+
+def data_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the default memory lives."""
+    return (
+        _home(os.environ if environment is None else environment, "XDG_DATA_HOME", ".local/share") / "quipu"
+    )
+
+
+def database_url(environment: Mapping[str, str] | None = None) -> str:
+    """Where `pgvector://default` leads."""
+    return (os.environ if environment is None else environment).get("DATABASE_URL", "")
+
+
+def cache_dir(config: Config, environment: Mapping[str, str] | None = None) -> Path:
+    """Where built models are kept."""
+    if config.cache_dir:
+        return Path(config.cache_dir).expanduser()
+    return _home(os.environ if environment is None else environment, "XDG_CACHE_HOME", ".cache") / "quipu"
