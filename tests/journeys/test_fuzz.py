@@ -21,7 +21,7 @@ from tests.faces.serving import Served, served
 
 pytestmark = pytest.mark.slow
 
-#: Never ends by itself, or takes the server or its data away.
+#: Asked in test_fuzz_streams.py: never ends by itself, moves files, locks people out or speaks JSON-RPC.
 LEFT_OUT = ("/memorywire/v0/changes", "/quipu/v1/backup", "/mcp", "/quipu/v1/tenants/{id}/suspend")
 CANARY = "canary-of-another-tenant"
 
