@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 from quipu.rules import marking, secret_shapes
 from quipu.rules.marking import CARRIED, Marker, Piece, Redacted, Span
 from quipu.rules.randomness import is_placeholder
-from quipu.rules.readings import Reading, readings
+from quipu.rules.readings import Reading, folded, readings
 from quipu.rules.secret_shapes import SHAPES
 from quipu.rules.shapes import LONG, Shape
 
@@ -33,10 +33,17 @@ _SHORTEST_RUN = 24
 _BASE64_RUN = re.compile(
     r"(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]{0,16})*[A-Za-z0-9+/_-]{24,}+={0,2}|(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]{0,16})+[A-Za-z0-9+/]{1,23}={0,2}"
 )
+_BASE64_WORD = re.compile(r"[A-Za-z0-9+/_-]{24,}+={0,2}")
+_SHORTEST_LINE = 60
 _HEX_RUN = re.compile(
     r"[0-9A-Fa-f]{24,}+|(?<![0-9A-Za-z])[0-9A-Fa-f]{2}(?P<gap>[ :-])[0-9A-Fa-f]{2}(?![0-9A-Za-z])"
     r"(?:(?P=gap)[0-9A-Fa-f]{2}(?![0-9A-Za-z])){10,}+"
 )
+_HEX_DIGITS = frozenset(string.hexdigits)
+#: Of twelve bytes apart, at least so many are words of their own.
+_FEWEST_PAIRS = 10
+#: What a text can be read otherwise for; a character beyond ASCII is folded instead.
+_ESCAPES = re.compile(r"[%&+\\\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _TO_STANDARD = str.maketrans("-_", "+/", "\r\n\t =")
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TO_DIGITS = str.maketrans("", "", " :-")
@@ -103,6 +110,8 @@ class Detectors:
         )
         self._prefixes = [(word, shape) for shape in beginning for word in shape.keywords]
         self._prefix = re.compile("|".join(re.escape(word) for word, _ in self._prefixes) or r"(?!)")
+        #: Without one of these, in either case, no loose group finds anything.
+        self._signs = _shortest(word.lower() for group in self._loose_groups for word in group.keywords)
         self._telling = {word for shape in shapes if not shape.is_cased for word in shape.keywords}
 
     def __call__(self, text: str) -> Redacted:
@@ -110,6 +119,35 @@ class Detectors:
         if len(text) < _SHORTEST:
             return Redacted(text)
         return marking.cleaned(text, self.spans, self._marker, LABELS)
+
+    def may_hold(self, texts: Sequence[str], keys: Sequence[str]) -> bool:
+        """Whether a search of these texts and keys can find anything at all; for most it is a quick no."""
+        row = [*texts, *keys]
+        joined = "\n".join(row)
+        if _ESCAPES.search(joined):
+            return True
+        if not joined.isascii():
+            if self._is_striking(f"{joined}\n{folded(joined)}"):
+                return True
+        elif self._is_striking(joined):
+            if any(word in key.lower() for key in keys for word in self._telling):
+                return True
+            # There are no other readings, so this is the search itself.
+            for text in filter(self._is_striking, row):
+                if any(True for _ in self._shaped(text)) or any(True for _ in self._encoded(text)):
+                    return True
+        return self._prefix.search(" ".join(map(_last_word, row))) is not None
+
+    def _is_striking(self, text: str) -> bool:
+        """Whether it has what every secret has: a long word, or bytes apart, or a sign. Escapes may hide them."""
+        words = text.split()
+        if max(map(len, words), default=0) >= LONG or _has_bytes_apart(words):
+            return True
+        lowered = text.lower()
+        for sign in self._signs:  # noqa: SIM110  twice as fast as any()
+            if sign in lowered:
+                return True
+        return False
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand."""
@@ -159,11 +197,15 @@ class Detectors:
                     break
 
     def _encoded(self, text: str) -> Iterator[Span]:
-        if _longest_word(text) >= _SHORTEST_RUN:
-            for match in _BASE64_RUN.finditer(text):
+        words = text.split()
+        longest = max(map(len, words), default=0)
+        if longest >= _SHORTEST_RUN:
+            run = _BASE64_RUN if longest >= _SHORTEST_LINE else _BASE64_WORD
+            for match in run.finditer(text):
                 yield from self._inside(match, _base64_texts(match[0]))
-        for match in _HEX_RUN.finditer(text):
-            yield from self._inside(match, _hex_texts(match[0]))
+        if longest >= _SHORTEST_RUN or _has_bytes_apart(words):
+            for match in _HEX_RUN.finditer(text):
+                yield from self._inside(match, _hex_texts(match[0]))
 
     def _inside(self, run: re.Match[str], decoded: Iterator[str]) -> Iterator[Span]:
         """The whole run, for each secret that it holds."""
@@ -184,8 +226,19 @@ def _last_word(text: str) -> str:
     return "" if not text or text[-1].isspace() else text.rsplit(None, 1)[-1]
 
 
-def _longest_word(text: str) -> int:
-    return max(map(len, text.split()), default=0)
+def _has_bytes_apart(words: Sequence[str]) -> bool:
+    """Whether twelve bytes in hex may stand apart: all but the first and the last are words of their own."""
+    pairs = [word for word in words if len(word) == 2]
+    return len(pairs) >= _FEWEST_PAIRS and sum(map(_HEX_DIGITS.issuperset, pairs)) >= _FEWEST_PAIRS
+
+
+def _shortest(words: Iterable[str]) -> tuple[str, ...]:
+    """The words without those that hold another."""
+    kept: list[str] = []
+    for word in sorted(set(words), key=lambda word: (len(word), word)):
+        if not any(short in word for short in kept):
+            kept.append(word)
+    return tuple(kept)
 
 
 def _placed(reading: Reading, spans: Iterator[Span]) -> Iterator[Span]:

@@ -26,6 +26,21 @@ class Leaf:
     found: list[str] = field(default_factory=list[str])
 
 
+def gather(value: Json, texts: list[str], keys: list[str]) -> None:
+    """Adds every text and every key of a value, as a `Tree` would find it, without the means to put it together again."""
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, int | float):
+        texts.append(repr(value))
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            keys.append(name)
+            gather(item, texts, keys)
+    elif isinstance(value, list | tuple):
+        for item in cast("Sequence[Json]", value):
+            gather(item, texts, keys)
+
+
 class Tree:
     """A JSON value and its leaves."""
 

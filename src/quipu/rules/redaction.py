@@ -21,7 +21,7 @@ from quipu.model.operations import RememberRequest
 from quipu.model.record import Link, MemoryType
 from quipu.model.value import Json, JsonObject
 from quipu.rules import marking
-from quipu.rules.leaves import Findings, Leaf, Tree
+from quipu.rules.leaves import Findings, Leaf, Tree, gather
 from quipu.rules.marking import TEMPLATE, Marker, Piece, Redacted, Span
 
 #: What says who, where and which.
@@ -52,6 +52,14 @@ class Naming(Protocol):
 
     def named(self, key: str, text: str) -> Redacted:
         """The text without the secret that its key says it is."""
+        ...
+
+
+class Screening(Protocol):
+    """A redactor may also say, quickly, that it would find nothing."""
+
+    def may_hold(self, texts: Sequence[str], keys: Sequence[str]) -> bool:
+        """False only if a search of the texts and keys, each alone and all in a row, finds nothing."""
         ...
 
 
@@ -113,6 +121,14 @@ def guarded_request(
     request: RememberRequest, redaction: Redaction
 ) -> tuple[RememberRequest, tuple[str, ...]]:
     """A request that may be kept, and the labels of what was found in it; or SecretLeakageError."""
+    if (suspecting := _suspecting(request, redaction.redactors)) != redaction.redactors:
+        clean, found = _guarded(request, replace(redaction, redactors=suspecting))
+        if not found:
+            return clean, ()
+    return _guarded(request, redaction)  # a marker may be read as a sign, so every redactor sees them all
+
+
+def _guarded(request: RememberRequest, redaction: Redaction) -> tuple[RememberRequest, tuple[str, ...]]:
     refuse_named_secrets(_names(request), redaction)
     clean, findings = _rewritten(request, redaction.redactors, Marker(redaction.template))
     if findings and redaction.policy is Policy.REJECT:
@@ -122,6 +138,8 @@ def guarded_request(
 
 def refuse_named_secrets(names: Iterable[tuple[str, str | None]], redaction: Redaction) -> None:
     """Raise where a name holds a secret: it cannot be rewritten without meaning somebody else. Pointer and name each."""
+    if not redaction.redactors:
+        return
     findings = Findings()
     for pointer, name in names:
         found: list[str] = []
@@ -157,6 +175,24 @@ def _names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
         yield "/privacy_intent/consent_id", request.privacy_intent.consent_id
         for index, agent in enumerate(request.privacy_intent.share_with or ()):
             yield f"/privacy_intent/share_with/{index}", agent
+
+
+def _suspecting(request: RememberRequest, redactors: tuple[Redactor, ...]) -> tuple[Redactor, ...]:
+    """The redactors without those that say at a glance that they would find nothing."""
+    if request.type is MemoryType.PROCEDURAL:  # a machine in JSON text is searched as what it means
+        return redactors
+    texts, keys = [name for _, name in _names(request) if name], list[str]()
+    for value in (request.content, request.metadata, request.tags, request.source, request.details):
+        if value:
+            gather(cast("Json", value), texts, keys)
+    texts.extend(link.rel for link in request.links or ())
+    if request.reasoning:
+        texts.append(request.reasoning)
+    return tuple(
+        redactor
+        for redactor in redactors
+        if not hasattr(redactor, "may_hold") or cast("Screening", redactor).may_hold(texts, keys)
+    )
 
 
 def _rewritten(
