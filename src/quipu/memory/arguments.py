@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from quipu.errors import InvalidError
-from quipu.model.operations import Embedding, ExpirePolicy, Floor, RememberRequest
+from quipu.model.operations import Embedding, ExpirePolicy, Floor
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
 from quipu.model.value import Json
 
@@ -38,10 +38,6 @@ def embedding(value: EmbeddingLike) -> Embedding | None:
         raise InvalidError.at(
             "/embedding", "missing_field", "An embedding has a model and a vector."
         ) from missing
-
-
-def with_embedding(request: RememberRequest, embedding: Embedding | None) -> RememberRequest:
-    return replace(request, embedding=embedding)
 
 
 def link(value: Link | Mapping[str, str], pointer: str) -> Link:

@@ -306,11 +306,6 @@ class Operations(Session):
             body = {key: value for key, value in body.items() if key != "embedding"}
         from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
-        request, _ = wire.parsed(
-            "remember", {"agent_id": self.agent_id, "type": MemoryType.SEMANTIC.value, **body}, strict=True
-        )
-        return (
-            request
-            if embedding is None
-            else arguments.with_embedding(request, arguments.embedding(embedding))
-        )
+        given = {"agent_id": self.agent_id, "type": MemoryType.SEMANTIC.value, **body}
+        checked, _ = wire.read(wire.RememberBody, given, strict=True)
+        return checked.to_model(None if embedding is None else arguments.embedding(embedding))

@@ -121,7 +121,10 @@ def guarded_request(
     request: RememberRequest, redaction: Redaction
 ) -> tuple[RememberRequest, tuple[str, ...]]:
     """A request that may be kept, and the labels of what was found in it; or SecretLeakageError."""
-    if (suspecting := _suspecting(request, redaction.redactors)) != redaction.redactors:
+    suspecting = _suspecting(request, redaction.redactors)
+    if not suspecting:
+        return request, ()
+    if suspecting != redaction.redactors:
         clean, found = _guarded(request, replace(redaction, redactors=suspecting))
         if not found:
             return clean, ()

@@ -23,7 +23,7 @@ from quipu.faces.memorywire.wire_parts import (
     Tag,
     TypeName,
 )
-from quipu.model.operations import RememberRequest, UpdateStrategy
+from quipu.model.operations import Embedding, RememberRequest, UpdateStrategy
 from quipu.model.record import DETAIL_FIELDS, MemoryType
 from quipu.model.store import MAIN
 
@@ -93,7 +93,8 @@ class RememberBody(RequestBody):
             )
         return self
 
-    def to_model(self) -> RememberRequest:
+    def to_model(self, embedding: Embedding | None = None) -> RememberRequest:
+        """The request; a vector that did not come as JSON is handed in."""
         details = {n: v for n in DETAIL_FIELDS if (v := getattr(self, n)) is not None}
         return RememberRequest(
             agent_id=self.agent_id,
@@ -113,7 +114,7 @@ class RememberBody(RequestBody):
             importance=self.importance,
             idempotency_key=self.idempotency_key,
             privacy_intent=None if self.privacy_intent is None else self.privacy_intent.to_model(),
-            embedding=None if self.embedding is None else self.embedding.to_model(),
+            embedding=embedding if self.embedding is None else self.embedding.to_model(),
             tags=None if self.tags is None else tuple(self.tags),
             links=None if self.links is None else tuple(link.to_model() for link in self.links),
             details=details,
