@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from quipu.cli.mcp_clients import snippet
 from quipu.faces.mcp.extension import ID
 from quipu.model.principal import local
+from tests.embed.server import Reply, serving
 from tests.faces.mcp.hosts import Person, body, fault, over_http, stdio
 from tests.faces.mcp.test_extension import ask
 from tests.faces.serving import served
@@ -204,3 +206,35 @@ def test_an_unknown_client_is_named_with_those_there_are(tmp_path: Path) -> None
     ended = run(tmp_path / "m.db", "install", "chatgpt")
     assert ended.returncode == 1
     assert "--url" in ended.stderr
+
+
+@requirement("mcp:cancellation")
+async def test_a_cancelled_call_is_not_carried_on_over_stdio(tmp_path: Path, mode: str) -> None:
+    asked = threading.Event()
+
+    def embedded(_path: str, sent: bytes) -> Reply:
+        texts = json.loads(sent)["input"]
+        if any(FACT["content"] in text for text in texts):
+            asked.set()
+            vectors.released.wait(20)
+        rows = [{"index": place, "embedding": [1.0, 0.0, 0.0]} for place in range(len(texts))]
+        return 200, {"Content-Type": "application/json"}, json.dumps({"data": rows, "model": "slow"}).encode()
+
+    with serving() as vectors:
+        vectors.replies.append(embedded)
+        words = stdio(
+            tmp_path / "m.db",
+            QUIPU_EMBEDDER="openai",
+            QUIPU_EMBEDDER_URL=vectors.url,
+            QUIPU_EMBEDDER_MODEL="slow",
+        )
+        async with Client(words, mode=mode) as client:
+            calling = asyncio.create_task(client.call_tool("remember", FACT))
+            assert await asyncio.to_thread(asked.wait, 20)
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+            await client.list_tools()  # the notice of the cancellation has been read before this is answered
+            vectors.released.set()
+            await client.call_tool("remember", {**FACT, "content": "Luis plays the cello"})
+            stores = (await client.read_resource("memory://stores")).contents[0].text
+    assert [row["record_count"] for row in json.loads(stores)["stores"]] == [1]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
@@ -28,7 +29,7 @@ from quipu.service.memory import MemoryService
 
 _RECORD, _SUMMARY, _RECALL = (UriTemplate.parse(text) for text in (RECORD, SUMMARY, RECALL))
 #: So many addresses one stream may listen to.
-_MOST = 1_000
+MOST: Final = 1_000
 
 
 class Notices:
@@ -47,7 +48,7 @@ class Notices:
     ) -> SubscriptionsListenResult:
         who = caller()
         uris = frozenset(params.notifications.resource_subscriptions or ())
-        await self._check(who, uris)
+        await self.check(who, uris)
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
         feed = await self._service.changes.follow(who.principal, FeedRequest(), who.renewed)
@@ -55,7 +56,7 @@ class Notices:
         async def tell() -> None:
             async with contextlib.aclosing(feed):
                 async for events in feed:
-                    for uri in dict.fromkeys(uri for event in events for uri in _touched(event, uris)):
+                    for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
                         await bus.publish(ResourceUpdated(uri=uri))
             handler.close()
 
@@ -66,10 +67,10 @@ class Notices:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
 
-    async def _check(self, who: Caller, uris: Iterable[str]) -> None:
+    async def check(self, who: Caller, uris: Iterable[str]) -> None:
         """Refuse what the caller may not read, in the same words as what does not exist."""
         for count, uri in enumerate(uris):
-            if count >= _MOST or not await self._may_hear(who, uri):
+            if count >= MOST or not await self._may_hear(who, uri):
                 raise MCPError(INVALID_PARAMS, "There is no such resource to listen to.")
 
     async def _may_hear(self, who: Caller, uri: str) -> bool:
@@ -96,7 +97,7 @@ class Notices:
         return bool(agent) and agent not in RESERVED and principal.may_act_for(agent)
 
 
-def _touched(event: FeedEvent, uris: frozenset[str]) -> Iterator[str]:
+def touched(event: FeedEvent, uris: AbstractSet[str]) -> Iterator[str]:
     """Of the addresses that are listened to, those that an event makes stale."""
     if event.op in (Happening.HELD, Happening.DECIDED):
         if REVIEWS in uris:

@@ -27,6 +27,7 @@ from quipu.faces.mcp.notices import Notices
 from quipu.faces.mcp.operations import QUOTED, Operations
 from quipu.faces.mcp.resources import PROFILES, Resources
 from quipu.faces.mcp.results import explained, text_of
+from quipu.faces.mcp.subscribing import Subscribing
 from quipu.faces.mcp.tools import ToolSpec, made
 from quipu.faces.memorywire.wire_replies import RecallReply
 from quipu.service.memory import MemoryService
@@ -91,7 +92,9 @@ def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[
         )
     )
     Resources(service, operations, graph).added_to(server)
-    Notices(service).added_to(server)
+    notices = Notices(service)
+    notices.added_to(server)
+    Subscribing(service, notices).added_to(server)
     server.add_prompt(_recall_prompt(operations))
     return server
 
