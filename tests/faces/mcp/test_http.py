@@ -86,6 +86,20 @@ def test_a_foreign_host_or_origin_is_not_served(at: Served) -> None:
     assert post(at, Origin=at.url).status_code == 200
 
 
+@requirement("mcp:http.origins")
+def test_a_web_page_of_a_named_origin_may_open_a_session(tmp_path: Path) -> None:
+    page = {"Origin": "https://app.example"}
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-session-id"}
+    with served(tmp_path / "m.db", cors_origins="https://app.example") as at, at.client() as client:
+        preflight = client.options("/mcp", headers={**page, **asked})
+        assert preflight.status_code == 200, preflight.text
+        answer = client.post("/mcp", json={}, headers=page)
+        assert answer.status_code == 400, answer.text  # heard, and not understood
+        assert "Mcp-Session-Id" in answer.headers["access-control-expose-headers"]
+        foreign = client.options("/mcp", headers={"Origin": "https://evil.example", **asked})
+        assert foreign.status_code == 400
+
+
 @requirement("mcp:http.headers")
 def test_headers_that_contradict_the_body_are_refused(at: Served) -> None:
     answer = post(at, **{"Mcp-Method": "tools/call"})

@@ -85,7 +85,7 @@ def _layers(catalogue: Catalogue, plumbing: Plumbing) -> Sequence[Middleware]:
             observers=plumbing.observers,
         ),
         Middleware(SecurityHeaders, is_https=settings.is_https),
-        *([_other_origins(settings)] if settings.cors_origins else []),
+        *([_other_origins(settings, catalogue.faces)] if settings.cors_origins else []),
         Middleware(Lingering, lifecycle=plumbing.lifecycle),
         Middleware(Answered),
         Middleware(KnownHosts, settings=settings),
@@ -102,13 +102,15 @@ def _layers(catalogue: Catalogue, plumbing: Plumbing) -> Sequence[Middleware]:
     ]
 
 
-def _other_origins(settings: HttpSettings) -> Middleware:
+def _other_origins(settings: HttpSettings, faces: Sequence[Face]) -> Middleware:
+    sent = sorted(name for face in faces for name in face.sent_headers)
+    shown = sorted(name for face in faces for name in face.shown_headers)
     return Middleware(
         CORSMiddleware,
         allow_origins=settings.cors_origins,
         allow_methods=_METHODS,
-        allow_headers=(*_SENT, *_SENT_OURS),
-        expose_headers=(*_TOLD, *_TOLD_OURS),
+        allow_headers=(*_SENT, *_SENT_OURS, *sent),
+        expose_headers=(*_TOLD, *_TOLD_OURS, *shown),
     )
 
 

@@ -18,7 +18,7 @@ from quipu.model.principal import Principal
 #: Shows an error in a face's own way, such as a page; None leaves it to problem+json.
 ErrorPage: TypeAlias = Callable[[Request, QuipuError], Awaitable[Response | None]]
 
-_NO_PATHS: frozenset[str] = frozenset()
+_NONE: frozenset[str] = frozenset()
 
 
 class Authenticator(Protocol):
@@ -36,19 +36,22 @@ class Face:
     #: An unknown address below it is answered in this face's manner.
     prefix: str = "/"
     #: Open to everybody. Everywhere else a request without a good credential gets 401 before any handler runs.
-    public: frozenset[str] = _NO_PATHS
+    public: frozenset[str] = _NONE
     #: Answers for as long as it takes: no deadline for the whole request. Event streams end when the server drains.
-    streaming: frozenset[str] = _NO_PATHS
+    streaming: frozenset[str] = _NONE
     #: Takes a body without a total limit; the handler reads it piece by piece (`bodies.lines`).
-    unbounded: frozenset[str] = _NO_PATHS
+    unbounded: frozenset[str] = _NONE
     #: Also answered while the server starts, is crowded, or drains.
-    always: frozenset[str] = _NO_PATHS
+    always: frozenset[str] = _NONE
     #: Path → operation, for the latency of operations in the metrics.
     operations: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Another way than `Authorization` to say who is asking; asked for this face's own routes only.
     authenticator: Authenticator | None = None
     #: Addresses that people are told when the server starts: name → path.
     told: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: Headers that web pages of other origins may send to it, and those that they may read, beside the usual ones.
+    sent_headers: frozenset[str] = _NONE
+    shown_headers: frozenset[str] = _NONE
     show_error: ErrorPage | None = None
     #: What runs for as long as the server does.
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None
@@ -98,8 +101,8 @@ class Catalogue:
     """All faces of an application."""
 
     def __init__(self, faces: Sequence[Face]) -> None:
-        self._faces = tuple(faces)
-        self._by_prefix = sorted(self._faces, key=lambda face: len(face.prefix), reverse=True)
+        self.faces = tuple(faces)
+        self._by_prefix = sorted(self.faces, key=lambda face: len(face.prefix), reverse=True)
         self._elsewhere = Place(Face(name="none", routes=()))
         for face in faces:
             known = {path for path, _ in _paths(face.routes, "")}
@@ -108,12 +111,12 @@ class Catalogue:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        return [route for face in self._faces for route in face.routes]
+        return [route for face in self.faces for route in face.routes]
 
     def place(self, scope: Scope) -> Place:
         """The place of a request; of several routes the one that takes its method."""
         partial: Place | None = None
-        for face in self._faces:
+        for face in self.faces:
             match, path = _matched(face.routes, scope, "")
             if match is Match.FULL:
                 return Place(face, path)

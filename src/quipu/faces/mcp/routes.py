@@ -70,6 +70,8 @@ def face(service: MemoryService, given: HttpOptions) -> Face:
         prefix=PATH,
         public=frozenset({METADATA}),
         streaming=frozenset({PATH, PINNED}),
+        sent_headers=frozenset({"Mcp-Method", "Mcp-Name", "MCP-Protocol-Version", "Mcp-Session-Id"}),
+        shown_headers=frozenset({"Mcp-Session-Id", "WWW-Authenticate"}),
         show_error=endpoint.show_error,
         lifespan=endpoint.running,
     )
