@@ -37,11 +37,12 @@ class GivenVectors:
 
 
 @asynccontextmanager
-async def opened(path: Path, *, agent_id: str = "bench", embedder: Any = "onnx") -> AsyncIterator[Any]:
-    """A memory on a file."""
+async def opened(store: Path | str, *, agent_id: str = "bench", embedder: Any = "onnx") -> AsyncIterator[Any]:
+    """A memory on a file, or by its address."""
     from quipu import Memory
 
-    async with Memory(agent_id=agent_id, stores=[f"sqlite:///{path}"], embedder=embedder) as memory:
+    address = store if isinstance(store, str) else f"sqlite:///{store}"
+    async with Memory(agent_id=agent_id, stores=[address], embedder=embedder) as memory:
         yield memory
 
 
@@ -89,6 +90,14 @@ def _request(record: Record, with_vector: bool) -> dict[str, Any]:
     if with_vector:
         request["embedding"] = given(record.vector)
     return request
+
+
+async def remember_all(memory: Any, batch: Sequence[tuple[str, Record]]) -> float:
+    """Remembers records of several agents, each with its vector; returns the seconds Quipu took."""
+    requests = [{**_request(record, True), "agent_id": agent} for agent, record in batch]
+    started = time.perf_counter()
+    await memory.remember_many(requests, atomic=False)
+    return time.perf_counter() - started
 
 
 async def remember_batch(memory: Any, records: Iterable[Record], *, with_vectors: bool = True) -> float:

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from bench.peers import page as peers
+from bench.tables import number, table, times
 from bench.targets import judged
 
 QUALITY = ("recall@1", "recall@3", "recall@5", "mrr", "ndcg@5", "precision@5", "no_match", "false_empty")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table."""
-    return [
-        "| " + " | ".join(head) + " |",
-        "|" + "---|" * len(head),
-        *("| " + " | ".join(row) + " |" for row in rows),
-        "",
-    ]
-
-
-def _number(value: Any) -> str:
-    """A measure in few digits."""
-    if not isinstance(value, int | float):
-        return str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
-
-
-def _times(row: Mapping[str, Any]) -> str:
-    """p50 / p95 in milliseconds."""
-    return f"{row['p50_ms']:.2f} / {row['p95_ms']:.2f}"
-
-
 def _recalled(row: Mapping[str, Any]) -> str:
     """p50 / p95 in milliseconds, and the share returned of what could be, without which a time says nothing."""
     foreign = f", {row['foreign']} WRONG" if row.get("foreign") else ""
-    return f"{_times(row)} ({row['returned_share']:.2f}{foreign})"
+    return f"{times(row)} ({row['returned_share']:.2f}{foreign})"
 
 
 def _machine(result: Mapping[str, Any]) -> list[str]:
@@ -59,7 +39,7 @@ def _targets(result: dict[str, Any]) -> list[str]:
         for one in judged(result)
         if is_whole or one.verdict != "not measured"
     ]
-    return [] if not rows else ["## Targets", "", *_table(("what", "target", "measured", "verdict"), rows)]
+    return [] if not rows else ["## Targets", "", *table(("what", "target", "measured", "verdict"), rows)]
 
 
 def _micro(result: Mapping[str, Any]) -> list[str]:
@@ -70,23 +50,23 @@ def _micro(result: Mapping[str, Any]) -> list[str]:
         for system, measures in (("Quipu", ours), ("memorywire", theirs)):
             for name, row in measures.items():
                 if "/" in name:
-                    rows.append([f"{system} {name}", *(_number(row[key]) for key in QUALITY)])
+                    rows.append([f"{system} {name}", *(number(row[key]) for key in QUALITY)])
         if rows:
             title = "our own corpus" if corpus == "own" else "memorywire's corpus"
-            lines += [f"## Recall quality, {title}", "", *_table(("system, scope/floor", *QUALITY), rows)]
+            lines += [f"## Recall quality, {title}", "", *table(("system, scope/floor", *QUALITY), rows)]
         timed = [
-            [f"{system} {name}", _times(row)]
+            [f"{system} {name}", times(row)]
             for system, measures in (("Quipu", ours), ("memorywire", theirs))
             for name, row in measures.items()
             if isinstance(row, dict) and "p50_ms" in row
         ]
         if timed:
-            lines += _table(("p50 / p95, ms", ""), timed)
+            lines += table(("p50 / p95, ms", ""), timed)
         if ours.get("curve"):
             rows = [
-                [floor, *(_number(value) for value in row.values())] for floor, row in ours["curve"].items()
+                [floor, *(number(value) for value in row.values())] for floor, row in ours["curve"].items()
             ]
-            lines += _table(("min_relevance", *next(iter(ours["curve"].values()))), rows)
+            lines += table(("min_relevance", *next(iter(ours["curve"].values()))), rows)
     return lines
 
 
@@ -100,7 +80,7 @@ def _locomo(result: Mapping[str, Any]) -> list[str]:
             if isinstance(measures, dict) and "evidence" in measures:
                 for kind, row in measures["evidence"].items():
                     rows.append(
-                        [f"{system}, floor {floor}", kind, *(_number(value) for value in row.values())]
+                        [f"{system}, floor {floor}", kind, *(number(value) for value in row.values())]
                     )
     head = ("system", "questions", "@5", "@10", "@25", "n")
     return [
@@ -108,7 +88,7 @@ def _locomo(result: Mapping[str, Any]) -> list[str]:
         "",
         f"Labels dropped: {part.get('dropped')}.",
         "",
-        *_table(head, rows),
+        *table(head, rows),
     ]
 
 
@@ -126,29 +106,29 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                     [
                         records,
                         f"{name} ({part['records']:,})",
-                        _number(row["ingest_per_second"]),
+                        number(row["ingest_per_second"]),
                         *(_recalled(recall[key]) for key in ("live", "filtered", "metadata_filter", "as_of")),
-                        _number(recall["exact_share"]),
-                        _times(writes["one_writer"]),
-                        _number(writes["concurrent"]["per_second"]),
-                        _number(row["bytes_per_record"]),
-                        _number(row["peak_memory_mb"]),
+                        number(recall["exact_share"]),
+                        times(writes["one_writer"]),
+                        number(writes["concurrent"]["per_second"]),
+                        number(row["bytes_per_record"]),
+                        number(row["peak_memory_mb"]),
                     ]
                 )
     for records, row in result.get("upstream_scale", {}).items():
-        times = [_recalled(row["recall"][key]) for key in ("live", "filtered")]
+        asked = [_recalled(row["recall"][key]) for key in ("live", "filtered")]
         rows.append(
             [
                 records,
                 "memorywire",
                 "–",
-                *times,
+                *asked,
                 "–",
                 "–",
                 "–",
-                _times(row["writes"]),
+                times(row["writes"]),
                 "–",
-                _number(row["bytes_per_record"]),
+                number(row["bytes_per_record"]),
                 "–",
             ]
         )
@@ -171,7 +151,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
     return [
         "## Scale, embedder excluded, p50 / p95 ms (share returned of what could be)",
         "",
-        *_table(head, rows),
+        *table(head, rows),
     ]
 
 
@@ -186,12 +166,12 @@ def _keyword(result: Mapping[str, Any]) -> list[str]:
                             records,
                             system,
                             name,
-                            _times(row[system][name]),
-                            _number(row[system]["ingest_per_second"]),
+                            times(row[system][name]),
+                            number(row[system]["ingest_per_second"]),
                         ]
                     )
     return (
-        ["## Keyword leg alone", "", *_table(("records", "leg", "agent", "p50 / p95, ms", "rows/s"), rows)]
+        ["## Keyword leg alone", "", *table(("records", "leg", "agent", "p50 / p95, ms", "rows/s"), rows)]
         if rows
         else []
     )
@@ -220,7 +200,7 @@ def _server(result: Mapping[str, Any]) -> list[str]:
     if soak := result.get("soak"):
         thirds = " → ".join(f"{one:.0f}" for one in soak["resident_mb_by_third"])
         lines.append(f"Soak of {soak['minutes']:g} minutes: resident MB by third {thirds}.")
-    return ["## Server under load", "", *_table(head, rows), *lines, ""]
+    return ["## Server under load", "", *table(head, rows), *lines, ""]
 
 
 def page(result: dict[str, Any]) -> str:
@@ -233,6 +213,7 @@ def page(result: dict[str, Any]) -> str:
         _scale(result),
         _keyword(result),
         _server(result),
+        peers.section(result["peers"]) if "peers" in result else [],
     ]
     if result.get("failed"):
         parts.append(

@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes the results.
 
-`python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream] [--soak MINUTES] [--data FOLDER]` writes
+`python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream,peers] [--soak MINUTES] [--data FOLDER]` writes
 results/<date>-<commit>.json and results/latest.md (some parts: a page of their own), and prints the targets. Quick
 leaves out sizes above 10k and asks fewer questions.
 """
@@ -29,6 +29,8 @@ from bench.targets import judged
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("micro", "locomo", "scale", "keyword", "server", "upstream")
+#: Only when they are asked for: they take long, or need other people's packages.
+FURTHER = ("peers",)
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
 UPSTREAM_LARGEST = 100_000
@@ -130,6 +132,14 @@ class Run:
             room = self._room("soak")
             self.result["soak"] = await asyncio.to_thread(load.soaked, room, self.soak, note)
 
+    async def peers(self) -> None:
+        """Quipu on both ledgers beside other stores."""
+        from bench.peers import run as peers
+
+        sizes = self.sizes[1:]
+        largest = QUICK_SIZES[-1] if self.quick else UPSTREAM_LARGEST
+        self.result["peers"] = await peers.measured(self._room, sizes, largest, SEED, self.steps.note)
+
     async def upstream(self) -> None:
         """memorywire on the same work."""
         part: dict[str, Any] = self.result.setdefault("upstream", {})
@@ -188,7 +198,7 @@ def main() -> None:
     """Reads the options, runs, writes and prints."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, few questions")
-    parser.add_argument("--only", help="some of: " + ",".join(PARTS))
+    parser.add_argument("--only", help="some of: " + ",".join((*PARTS, *FURTHER)))
     parser.add_argument(
         "--data",
         type=Path,
@@ -197,7 +207,7 @@ def main() -> None:
     parser.add_argument("--soak", type=float, default=0, metavar="MINUTES", help="ask the server for so long")
     given = parser.parse_args()
     parts = given.only.split(",") if given.only else list(PARTS)
-    if unknown := set(parts) - set(PARTS):
+    if unknown := set(parts) - {*PARTS, *FURTHER}:
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     corpus = {name: labelled.FOLDER / name for name in ("facts.json", "queries.json", "calibration.json")}
     about = machine.described(

@@ -1,0 +1,1 @@
+"""The same work on SQLite, PostgreSQL and other people's stores."""
