@@ -4,7 +4,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile
 
 .DEFAULT_GOAL := check
-.PHONY: help venv browser run test check fast lint format coverage bench docs docs-check pins build size clean
+.PHONY: help venv browser vendors run test check fast lint format coverage bench docs docs-check pins build size clean
 
 help:        ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -15,18 +15,21 @@ venv:        ## prepare .venv (idempotent; every other command calls it)
 browser:     ## a Chromium for the tests of the page, if there is none
 	@scripts/browser
 
+vendors: venv   ## environments with the vendors' real packages, for the tests marked vendor (about 2.7 GB)
+	@scripts/vendors
+
 run: venv    ## start the server: page, API and docs on http://127.0.0.1:8321
 	@$(BIN)/quipu serve
 
-test: lint browser   ## format, lint, types, import contracts, then every test: this is what CI runs
+test: lint browser vendors   ## format, lint, types, import contracts, then every test: this is what CI runs
 	@$(PYTEST) tests
 
-check: lint docs-check browser   ## the same, and a report of the longest modules and functions
+check: lint docs-check browser vendors   ## the same, and a report of the longest modules and functions
 	@$(BIN)/python scripts/shape.py
 	@$(PYTEST) tests
 
-fast: lint browser   ## the same without the tests marked slow
-	@$(PYTEST) -m "not slow" tests
+fast: lint browser   ## the same without the tests marked slow or vendor
+	@$(PYTEST) -m "not slow and not vendor" tests
 
 lint: venv   ## format, lint, types, import contracts
 	@scripts/lint

@@ -1,4 +1,4 @@
-"""Where the relevance floors come from: `python -m bench.calibration [--data FOLDER]`.
+"""Where the relevance floors come from: `python -m bench.calibration [--embedder onnx|fast] [--data FOLDER]`.
 
 Asks the development and the calibration questions, in one user's memory and over everybody's, and LoCoMo's questions
 where its file is there; the questions of the other corpora, asked of LoCoMo's conversations, have no answer there.
@@ -26,7 +26,8 @@ from bench.metrics import Answer, evidence_share, quality
 from quipu.rules.relevance import Calibration, calibration
 
 FLOORS = ("off", "auto", "strict")
-MODEL = "all-MiniLM-L6-v2"
+#: What the vectors of an embedder are known by.
+MODELS = {"onnx": "all-MiniLM-L6-v2/int8", "fast": "all-MiniLM-L6-v2/fast"}
 DEPTH = 25
 FOLDS = 6
 #: Asked of a LoCoMo conversation these have no answer: they name nobody and are about other things.
@@ -77,7 +78,7 @@ async def _judged(memory: Any, group: str, asked: Asked, labels: dict[str, str] 
     )
 
 
-async def judged_facts(folder: Path) -> list[Judged]:
+async def judged_facts(folder: Path, embedder: str) -> list[Judged]:
     """The development corpus, in full and in few words, and the calibration corpus, each in a memory of its own."""
     rows: list[Judged] = []
     calibrating = labelled.queries("calibration")
@@ -87,7 +88,7 @@ async def judged_facts(folder: Path) -> list[Judged]:
         "calibration": labelled.facts(),
     }
     for name, facts in corpora.items():
-        async with quipu_side.opened(folder / f"{name}.db") as memory:
+        async with quipu_side.opened(folder / f"{name}.db", embedder=embedder) as memory:
             labels, _ = await quipu_side.remember_facts(memory, facts)
             for scoped in (True, False):
                 asked = (
@@ -100,10 +101,10 @@ async def judged_facts(folder: Path) -> list[Judged]:
     return rows
 
 
-async def judged_talk(folder: Path, data: Path | None) -> list[Judged]:
+async def judged_talk(folder: Path, data: Path | None, embedder: str) -> list[Judged]:
     """LoCoMo's questions, and questions that its conversations do not answer."""
     conversations, _ = locomo.load(data)
-    system = quipu_side.QuipuLocomo(folder / "locomo.db")
+    system = quipu_side.QuipuLocomo(folder / "locomo.db", embedder=embedder)
     foreign = [one for one in development.questions(scoped=False) if one.kind in FOREIGN]
     rows: list[Judged] = []
     try:
@@ -208,11 +209,11 @@ def _area(true: Floats, false: Floats) -> float:
     return float((above > 0).mean() + 0.5 * (above == 0).mean())
 
 
-async def _all(data: Path | None) -> list[Judged]:
+async def _all(data: Path | None, embedder: str) -> list[Judged]:
     with tempfile.TemporaryDirectory(prefix="quipu-calibration-") as folder:
-        rows = await judged_facts(Path(folder))
+        rows = await judged_facts(Path(folder), embedder)
         if ((data or locomo.DEFAULT_DATA) / locomo.FILE_NAME).exists():
-            rows += await judged_talk(Path(folder), data)
+            rows += await judged_talk(Path(folder), data, embedder)
     return rows
 
 
@@ -220,8 +221,10 @@ def main() -> None:
     """Reads the options, asks and prints."""
     parser = argparse.ArgumentParser(prog="python -m bench.calibration", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of locomo-dev.json")
-    rows = asyncio.run(_all(parser.parse_args().data))
-    known = calibration(MODEL)
+    parser.add_argument("--embedder", choices=sorted(MODELS), default="onnx")
+    given = parser.parse_args()
+    rows = asyncio.run(_all(given.data, given.embedder))
+    known = calibration(MODELS[given.embedder])
     printed_floors(rows, known)
     print()
     printed_fit(rows, known)

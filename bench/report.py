@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bench import fusion, hops
 from bench.peers import page as peers
 from bench.tables import number, table, times
 from bench.targets import judged
 
+_SEARCH = {"embedded": "words and vectors", "words": "words alone"}
 QUALITY = ("recall@1", "recall@3", "recall@5", "mrr", "ndcg@5", "precision@5", "no_match", "false_empty")
 
 
@@ -203,6 +205,71 @@ def _server(result: Mapping[str, Any]) -> list[str]:
     return ["## Server under load", "", *table(head, rows), *lines, ""]
 
 
+def _telemetry(result: Mapping[str, Any]) -> list[str]:
+    found = result.get("telemetry")
+    if not found:
+        return []
+    rows = [
+        [
+            kind,
+            name,
+            f"{row['p50_ms']:.2f} / {row['p95_ms']:.2f}",
+            f"{100 * row['slower']:+.1f} %",
+            f"{row['cpu_ms']:.2f}",
+            f"{row['cpu_more_us']:+.0f} µs",
+            f"{100 * row['cpu_slower']:+.1f} %",
+        ]
+        for kind in ("embedded", "keyword")
+        for name, row in found[kind].items()
+    ]
+    head = ("recall", "watched", "p50 / p95, ms", "slower than plain", "CPU, ms", "more", "more than plain")
+    said = f"{found['recalls']:,} recalls each, in turns; plain is the same build without any call to an observer."
+    return ["## Being watched", "", *table(head, rows), said, ""]
+
+
+def _lending(result: Mapping[str, Any]) -> list[str]:
+    found = result.get("lending")
+    if not found:
+        return []
+    rows = [
+        [
+            _SEARCH[name],
+            level.removeprefix("level_"),
+            times(row["recall"]),
+            times(row["query"]),
+            f"{row['ratio']:.2f}",
+        ]
+        for name, levels in found.items()
+        for level, row in levels.items()
+    ]
+    head = ("search", "level of trust", "plain recall, ms", "query under a grant, ms", "median ratio")
+    said = (
+        "1,000 memories, both in turns on one ledger. A query under a grant ranks by the words that its asker may see and "
+        "embeds nothing: beside a recall that embeds its question it saves that, beside words alone it does not. It checks "
+        "a token and a proof, and is on a signed receipt and in every item's log, by one durable transaction, before it is "
+        "answered; a recall waits for no disk."
+    )
+    return ["## Queries under a grant", "", *table(head, rows), said, ""]
+
+
+def _runs(result: Mapping[str, Any]) -> list[str]:
+    found = result.get("runs")
+    if not found:
+        return []
+    rows = [
+        [name, times(row["now"]), times(row["snapshot"]), f"{row['slower']:.2f}"]
+        for name, row in found["reads"].items()
+    ]
+    head = ("read", "as it is now, ms", "at a run's snapshot, ms", "median ratio")
+    many = found["runs"]
+    said = (
+        f"{found['records']:,} records, half of them written and a tenth deleted after the run began; both in turns. "
+        f"{many['runs']} runs opened at once, half executed by the engine and half driven from outside: "
+        f"{many['completed']} completed with whole logs, {many['runs_per_s']:.0f} a second."
+    )
+    return ["## Runs", "", *table(head, rows), said, ""]
+
+
 def page(result: dict[str, Any]) -> str:
     """The whole page in Markdown."""
     parts = [
@@ -210,9 +277,14 @@ def page(result: dict[str, Any]) -> str:
         _targets(result),
         _micro(result),
         _locomo(result),
+        hops.section(result["hops"]) if "hops" in result else [],
         _scale(result),
         _keyword(result),
         _server(result),
+        _telemetry(result),
+        _lending(result),
+        _runs(result),
+        fusion.section(result["fusion"]) if "fusion" in result else [],
         peers.section(result["peers"]) if "peers" in result else [],
     ]
     if result.get("failed"):

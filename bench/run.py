@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes the results.
 
-`python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream,peers] [--soak MINUTES] [--data FOLDER]` writes
+`python -m bench [--quick] [--only micro,locomo,scale,keyword,server,upstream,peers,telemetry,runs,lending,moving,fusion] [--soak MINUTES] [--data FOLDER]` writes
 results/<date>-<commit>.json and results/latest.md (some parts: a page of their own), and prints the targets. Quick
 leaves out sizes above 10k and asks fewer questions.
 """
@@ -20,7 +20,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import cold, embedding, keyword, labelled, locomo, machine, micro, report, scale, upstream
+from bench import (
+    cold,
+    embedding,
+    fusion,
+    hops,
+    keyword,
+    labelled,
+    lending,
+    locomo,
+    machine,
+    micro,
+    moving,
+    report,
+    runs,
+    scale,
+    telemetry,
+    upstream,
+)
 from bench.load import run as load
 from bench.metrics import latency_summary, mean
 from bench.progress import Steps
@@ -30,7 +47,7 @@ from bench.targets import judged
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("micro", "locomo", "scale", "keyword", "server", "upstream")
 #: Only when they are asked for: they take long, or need other people's packages.
-FURTHER = ("peers",)
+FURTHER = ("fusion", "hops", "lending", "moving", "peers", "telemetry", "runs")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
 UPSTREAM_LARGEST = 100_000
@@ -107,6 +124,17 @@ class Run:
             finally:
                 await system.close()
 
+    async def hops(self) -> None:
+        """What hops are worth, with different links to walk."""
+        limit = QUICK_QUESTIONS if self.quick else None
+        self.result["hops"] = await hops.measured(
+            self._room("hops"), self.data, questions=limit, note=self.steps.note
+        )
+
+    async def fusion(self) -> None:
+        """What a rogue among the stores can do."""
+        self.result["fusion"] = await fusion.measured(quick=self.quick, note=self.steps.note)
+
     async def scale(self) -> None:
         """Every size in a process of its own."""
         part: dict[str, Any] = self.result.setdefault("scale", {})
@@ -139,6 +167,31 @@ class Run:
         sizes = self.sizes[1:]
         largest = QUICK_SIZES[-1] if self.quick else UPSTREAM_LARGEST
         self.result["peers"] = await peers.measured(self._room, sizes, largest, SEED, self.steps.note)
+
+    async def lending(self) -> None:
+        """A query under a grant against a plain recall."""
+        questions = QUICK_QUESTIONS if self.quick else 200
+        self.result["lending"] = await lending.measured(self._room("lending"), questions, self.steps.note)
+
+    async def moving(self) -> None:
+        """Whole memories out and in."""
+        items = 5_000 if self.quick else 1_000_000
+        self.result["moving"] = await moving.measured(self._room("moving"), items, self.steps.note)
+
+    async def telemetry(self) -> None:
+        """What being watched costs a recall."""
+        recalls = 300 if self.quick else 3_000
+        self.result["telemetry"] = await telemetry.measured(self._room("telemetry"), recalls, self.steps.note)
+
+    async def runs(self) -> None:
+        """What a snapshot costs, and many runs at once."""
+        self.result["runs"] = await runs.measured(
+            self._room("runs"),
+            records=10_000 if self.quick else 100_000,
+            reads=100 if self.quick else 500,
+            runs=200,
+            note=self.steps.note,
+        )
 
     async def upstream(self) -> None:
         """memorywire on the same work."""

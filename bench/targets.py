@@ -58,6 +58,12 @@ def _recall_ms(result: dict[str, Any], records: int, agent: str, kind: str) -> f
     return row["p50_ms"] if row["returned_share"] >= 0.999 and not row["foreign"] else math.inf
 
 
+def _by_hops(result: dict[str, Any], kind: str) -> list[float]:
+    """What one hop gains over none on LoCoMo's turns, @5, @10 and @25, in points."""
+    gains = result["hops"]["turns in sessions"]["gain"][kind]["1"]
+    return [100 * gain["mean"] for gain in gains.values()]
+
+
 def _evidence(k: int) -> Callable[[dict[str, Any]], float]:
     return lambda result: result["locomo"]["quipu"]["off"]["evidence"]["all"][f"@{k}"]
 
@@ -310,6 +316,84 @@ TARGETS: tuple[Target, ...] = (
         lambda r: _scale(r, 100_000, "bytes_per_record") / 1000,
         lambda value: value <= 2.5,
         " kB",
+    ),
+    Target(
+        "listing at a run's snapshot, beside listing now, at 100k",
+        "at most 1.3 times",
+        lambda r: r["runs"]["reads"]["list"]["slower"] if r["runs"]["records"] >= 100_000 else math.inf,
+        lambda value: value <= 1.3,
+        "×",
+    ),
+    Target(
+        "getting at a run's snapshot, beside getting now, at 100k",
+        "at most 1.3 times",
+        lambda r: r["runs"]["reads"]["get"]["slower"] if r["runs"]["records"] >= 100_000 else math.inf,
+        lambda value: value <= 1.3,
+        "×",
+    ),
+    Target(
+        "200 runs at once that complete with whole logs",
+        "all",
+        lambda r: r["runs"]["runs"]["completed"] / r["runs"]["runs"]["runs"],
+        lambda value: value == 1.0,
+    ),
+    Target(
+        "evidence of multi-hop questions with one hop, over none, the least of @5, @10, @25",
+        "≥ 2 points",
+        lambda r: min(_by_hops(r, "multi-hop")),
+        lambda value: value >= 2,
+        " points",
+    ),
+    Target(
+        "evidence of single-hop questions with one hop, over none, the least of @5, @10, @25",
+        "≥ -0.5 points",
+        lambda r: min(_by_hops(r, "single-hop")),
+        lambda value: value >= -0.5,
+        " points",
+    ),
+    Target(
+        "query under a grant, beside a plain recall, default embedder, both levels",
+        "at most 1.5 times",
+        lambda r: max(row["ratio"] for row in r["lending"]["embedded"].values()),
+        lambda value: value <= 1.5,
+        "×",
+    ),
+    Target(
+        "recall@5 lost to a rogue mirror beside an honest one, worst attack and fusion",
+        "0 points",
+        lambda r: max(
+            100 * (calm["recall"] - found[method]["recall"])
+            for attacks in (r["fusion"]["real"]["attacks"],)
+            for found in attacks.values()
+            for method, calm in attacks["none"].items()
+        ),
+        lambda value: value <= 0,
+        " points",
+    ),
+    Target(
+        "share of altered, forgotten or unrelated texts that a rogue mirror gets returned",
+        "0 %",
+        lambda r: max(
+            100 * found["leak"]
+            for attack in ("scores", "altered", "ghosts")
+            for found in r["fusion"]["real"]["attacks"][attack].values()
+        ),
+        lambda value: value == 0,
+        " %",
+    ),
+    Target(
+        "recall, slower by telemetry that is switched off",
+        "< 2 %",
+        lambda r: 100 * r["telemetry"]["embedded"]["off"]["cpu_slower"],
+        lambda v: v < 2,
+        " %",
+    ),
+    Target(
+        "recall, slower by telemetry that is on",
+        "< 5 %",
+        lambda r: 100 * r["telemetry"]["embedded"]["on"]["cpu_slower"],
+        lambda v: v < 5,
+        " %",
     ),
 )
 

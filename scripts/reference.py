@@ -84,6 +84,9 @@ _DEFAULTS = {
     "embedder_url": "empty; needed by `openai`",
     "embedder_model": "empty; needed by `openai`",
     "embedder_key": "empty: no key is sent",
+    "extractor_url": "empty: no model is asked",
+    "extractor_model": "empty; needed with an address",
+    "extractor_key": "empty: no key is sent",
     "weights_dir": "empty: the installed weights package, else a download",
     "cache_dir": "empty: the user's cache directory",
 }
@@ -469,6 +472,14 @@ OPS = {
     "resume": "The tenant was opened again.",
     "keep_secret": "A secret was registered; the entry names its label.",
     "drop_secret": "A registered secret was removed.",
+    "add_webhook": "Notices of held writes and decisions are sent to an address from now on.",
+    "drop_webhook": "Notices are no longer sent there.",
+    "dismiss_rule": "A suggested rule is not wanted.",
+    "deny": "A rule denied a write or a recall; the entry names the rule and says nothing of what was to be written.",
+    "open_run": "A run began; it sees memory as of this entry.",
+    "step_run": "Something happened in a run; the detail names its events.",
+    "expire_run": "The log and the variables of a run that had ended were dropped.",
+    "keep_ref": "A ref of an agent's memory was given out.",
 }
 
 
@@ -579,6 +590,14 @@ def database() -> str:
 _TABLES = {
     "token": "Credentials, by the hash of their text.",
     "secret": "Values that must not be remembered, sealed with a key that is not in the file.",
+    "run": "Runs of workflows: what each sees of memory, and where it stands.",
+    "run_event": "What happened in runs, in order and without gaps.",
+    "run_variable": "Results of runs, each time they were set.",
+    "run_variable_record": "Which records a result repeats, so that erasing one erases it.",
+    "run_note": "Scratchpad and conversation of runs at work; gone when a run ends.",
+    "memory_ref": "OpenWOP refs that were given out: an agent's memory in a store.",
+    "webhook": "Where notices of held writes and decisions are sent, and how far each has been told.",
+    "dismissal": "Suggested rules that a person does not want.",
     "tenant": "The head of each tenant's chain, and how far back it can be read.",
     "space": "A vector space: an embedding model and its dimensions. Recall searches in one.",
     "store": "Memory stores.",
@@ -593,6 +612,16 @@ _TABLES = {
     "answer_record": "Which records an answer speaks of.",
     "proposal": "Writes that wait for a person, and what became of them.",
     "outbox": "Effects still to be carried to mirrors; empty while there are none.",
+    "mirror": "A mirror of the tenant's records, and how it stands.",
+    "mirrored": "Which native id a record has in a mirror.",
+    "lent_grant": "Grants: signed permissions for somebody outside, and what became of them.",
+    "lent_item": "Which records a grant has shown.",
+    "item_log": "Two hash-linked logs for each record that was lent: what it was, and who saw it.",
+    "receipt": "The chain of receipts. Append-only.",
+    "erasure": "Requests to delete, and how far they have come.",
+    "cascade_step": "Grantees that hold something that was erased, and whether they have been reached.",
+    "held_item": "What other hosts have lent, until it expires.",
+    "used_proof": "Proofs that were used, so that each is good once.",
 }
 
 

@@ -1,10 +1,12 @@
 """What holds for every test."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests import conventions
 from tests.postgres import empty_url, fresh_url, postgres, postgres_url
 
 __all__ = ["empty_url", "fresh_url", "postgres", "postgres_url"]  # one server for all that ask for it
@@ -14,6 +16,15 @@ FACES = Path(__file__).parent / "faces"
 # No deadline per example: a busy machine is no fault of the code. `timeout` in pyproject.toml bounds a test.
 settings.register_profile("quipu", deadline=None, print_blob=True)
 settings.load_profile("quipu")
+conventions.watch()
+
+
+@pytest.fixture(autouse=True)
+def _checked_telemetry() -> Iterator[None]:
+    """Whatever memory does in a test is also shown in every convention, and must follow it."""
+    before = len(conventions.FAULTS)
+    yield
+    assert conventions.FAULTS[before:] == []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from quipu.model.store import Store, StoreScope
     from quipu.ports.embedder import Embedder
     from quipu.ports.memory_store import MemoryStore
+    from quipu.service.routing import Router
+    from quipu.telemetry.settings import Telemetry
 
 _HOMES = {
     "quipu.errors": (
@@ -129,6 +131,8 @@ _HOMES = {
     ),
     "quipu.ports.embedder": ("Embedder",),
     "quipu.ports.memory_store": ("MemoryStore",),
+    "quipu.service.routing": ("Router",),
+    "quipu.telemetry.settings": ("Telemetry",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -170,12 +174,14 @@ __all__ = [
     "Record",
     "RememberRequest",
     "RememberResponse",
+    "Router",
     "SecretLeakageError",
     "Sensitivity",
     "State",
     "Store",
     "StoreScope",
     "TamperedError",
+    "Telemetry",
     "Tier",
     "Trust",
     "UnauthenticatedError",

@@ -113,6 +113,8 @@ class ConflictError(QuipuError):
     """The state has moved on, or the request contradicts it."""
 
     code = "conflict"
+    #: What a procedure can be asked for, where it was asked for something else.
+    available_triggers: Sequence[str] | None = None
 
 
 class ApprovalRejectedError(QuipuError):

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from quipu import config as settings
 from quipu.bootstrap import BuildProgress
+from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.errors import BackendUnavailableError
 from quipu.memory import Memory as AsyncMemory
@@ -132,6 +133,7 @@ class Memory:
         clock: Callable[[], int] | None = None,
         progress: BuildProgress | None = None,
         connection: Connection | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """As `quipu.Memory`: nothing is opened before the first call."""
         self.memory = AsyncMemory(
@@ -146,6 +148,7 @@ class Memory:
             clock=clock,
             progress=progress,
             connection=connection,
+            telemetry=telemetry,
         )
         self.portal = Portal()
 
@@ -204,9 +207,30 @@ class Memory:
     rules = _blocking(AsyncMemory.rules)
     set_rules = _blocking(AsyncMemory.set_rules)
     test_rules = _blocking(AsyncMemory.test_rules)
+    suggested_rules = _blocking(AsyncMemory.suggested_rules)
+    accept_rule = _blocking(AsyncMemory.accept_rule)
+    dismiss_rule = _blocking(AsyncMemory.dismiss_rule)
+    recover = _blocking(AsyncMemory.recover)
+    add_webhook = _blocking(AsyncMemory.add_webhook)
+    list_webhooks = _blocking(AsyncMemory.list_webhooks)
+    remove_webhook = _blocking(AsyncMemory.remove_webhook)
+    ping_webhook = _blocking(AsyncMemory.ping_webhook)
+    step = _blocking(AsyncMemory.step)
+    procedure = _blocking(AsyncMemory.procedure)
+    consolidate = _blocking(AsyncMemory.consolidate)
+    undo_consolidation = _blocking(AsyncMemory.undo_consolidation)
+    neighbours = _blocking(AsyncMemory.neighbours)
+    mirrors = _blocking(AsyncMemory.mirrors)
+    verify_mirror = _blocking(AsyncMemory.verify_mirror)
+    resync_mirror = _blocking(AsyncMemory.resync_mirror)
     changes = _iterating(AsyncMemory.changes)
     import_records = _blocking(AsyncMemory.import_records)
     export = _iterating(AsyncMemory.export)
+    import_file = _blocking(AsyncMemory.import_file)
+    export_file = _blocking(AsyncMemory.export_file)
+    imports = _blocking(AsyncMemory.imports)
+    decide_import = _blocking(AsyncMemory.decide_import)
+    roll_back_import = _blocking(AsyncMemory.roll_back_import)
     verify = _blocking(AsyncMemory.verify)
     checkpoint = _blocking(AsyncMemory.checkpoint)
     signing_keys = _blocking(AsyncMemory.signing_keys)
@@ -244,8 +268,17 @@ def connect(
     retries: int | None = None,
     insecure: bool | None = None,
     config: Config | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Memory:
     """The memory on a server, blocking; as `quipu.connect`."""
     given = config or settings.load()
-    way = connection(given, server=server, token=token, timeout=timeout, retries=retries, insecure=insecure)
+    way = connection(
+        given,
+        server=server,
+        token=token,
+        timeout=timeout,
+        retries=retries,
+        insecure=insecure,
+        telemetry=telemetry,
+    )
     return Memory(agent_id, fusion=fusion, config=given, connection=way)

@@ -14,10 +14,27 @@ from tests.architecture.tree import ROOT, SOURCE
 PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==(\S+)(?: ; [^\\]+?)? \\$")
 HASH = re.compile(r"^ {4}--hash=sha256:[0-9a-f]{64}(?: \\)?$")
 #: packages that another one brings in its own exact version, and is documented together with
-COMPANIONS = {"pydantic-core": "pydantic", "psycopg-pool": "psycopg"}
+COMPANIONS = {
+    "pydantic-core": "pydantic",
+    "psycopg-pool": "psycopg",
+    # What is imported under another name than it is installed by, in environments that are not this one.
+    "mem0": "mem0ai",
+    "langgraph": "langgraph-checkpoint",
+    "pysqlite3": "pysqlite3-binary",
+}
 #: parts that only work with an extra: where -> which
-EXTRAS = {"testing": "testing", "ledger/postgres": "postgres", "bootstrap/databases.py": "postgres"}
-FILES = sorted(ROOT.glob("requirements*.txt"))
+EXTRAS = {
+    "testing": "testing",
+    "ledger/postgres": "postgres",
+    "bootstrap/databases.py": "postgres",
+    "telemetry/reading.py": "telemetry",
+    "backends/mem0.py": "mem0",
+    "backends/cognee.py": "cognee",
+    "backends/graphiti.py": "graphiti",
+    "backends/langgraph.py": "langgraph",
+    "integrations": "langgraph",
+}
+FILES = sorted([*ROOT.glob("requirements*.txt"), *ROOT.glob("vendors/*.txt")])
 
 
 def pins(file: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ NAMED = sorted({*QUERIES, *LEDGER.glob("*/server.sql"), *LEDGER.glob("*/portable
 #: What PostgreSQL learns once for a whole transaction, SQLite asks one by one.
 ONE_BY_ONE = {"store_exists", "merged_into", "nature"}
 #: Statements of an operator, about all tenants.
-OPERATORS = {"tenants", "orphan_vectors"}
+OPERATORS = {"tenants", "orphan_vectors", "mirrored_elsewhere"}
 NAME = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.M)
 STATEMENT = re.compile(
     r"\b(?:SELECT\s|INSERT\s+(?:OR\s+\w+\s+)?INTO\b|REPLACE\s+INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b"

@@ -93,7 +93,7 @@ CASES: dict[str, Case] = {
     "an unknown command": Case(["remembr"], reason="usage"),
     "an unknown option": Case(["list", "--colour"], reason="usage"),
     "an unknown embedder": Case(["list", "--embedder", "magic"], reason="bad_value"),
-    "two ledgers": Case(["list", "--store-url", "sqlite://./a.db", "--store-url", "sqlite://./b.db"], reason="bad_value"),
+    "a ledger as its own mirror": Case(["list", "--store-url", "sqlite://./a.db", "--store-url", "sqlite://./a.db"], reason="bad_value"),
     "a scheme nobody knows": Case(["list", "--store-url", "carrier-pigeon://loft"], reason="bad_value"),
     "a store name where a URL is meant": Case(["verify", "--store", "main"]),
     "a setting nobody knows": Case(["list"], reason="bad_setting", before=_settings("colour = 1")),

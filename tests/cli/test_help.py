@@ -30,14 +30,33 @@ PROMISED = [
     *("import", "export", "verify", "backup", "vacuum", "reembed", "sweep", "doctor", "health"),
     *("capabilities", "config", "demo", "serve"),
     *(f"store {name}" for name in ("create", "list", "delete")),
-    *(f"review {name}" for name in ("list", "show", "approve", "edit", "reject", "merge", "supersede")),
-    *(f"rules {name}" for name in ("show", "set", "test")),
+    *(
+        f"review {name}"
+        for name in ("desk", "list", "show", "approve", "edit", "reject", "merge", "supersede")
+    ),
+    *(f"rules {name}" for name in ("show", "set", "test", "suggested", "accept", "dismiss")),
+    *("recover", *(f"webhook {name}" for name in ("add", "list", "remove", "ping"))),
     *(f"audit {name}" for name in ("verify", "export", "log", "keys")),
     *(f"db {name}" for name in ("init", "migrate", "status", "distribute", "index", "copy")),
+    *("conformance", *(f"mirror {name}" for name in ("add", "remove", "list", "status", "verify", "resync"))),
     *(f"tenant {name}" for name in ("create", "list", "suspend", "resume")),
     *(f"token {name}" for name in ("create", "list", "revoke", "rotate")),
     *(f"secret {name}" for name in ("add", "list", "remove")),
-    *("changes", "whoami", "mcp install"),
+    *(f"imports {name}" for name in ("list", "approve", "reject", "undo")),
+    *(f"bundle {name}" for name in ("verify", "show")),
+    *(f"procedure {name}" for name in ("show", "step", "check", "draw", "history")),
+    *("graph", "consolidate"),
+    *(
+        f"run {name}"
+        for name in ("open", "put", "see", "complete", "fail", "cancel", "list", "show", "events")
+    ),
+    *(f"run {name}" for name in ("fork", "diff", "expire", "compact")),
+    *("share", "erase", *(f"did {name}" for name in ("show", "resolve", "rotate"))),
+    *(
+        f"grant {name}"
+        for name in ("list", "show", "seen", "revoke", "revoke-all", "receipts", "ask", "held")
+    ),
+    *("changes", "whoami", "mcp install", "telemetry check"),
 ]
 
 
@@ -129,7 +148,7 @@ def test_a_value_that_looks_like_an_option_stays_a_value(cli: Cli) -> None:
         ("quipu remember x --type ", {"semantic", "episodic", "procedural", "emotional"}),
         ("quipu expire --action ", {"forget", "archive", "demote"}),
         ("quipu recall x --min-relevance ", {"auto", "strict", "off"}),
-        ("quipu list --embedder ", {"onnx", "openai", "none"}),
+        ("quipu list --embedder ", {"onnx", "fast", "openai", "none"}),
         ("quipu list --state f", {"forgotten"}),
     ],
 )

@@ -219,6 +219,21 @@ async def test_tenant_roles_and_agents_can_come_from_claims(published: Published
         await believed(published, clock, statement(published, clock), tenant="", tenant_claim="org")
 
 
+async def test_what_a_reviewer_decides_on_can_come_from_claims(
+    published: Published, clock: FixedClock
+) -> None:
+    text = statement(published, clock, roles="reviewer", shelves=["shop-a"], deeds="remember merge")
+    who = await believed(published, clock, text)
+    assert (who.review_stores, who.review_operations) == (("*",), ("*",))
+    claims = {"review_stores_claim": "shelves", "review_operations_claim": "deeds"}
+    who = await believed(published, clock, text, **claims)
+    assert (who.review_stores, who.review_operations) == (("shop-a",), ("remember", "merge"))
+    nothing = await believed(published, clock, statement(published, clock, roles="reviewer"), **claims)
+    assert (nothing.review_stores, nothing.review_operations) == ((), ()), (
+        "who has no claim decides on nothing"
+    )
+
+
 async def test_no_role_is_no_permission_unless_one_is_given(published: Published, clock: FixedClock) -> None:
     text = statement(published, clock, roles=None)
     assert (await believed(published, clock, text)).permissions == frozenset()

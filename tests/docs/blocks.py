@@ -31,7 +31,7 @@ _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>(?:not run|ends with)[^\n]*?) -->\n+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
-_ID = re.compile(r"\b(?:mem|prp|ms|imp)_[0-9A-Z]{26}\b")
+_ID = re.compile(r"\b(?:mem|prp|ms|imp|run)_[0-9A-Z]{26}\b")
 _MASKS = (
     (_ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*"), "TIME"),

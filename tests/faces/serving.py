@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from quipu.bootstrap.serving import WebApp, server_options, web_app
+from quipu.bootstrap.telemetry import Watched
 from quipu.config import Config
 from quipu.faces.http import server
 from quipu.faces.http.catalogue import Face
@@ -89,6 +90,7 @@ def served(
     more: Callable[[MemoryService], Sequence[Face]] | None = None,
     embedder: Embedder | None = None,
     clock: Clock | None = None,
+    watched: Watched | None = None,
     **settings: Any,
 ) -> Iterator[Served]:
     """The server over a store (None: one in memory), with any setting of `Config`; without another word no model."""
@@ -101,7 +103,13 @@ def served(
     async def work() -> None:
         handed: dict[str, Any] = {} if clock is None else {"clock": clock}
         web = await web_app(
-            config, is_open=is_open, makes_first_token=True, more=more, embedder=embedder, **handed
+            config,
+            is_open=is_open,
+            makes_first_token=True,
+            more=more,
+            embedder=embedder,
+            watched=watched,
+            **handed,
         )
         running = server.server(web.asgi, web.lifecycle, server_options(config))
 

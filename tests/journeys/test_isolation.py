@@ -28,6 +28,7 @@ Q = "/quipu/v1"
 RECORD, PROPOSAL, TOKEN, SECRET, STORE, TENANT, CURSOR, SEQ = (
     "{record}", "{proposal}", "{token}", "{secret}", "{store}", "{tenant}", "{cursor}", "{seq}",
 )  # fmt: skip
+RUN, REF = "{run}", "{ref}"
 AGENT = {"agent_id": "ana"}
 FACT = {**AGENT, "type": "semantic", "content": "x"}
 
@@ -85,6 +86,8 @@ def mcp_tries() -> list[Try]:
         tool("forget_all", **AGENT, store=STORE),
         tool("review", id=PROPOSAL, approved=True),
         tool("operation_status", handle=PROPOSAL),
+        tool("step", id=RECORD),
+        tool("step", id=RECORD, trigger="go"),
         tool("read_graph", "graph"),
         tool("search_nodes", "graph", query=MARK),
         tool("memory", "anthropic", command="view", path="/memories"),
@@ -99,6 +102,96 @@ def mcp_tries() -> list[Try]:
         Try("DELETE", "/mcp"),
         Try("DELETE", f"/mcp/{STORE}"),
         Try("GET", "/.well-known/oauth-protected-resource/mcp"),
+    ]
+
+
+def openwop_tries() -> list[Try]:
+    """Runs and refs of another tenant, and the seams, which are off."""
+    run, outside = f"/v1/runs/{RUN}", f"/v1/x-host-quipu-runs/{RUN}"
+    entry = {"memoryRef": REF, "id": RECORD, "entry": {"content": "x"}}
+    error = {"error": {"code": "x", "message": "y"}}
+    return [
+        Try("GET", "/.well-known/openwop"),
+        Try("GET", "/v1/openapi.json"),
+        Try("POST", "/v1/runs", {"workflowId": "nowhere"}),
+        Try("GET", run),
+        Try("GET", f"{run}/events"),
+        Try("GET", f"{run}/events/poll"),
+        Try("POST", f"{run}:fork", {"mode": "branch", "fromSeq": 0}),
+        Try("POST", f"{run}/cancel", {}),
+        Try("GET", "/v1/workflows/nowhere"),
+        Try("GET", "/v1/agents"),
+        Try("GET", "/v1/agents/nobody"),
+        Try("GET", f"/v1/memory/{REF}"),
+        Try("POST", "/v1/x-host-quipu-memory/list", {"memoryRef": REF}),
+        Try("POST", "/v1/x-host-quipu-memory/list", {"memoryRef": "ana", "runId": RUN}),
+        *(
+            Try("POST", f"/v1/x-host-quipu-memory/{name}", entry)
+            for name in ("get", "put", "delete", "compact")
+        ),
+        Try("POST", "/v1/x-host-quipu-memory-refs", {"agentId": "ana", "store": STORE}),
+        Try("GET", "/v1/x-host-quipu-runs"),
+        Try("POST", "/v1/x-host-quipu-runs", {"workflowId": "own"}),
+        Try("POST", f"{outside}/nodes", {"nodeId": "n", "status": "started"}),
+        Try("POST", f"{outside}/complete", {}),
+        Try("POST", f"{outside}/fail", error),
+        Try("POST", f"{outside}/expire", {}),
+        *(Try(method, f"{outside}/notes/scratchpad") for method in ("GET", "POST", "DELETE")),
+        *(Try("POST", f"/v1/test/memory/{name}", {"memoryRef": REF}) for name in ("seed", "compact")),
+        *(
+            Try("POST", f"/v1/host/sample/memory/{name}", {"memoryRef": REF})
+            for name in ("distill", "consolidate")
+        ),
+        Try("POST", "/v1/host/sample/commitment/fire", {"memoryRef": REF, "condition": "time"}),
+    ]
+
+
+def oap_tries() -> list[Try]:
+    """What is lent, and what somebody outside may ask for."""
+    grant = f"/oap/memory/grant/{RUN}"
+    return [
+        *(
+            Try("GET", f"/.well-known/{name}")
+            for name in ("did.json", "oap-tool.json", "oap-memory.json", "oap-scopes.json")
+        ),
+        Try("GET", f"/.well-known/oap-revocation?grant_id={RUN}"),
+        Try("GET", f"/owners/{TENANT}/did.json"),
+        Try("GET", f"/owners/{TENANT}/oap-memory.json"),
+        Try("POST", "/oap/memory/query", {"query": MARK}),
+        Try("GET", f"/oap/memory/item/{RECORD}/log"),
+        Try("GET", f"/oap/memory/vec/{RECORD}.bin"),
+        Try(
+            "POST",
+            "/oap/memory/grant",
+            {"grantee": "did:web:x.invalid", "purpose": "x", "filter": {"all": True}},
+        ),
+        Try("GET", "/oap/memory/grant"),
+        Try("POST", "/oap/memory/grant/introspect", {}),
+        Try("GET", grant),
+        Try("DELETE", grant),
+        Try("POST", f"{grant}/token", {}),
+        Try("POST", "/oap/memory/export", {}),
+        Try("POST", "/oap/memory/import?agent_id=x", {}),
+        Try("POST", f"/oap/memory/import/{RUN}/commit", {}),
+        Try("POST", f"/oap/memory/import/{RUN}/rollback", {}),
+        Try("POST", "/oap/invoke", {"action": "describe_service"}),
+        Try("GET", "/oap/audit"),
+        Try("POST", "/oap/data/delete", {"principal_did": "did:web:x.invalid", "item_ids": [RECORD]}),
+        Try("POST", "/oap/incident", {"what": "x"}),
+    ]
+
+
+def moving_tries() -> list[Try]:
+    """Files in and out."""
+    name = f"{Q}/imports/{{import}}"
+    return [
+        Try("GET", f"{Q}/imports"),
+        Try("POST", f"{Q}/imports?agent_id=ana&store={STORE}", lines=({"results": [{"memory": "x"}]},)),
+        Try("POST", f"{name}/commit"),
+        Try("POST", f"{name}/decision", {"approved": True}),
+        Try("POST", f"{name}/rollback", {"force": True}),
+        Try("POST", f"{Q}/exports", {"as_lines": True}),
+        Try("POST", f"{Q}/exports", {"as_lines": True, "agent_id": "ana", "store": STORE}),
     ]
 
 
@@ -137,6 +230,8 @@ def tries() -> list[Try]:
         Try("GET", f"{record}?agent_id=ana"),
         Try("GET", f"{record}/history"),
         Try("POST", f"{record}/restore", {"reason": "x"}),
+        Try("POST", f"{record}/step", {"trigger": "go"}),
+        Try("POST", f"{record}/step?agent_id=ana", {"replay": []}),
         Try("GET", f"{MW}/proposals?status=pending"),
         Try("GET", f"{MW}/proposals?cursor={PROPOSAL}"),
         Try("GET", proposal),
@@ -148,6 +243,14 @@ def tries() -> list[Try]:
         Try("GET", f"{MW}/rules"),
         Try("PUT", f"{MW}/rules", {"rules": []}),
         Try("POST", f"{MW}/rules/test", {"last": 1000}),
+        Try("GET", f"{MW}/rules/suggested"),
+        Try("POST", f"{MW}/rules/suggested/{PROPOSAL}", {"accept": True}),
+        Try("POST", f"{Q}/recover", {"agent_id": "ana", "proposal_id": PROPOSAL, "dry_run": False}),
+        Try("POST", f"{Q}/recover", {"agent_id": "ana", "sources": ["*"], "dry_run": False}),
+        Try("GET", f"{Q}/webhooks"),
+        Try("POST", f"{Q}/webhooks", {"url": "ftp://x"}),
+        Try("DELETE", f"{Q}/webhooks/{PROPOSAL}"),
+        Try("POST", f"{Q}/webhooks/{PROPOSAL}/ping"),
         Try("POST", f"{proposal}/decision", {"approved": False, "reason": "x"}),
         Try("GET", f"{MW}/audit?agent_id=ana"),
         Try("GET", f"{MW}/audit?agent_id=ana&format=csv"),
@@ -166,12 +269,17 @@ def tries() -> list[Try]:
         Try("POST", f"{Q}/records/query", {"agent_id": "ana", "as_of": SEQ}),
         Try("GET", rest),
         Try("GET", f"{rest}/history"),
+        Try("GET", f"{rest}/procedure"),
+        Try("GET", f"{rest}/neighbours?hops=3"),
+        Try("POST", f"{Q}/consolidate", {"agent_id": "ana"}),
+        Try("POST", f"{Q}/consolidations/{RECORD}/undo"),
         Try("GET", f"{Q}/proposals?status=all"),
         Try("GET", f"{Q}/proposals/{PROPOSAL}"),
         Try("POST", f"{Q}/proposals/{PROPOSAL}/decision", {"approved": True}),
         Try("POST", f"{Q}/export", {"agent_id": "ana", "store": STORE}),
         Try("POST", f"{Q}/export", {}),
         Try("POST", f"{Q}/import", lines=({"request": {**FACT, "store": STORE}},)),
+        *moving_tries(),
         Try("GET", f"{Q}/me"),
         Try("POST", f"{Q}/flush"),
         Try("GET", f"{Q}/journal?after=0&limit=1000"),
@@ -187,6 +295,9 @@ def tries() -> list[Try]:
         Try("POST", f"{Q}/vacuum", {"keep_history_days": 1}),
         Try("POST", f"{Q}/reembed"),
         Try("POST", f"{Q}/backup"),
+        Try("GET", f"{Q}/mirrors"),
+        Try("POST", f"{Q}/mirrors/copy/verify"),
+        Try("POST", f"{Q}/mirrors/copy/resync"),
         Try("GET", f"{Q}/tokens"),
         Try("GET", f"{Q}/tokens?tenant={TENANT}"),
         Try("POST", f"{Q}/tokens", {"name": "x", "roles": ["agent"], "tenant": TENANT}),
@@ -202,11 +313,13 @@ def tries() -> list[Try]:
         Try("POST", f"{Q}/secrets", {"label": "mine", "value": "a value of mine"}),
         Try("DELETE", f"{Q}/secrets/{SECRET}"),
         *mcp_tries(),
+        *openwop_tries(),
         Try("GET", "/healthz"),
         Try("GET", "/readyz"),
         Try("GET", "/metrics"),
         Try("GET", "/openapi.json"),
         Try("GET", "/docs"),
+        *oap_tries(),
     ]
 
 
@@ -214,13 +327,21 @@ def tries() -> list[Try]:
 STREAMS = {("GET", f"{MW}/changes")}
 #: Pages are for people who signed in; they are tried with a session below.
 PAGES = [
+    Try("GET", "/runs"), Try("GET", f"/runs/{RUN}"), Try("GET", f"/runs/{RUN}/diff?with={RUN}"), Try("POST", f"/runs/{RUN}/fork"),
     Try("GET", "/"), Try("GET", "/memories"), Try("GET", f"/memories?q={MARK}&agent=ana&all=1"),
-    Try("GET", f"/memories/{RECORD}"), Try("GET", f"/memories/{RECORD}/forget"), Try("GET", "/stores"),
+    Try("GET", f"/memories/{RECORD}"), Try("GET", f"/memories/{RECORD}/forget"), Try("GET", f"/memories/{RECORD}/procedure"),
+    Try("GET", f"/memories/{RECORD}/graph?hops=3"), Try("POST", f"/memories/{RECORD}/step"), Try("GET", "/stores"),
     Try("GET", "/journal"), Try("GET", "/journal/proof"), Try("GET", "/review"), Try("GET", f"/review/{PROPOSAL}"),
-    Try("GET", "/health"), Try("GET", "/signin"), Try("GET", "/static/{name}"),
+    Try("GET", "/review/next"), Try("GET", "/rules"), Try("GET", "/patterns"), Try("GET", "/candidates"), Try("POST", "/candidates"), Try("GET", "/dashboard"),
+    Try("GET", "/recover?agent=ana&source=*&since=0"), Try("GET", f"/recover?agent=ana&proposal={PROPOSAL}"),
+    Try("GET", "/health"), Try("GET", "/traces"), Try("GET", "/signin"), Try("GET", "/static/{name}"),
     Try("POST", f"/memories/{RECORD}/forget"), Try("POST", f"/memories/{RECORD}/restore"),
     Try("POST", "/journal/verify"), Try("POST", "/journal/download"), Try("POST", f"/review/{PROPOSAL}"),
-    Try("POST", "/review"),
+    Try("POST", "/review"), Try("POST", "/undo"), Try("POST", "/rules"), Try("POST", "/patterns"),
+    Try("POST", "/recover"), Try("GET", "/grants"), Try("GET", f"/grants/{RUN}"), Try("GET", "/erasures"),
+    Try("POST", "/grants"), Try("POST", f"/grants/{RUN}/revoke"), Try("POST", "/erasures"),
+    Try("GET", "/imports"), Try("GET", "/export"), Try("POST", "/imports"), Try("POST", "/imports/{import}"),
+    Try("POST", "/export"),
     Try("POST", "/signin"), Try("POST", "/signout"),
 ]  # fmt: skip
 
@@ -280,12 +401,24 @@ def filled(client: httpx.Client) -> dict[str, str]:
     page = _good(client.get(f"{Q}/records", params={"agent_id": "ana", "limit": 2}))
     return {
         "record": record["id"],
+        "import": _brought_in(client),
+        "run": posted("/v1/x-host-quipu-runs", {"workflowId": f"boss {MARK}"})["runId"],
+        "ref": posted("/v1/x-host-quipu-memory-refs", {"agentId": "ana"})["memoryRef"],
         "proposal": held["extensions"]["quipu"]["proposal_id"],
         "secret": secret["id"],
         "store": store["name"],
         "cursor": page["next_cursor"],
         "seq": str(_good(client.get(f"{Q}/journal/head"))["seq"]),
     }
+
+
+def _brought_in(client: httpx.Client) -> str:
+    """A file that is in, and waits to be brought in once more."""
+    answer = client.post(f"{Q}/imports?agent_id=ana", content=f"- the {MARK} is brought in".encode())
+    name = str(json.loads(answer.text.strip().splitlines()[-1])["result"]["import_id"])
+    client.post(f"{Q}/imports/{name}/commit")
+    client.post(f"{Q}/imports?agent_id=ana", content=f"- the {MARK} is brought in".encode())
+    return name
 
 
 def _good(answer: httpx.Response) -> dict[str, Any]:
@@ -332,8 +465,11 @@ def comparable(answer: httpx.Response, names: dict[str, str]) -> tuple[int, str]
     for kind, name in names.items():
         text = text.replace(name, "{" + kind + "}") if len(name) > 6 else text
     masks = (
-        (r"\b(req|imp|prp|tok|sec|mem|ms)_[0-9A-Z]{26}", r"\1_ID"),
+        (r"\b(req|run|imp|prp|tok|sec|mem|ms|pass)_[0-9A-Z]{26}", r"\1_ID"),
         (r"[0-9a-f]{64}", "HASH"),
+        (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+        (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ULID"),
+        (r"eyJ[\w-]+\.\.[\w-]+|\"[\w-]{86}\"", "SIGNATURE"),
         (r"qp_stranger_[A-Za-z0-9_-]+", "TOKEN"),
         (r"\b\d+(\.\d+)?(e[-+]\d+)?\b", "N"),
     )
@@ -342,15 +478,29 @@ def comparable(answer: httpx.Response, names: dict[str, str]) -> tuple[int, str]
     return answer.status_code, text
 
 
+#: What stands in a route's path → what is asked for.
+OPENWOP = {
+    "run_id": "{id}",
+    "ref:path": "{id}",
+    "operation": "list",
+    "agent_id": "nobody",
+    "workflow_id": "nowhere",
+}
+OPENWOP["backend"] = "scratchpad"
+
+
 def test_every_route_is_tried(world: World) -> None:
     asked = {(attempt.method, attempt.path.partition("?")[0]) for attempt in (*tries(), *PAGES)}
-    kinds = "record|proposal|token|secret|store|tenant"
+    kinds = "record|proposal|token|secret|store|tenant|run|ref|import"
     shapes = {(method, re.sub(rf"\{{({kinds})\}}", "{id}", path)) for method, path in asked} | STREAMS
     for route in world.server.web.asgi.routes:
         assert isinstance(route, Route)
         path = re.sub(r"^(.*/stores)/\{name(?::path)?\}$", r"\1/{id}", route.path)
         path = path.replace("/schemas/{name:path}", "/schemas/operations/remember")
+        path = path.replace("/mirrors/{name:path}", "/mirrors/copy")
         path = path.replace("/mcp/{store}", "/mcp/{id}").replace("{id:path}", "{id}")
+        for name, given in OPENWOP.items():
+            path = path.replace("{" + name + "}", given)
         for method in (route.methods or set()) - {"HEAD"}:
             assert (method, path) in shapes, f"give {method} {route.path} a row"
 
@@ -358,7 +508,7 @@ def test_every_route_is_tried(world: World) -> None:
 # What only reads or makes the asker's own things differs from call to call, and a position is the asker's own: it must
 # hold no mark.
 OWN = re.compile(
-    r"/(journal|checkpoints|verify|statistics|audit|metrics|tokens$|keys|proposals\?|export|stores$|records$)|seq"
+    r"/(owners|journal|checkpoints|verify|statistics|audit|metrics|tokens$|keys|proposals\?|export|stores$|records$)|seq"
 )
 
 

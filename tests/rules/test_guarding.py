@@ -105,7 +105,7 @@ def test_the_policy_can_refuse_and_names_the_field(field: str) -> None:
 #: What cannot be rewritten without meaning somebody else.
 NAMED: dict[str, dict[str, Any]] = {
     **{f"/{name}": {name: f"x-{VALUE}"} for name in ("agent_id", "user_id", "session_id", "store")},
-    **{f"/{name}": {name: VALUE} for name in ("id", "idempotency_key", "run_id", "node_id")},
+    **{f"/{name}": {name: VALUE} for name in ("id", "idempotency_key", "run_id", "node_id", "memory_ref")},
     "/links/0/to": {"links": (Link(VALUE, "knows"),)},
     "/embedding/model": {"embedding": Embedding(VALUE, [0.5])},
     "/privacy_intent/consent_id": {"privacy_intent": PrivacyIntent(consent_id=VALUE)},

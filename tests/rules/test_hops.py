@@ -1,12 +1,18 @@
-"""Link distance between found memories."""
+"""Link distance between found memories, and where the best of them lead."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quipu.rules.hops import MAX_SUPPORTING, Nearness, distances, factor
+from quipu.model.search import Candidate, SharedWord
+from quipu.rules.blending import Blended, Weights
+from quipu.rules.hops import MAX_SUPPORTING, Nearness, distances, factor, leaders, led, widened
 
 CHAIN = {"a": frozenset({"b"}), "b": frozenset({"c"}), "c": frozenset({"d"}), "d": frozenset({"e"})}
 
@@ -82,3 +88,88 @@ def test_nothing_new_is_introduced(
         assert {member, *near.supporting} <= members
         assert member not in near.supporting
         assert 1 <= near.distance <= hops
+
+
+# -- what leads from the best turns to others -----------------------------------------------------------------------
+
+
+def turn(id: str, score: float, session: str | None = "s1", length: int = 10) -> Blended:
+    known = Candidate(id, 1, 0.5, 0.5, 1.0, 0.5, 0.0, session, None, 1.0, False, 0, length, False)
+    return Blended(known, score, 0, 0, 0, 0, 0)
+
+
+def order(ranking: Sequence[Blended]) -> list[str]:
+    return [item.candidate.id for item in ranking]
+
+
+def word(share: float, leaders: str, members: str) -> SharedWord:
+    return SharedWord(share, frozenset(leaders), frozenset(members))
+
+
+def test_a_named_subject_counts_double_and_nothing_else_changes() -> None:
+    weights = Weights()
+    assert widened(weights) == replace(weights, subject=2 * weights.subject)
+
+
+def test_the_best_turns_lead_and_only_to_other_sessions() -> None:
+    ranking = [turn("f", 9, None), *(turn(id, 8 - n, f"s{n}") for n, id in enumerate("abcdefg"))]
+    assert leaders(ranking) == ["a", "b", "c", "d", "e"]
+    assert leaders([turn("f", 9, None), turn("a", 2), turn("b", 1)]) == []
+
+
+def test_a_rare_word_of_the_best_turn_lifts_a_turn_of_another_session() -> None:
+    ranking = [turn("a", 3, "s1"), turn("b", 1.02, "s2"), turn("c", 1, "s3")]
+    after = led(ranking, ["a"], [word(0.01, "a", "ac")])
+    assert order(after) == ["a", "c", "b"]
+    assert [item.score for item in after] == pytest.approx(
+        [item.hops + before for item, before in zip(after, (3, 1, 1.02), strict=True)]
+    )
+
+
+def test_a_rare_word_lifts_nothing_in_its_own_session() -> None:
+    ranking = [turn("a", 3, "s1"), turn("b", 1.02, "s2"), turn("c", 1, "s1")]
+    assert order(led(ranking, ["a"], [word(0.01, "a", "ac")])) == ["a", "b", "c"]
+
+
+def test_rarer_words_of_better_turns_and_shorter_members_count_more() -> None:
+    ranking = [turn("a", 3, "s1"), turn("b", 1, "s2"), turn("c", 1, "s3"), turn("d", 1, "s4", length=40)]
+    by_rarity = led(ranking, ["a"], [word(0.04, "a", "b"), word(0.01, "a", "c")])
+    assert order(by_rarity)[:3] == ["a", "c", "b"]
+    by_leader = led(ranking, ["a", "b"], [word(0.01, "b", "c"), word(0.01, "a", "d"), word(0.01, "a", "b")])
+    assert order(by_leader)[:2] == ["a", "b"]
+    by_length = led(ranking, ["a"], [word(0.01, "a", "cd")])
+    assert next(item.hops for item in by_length if item.candidate.id == "c") > next(
+        item.hops for item in by_length if item.candidate.id == "d"
+    )
+
+
+def test_each_further_turn_of_a_session_gives_way_a_little() -> None:
+    ranking = [turn("a", 3), turn("b", 2.9), turn("c", 2.8), turn("d", 2.75, "s2")]
+    after = led(ranking, ["a"], [])
+    assert order(after) == ["a", "d", "b", "c"]
+    assert [item.hops for item in after] == pytest.approx(
+        [0, 0, -0.3 * math.log(2), -0.3 * math.log(3)], abs=1e-12
+    )
+
+
+def test_what_is_no_turn_keeps_its_score() -> None:
+    facts = [turn("f", 2, None), turn("g", 1.9, None)]
+    after = led([*facts, turn("a", 1, "s1"), turn("b", 0.5, "s2")], ["a"], [word(0.01, "a", "fgb")])
+    assert [item for item in after if item.candidate.session_id is None] == facts
+
+
+@given(
+    st.lists(st.tuples(st.floats(-9, 9), st.sampled_from(["s1", "s2", "s3", None])), max_size=8),
+    st.lists(st.tuples(st.floats(0.001, 0.05), st.frozensets(NODES), st.frozensets(NODES)), max_size=4),
+)
+def test_leading_on_brings_nothing_in_and_loses_nothing(
+    given_turns: list[tuple[float, str | None]],
+    words: list[tuple[float, frozenset[str], frozenset[str]]],
+) -> None:
+    ranking = [
+        turn(id, score, session) for id, (score, session) in zip("abcdefgh", given_turns, strict=False)
+    ]
+    ranking.sort(key=lambda item: (-item.score, item.candidate.id))
+    after = led(ranking, leaders(ranking), [SharedWord(*word) for word in words])
+    assert sorted(order(after)) == sorted(order(ranking))
+    assert [item.score for item in after] == sorted((item.score for item in after), reverse=True)

@@ -171,7 +171,7 @@ def test_a_rule_is_written_as_it_was_read() -> None:
         ({"rules": [{"id": "a", "effect": "hold", "when": {"type": ["semantic"]}}]}, "/rules/0/when/type", "unknown_field"),
         ({"rules": [{"id": "a", "effect": "hold", "when": {"types": []}}]}, "/rules/0/when/types", "bad_value"),
         ({"rules": [{"id": "a", "effect": "hold", "when": {"types": ["odd"]}}]}, "/rules/0/when/types/0", "bad_value"),
-        ({"rules": [{"id": "a", "effect": "hold", "when": {"operations": ["recall"]}}]}, "/rules/0/when/operations/0", "bad_value"),
+        ({"rules": [{"id": "a", "effect": "hold", "when": {"operations": ["recite"]}}]}, "/rules/0/when/operations/0", "bad_value"),
         ({"rules": [{"id": "a", "effect": "hold", "when": {"confidence_below": 2}}]}, "/rules/0/when/confidence_below", "bad_value"),
         ({"rules": [{"id": "a", "effect": "hold", "when": {"count_above": True}}]}, "/rules/0/when/count_above", "bad_value"),
         ({"rules": [{"id": "a", "effect": "hold", "when": {"hard_delete": 1}}]}, "/rules/0/when/hard_delete", "bad_value"),

@@ -22,7 +22,7 @@ from quipu.model.operations import (
     UpdateStrategy,
 )
 from quipu.model.record import MemoryType
-from quipu.rules.staging import is_own, operation_of, request_of
+from quipu.rules.staging import operation_of, own_records, request_of
 from quipu.service.committing import plain
 from quipu.testing.strategies import json_objects, links, privacy_intents, texts
 
@@ -126,5 +126,6 @@ def test_a_staged_write_is_its_agents_own(
         status="pending",
         created_at=0,
         lapses_at=None,
+        record_id="mem_A",
     )
-    assert is_own(proposal, agent, user, store) is expected
+    assert own_records(proposal, agent, user, store) == ({"mem_A"} if expected else set())

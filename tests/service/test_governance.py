@@ -114,8 +114,13 @@ async def test_one_rule_catches_a_memory_on_every_path(office: Office, effect: s
     else:
         assert batched.reason == "denied_by_rule"
         assert (await agent.import_records(lines("p", "q"))).failed == 2
-    with pytest.raises((UnsupportedError, ForbiddenError)):
-        await agent.remember_many([{"content": "x"}], atomic=True)
+    if effect == "hold":
+        whole = await agent.remember_many([{"content": "x"}, {"content": "y"}], atomic=True)
+        assert all(one.pending_approval for one in whole)
+        assert len({one.extensions["proposal_id"] for one in whole}) == 1
+    else:
+        with pytest.raises(ForbiddenError):
+            await agent.remember_many([{"content": "x"}], atomic=True)
     assert await ids(office.admin) == before
     assert (await office.admin.get(one)).content == "a"
     assert await verifies(office.admin)

@@ -13,11 +13,11 @@ import pytest
 from quipu import (
     BackendUnavailableError,
     DeadlineError,
+    ForbiddenError,
     InvalidError,
     Memory,
     NotFoundError,
     RecallRequest,
-    UnsupportedError,
 )
 from quipu.model.record import MemoryType
 from quipu.testing.builders import FixedClock
@@ -307,6 +307,27 @@ async def test_turns_beside_each_other_and_one_subject_support_each_other(
     assert hits[about[0]].supporting == (about[1],)
 
 
+async def test_the_best_turn_leads_to_what_another_session_says_of_the_same(
+    memory: Memory, clock: FixedClock
+) -> None:
+    for number in range(50):
+        await kept(memory, f"note {number} of nothing", session_id=f"n{number}")
+    clock.move(1)
+    best = await kept(memory, "harbour day with the kayak", session_id="s1")
+    plain = await kept(memory, "harbour walks feel rather slow", session_id="s2")
+    led = await kept(memory, "harbour tours by kayak cost much", session_id="s3")
+
+    async def asked(hops: int) -> dict[str, Any]:
+        answer = await memory.recall("harbour day", hops=hops, k=50, min_relevance=0, explain=True)
+        return {hit.id: hit for hit in answer}
+
+    without, after = await asked(0), await asked(1)
+    assert without.keys() == after.keys()
+    assert all("hops" not in hit.why["blend"] for hit in without.values())
+    assert after[led].why["blend"]["hops"] > 0 > after[plain].why["blend"]["hops"]
+    assert list(after)[:2] == [best, led]
+
+
 async def test_hops_over_nothing_found_are_harmless(memory: Memory) -> None:
     assert len(await memory.recall("harbour", hops=3)) == 0
 
@@ -370,9 +391,10 @@ async def test_a_quorum_of_more_backends_than_there_are_is_refused(memory: Memor
     assert refused.value.reason == "quorum_unreachable"
 
 
-async def test_a_recall_cannot_be_held_here(memory: Memory) -> None:
-    with pytest.raises(UnsupportedError):
+async def test_a_recall_that_asks_for_approval_waits_for_it(memory: Memory) -> None:
+    with pytest.raises(ForbiddenError) as refused:
         await memory.recall(RecallRequest(agent_id="ana", query="x", approval_required=True))
+    assert refused.value.reason == "approval_pending"
 
 
 class Stuck(WordEmbedder):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quipu import ConflictError, InvalidError, Link, Memory, NotFoundError, RememberRequest, UnsupportedError
+from quipu import ConflictError, InvalidError, Link, Memory, NotFoundError, RememberRequest
 from quipu.model.record import MemoryType, Trust
 from quipu.testing.builders import FixedClock
 from tests.service.looks import found, ids, kept, standing, verifies
@@ -346,7 +346,6 @@ async def test_an_empty_batch_writes_nothing(memory: Memory) -> None:
         ({"content": "x", "store": "attic"}, NotFoundError, "/items/1"),
         ({"content": "x", "id": "mem_1"}, NotFoundError, "/items/1"),
         ({"content": "x", "links": [{"to": "mem_1", "rel": "r"}]}, InvalidError, "/items/1/links/0/to"),
-        ({"content": "x", "approval_required": True}, UnsupportedError, "/items/1"),
     ],
 )
 async def test_an_atomic_batch_is_all_or_nothing(

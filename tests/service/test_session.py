@@ -104,7 +104,6 @@ async def test_an_embedder_that_was_lent_stays_open(opened: Any) -> None:
     ("given", "pointer"),
     [
         ({"agent_id": ""}, "/agent_id"),
-        ({"stores": ["sqlite://:memory:", "sqlite://x.db"]}, "/stores"),
         ({"write_policy": "sometimes"}, "/write_policy"),
         ({"fusion": "average"}, "/fusion"),
     ],

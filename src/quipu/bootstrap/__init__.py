@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
 import time
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypedDict
 from urllib.parse import parse_qs, urlsplit
 
 from ulid import ULID
 
 from quipu import config as settings
 from quipu._version import __version__
-from quipu.bootstrap import databases
+from quipu.bootstrap import databases, telemetry
+from quipu.bootstrap.governing import open_rules
+from quipu.bootstrap.lending import open_lending
+from quipu.bootstrap.openwop import host_options
+from quipu.bootstrap.settling import open_extractor, settling_of
 from quipu.config import Config
 from quipu.crypto import keys, sealing
 from quipu.crypto.canonical import canonical
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ledger.sqlite.ledger import SqliteLedger
-from quipu.model.governance import Effect, Rule
+from quipu.model.governance import Effect
 from quipu.model.limits import Limits
+from quipu.ports.backend import Mirror, Routing
+from quipu.ports.courier import Courier
 from quipu.ports.embedder import Embedder
 from quipu.ports.identities import Identities
 from quipu.ports.ledger import Ledger
@@ -32,7 +38,6 @@ from quipu.ports.parts import Parts
 from quipu.ports.sealer import Sealer
 from quipu.ports.signer import Signer
 from quipu.ports.surroundings import Clock
-from quipu.rules import policy_parsing
 from quipu.rules.blending import Weights
 from quipu.rules.detectors import Detectors
 from quipu.rules.marking import Marker
@@ -43,7 +48,7 @@ from quipu.service.memory import MemoryService
 BuildProgress = Callable[[str, float], None]
 
 SQLITE_SCHEMES = ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec")
-_EMBEDDERS = ("onnx", "openai", "none")
+_EMBEDDERS = ("onnx", "fast", "openai", "none")
 _MEMORY = ":memory:"
 
 
@@ -74,6 +79,10 @@ class Address:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def now_ns() -> int:
+    return time.time_ns()
 
 
 class Randomness:
@@ -192,8 +201,15 @@ def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Led
     )
 
 
-async def open_embedder(config: Config, progress: BuildProgress | None = None) -> Embedder | None:
-    """The configured embedder, behind a cache. Its model is loaded when it is first needed."""
+async def open_embedder(
+    config: Config,
+    progress: BuildProgress | None = None,
+    shown: Callable[[Embedder], Embedder] = lambda embedder: embedder,
+) -> Embedder | None:
+    """The configured embedder, behind a cache. A model of ours is loaded when it is first needed.
+
+    `shown` watches calls of somebody else's; work of our own is a phase of the operation that needs it.
+    """
     from quipu.embed.cache import CachedEmbedder
 
     match config.embedder:
@@ -209,6 +225,15 @@ async def open_embedder(config: Config, progress: BuildProgress | None = None) -
                 threads=config.threads,
                 progress=progress,
             )
+        case "fast":
+            from quipu.embed.fast import FastEmbedder
+
+            inner = FastEmbedder(
+                settings.cache_dir(config),
+                weights_dir=_weights_dir(config),
+                download=config.allow_download,
+                progress=progress,
+            )
         case "openai":
             from quipu.embed.openai import OpenAIEmbedder
 
@@ -218,8 +243,12 @@ async def open_embedder(config: Config, progress: BuildProgress | None = None) -
                     reason="bad_setting",
                     hint="Set QUIPU_EMBEDDER_URL and QUIPU_EMBEDDER_MODEL.",
                 )
-            inner = await OpenAIEmbedder.open(
-                base_url=config.embedder_url, model=config.embedder_model, api_key=config.embedder_key or None
+            inner = shown(
+                await OpenAIEmbedder.open(
+                    base_url=config.embedder_url,
+                    model=config.embedder_model,
+                    api_key=config.embedder_key or None,
+                )
             )
         case other:
             raise InvalidError(
@@ -266,27 +295,6 @@ def redaction_of(config: Config) -> Redaction:
     return Redaction(found_by, policy, marker.template)
 
 
-def rules_of(config: Config) -> tuple[Rule, ...]:
-    """The rules of the file; one that cannot be read or understood stops the start, and so never opens the gate."""
-    return policy_parsing.rules_of(rules_document(config.governance_rules)) if config.governance_rules else ()
-
-
-def rules_document(path: str) -> object:
-    """What a file of rules says, TOML or JSON."""
-    file = Path(path).expanduser()
-    try:
-        text = file.read_text("utf-8")
-        return json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise InvalidError(f"The rules file {file} cannot be read.", reason="no_file") from error
-    except ValueError as error:
-        raise InvalidError(
-            f"The rules file {file} is neither TOML nor JSON: {error}",
-            reason="bad_setting",
-            hint="A name that ends in .json is read as JSON, any other as TOML.",
-        ) from error
-
-
 def default_of(config: Config) -> Effect:
     """What becomes of a write that no rule is about."""
     try:
@@ -297,6 +305,25 @@ def default_of(config: Config) -> Effect:
             reason="bad_setting",
             hint=f"Set QUIPU_RULES_DEFAULT to one of {', '.join(Effect)}.",
         ) from None
+
+
+def keeps_rejected(config: Config) -> bool:
+    """Whether the text of what was rejected is kept."""
+    if config.governance_on_reject not in ("erase", "keep"):
+        raise InvalidError(
+            "There is no such way with what was rejected.",
+            reason="bad_setting",
+            hint="Set QUIPU_ON_REJECT to erase or keep.",
+        )
+    return config.governance_on_reject == "keep"
+
+
+def open_courier(config: Config) -> Courier:
+    """Who carries notices; nothing is connected before there is one to carry."""
+    from quipu.client.courier import HttpCourier  # most processes never send a notice
+
+    hosts = (name.strip() for name in config.webhook_hosts.split(","))
+    return HttpCourier(tuple(name for name in hosts if name))
 
 
 def open_identities(config: Config, clock: Clock) -> Identities | None:
@@ -314,9 +341,29 @@ def open_identities(config: Config, clock: Clock) -> Identities | None:
         name_claim=config.oidc_name_claim,
         roles_claim=config.oidc_roles_claim,
         agents_claim=config.oidc_agents_claim,
+        review_stores_claim=config.oidc_review_stores_claim,
+        review_operations_claim=config.oidc_review_operations_claim,
         default_role=config.oidc_default_role,
     )
     return OidcIdentities(provider, clock)
+
+
+class _Mirroring(TypedDict, total=False):
+    mirrors: tuple[Mirror, ...]
+    routing: Routing
+
+
+def open_mirrors(where: Address, config: Config, embedder: Embedder | None, clock: Clock) -> _Mirroring:
+    """The mirrors and how they take part; where there are none, only whether we sign for others."""
+    kept = where.beside(".mirrors")
+    if not config.mirrors and (kept is None or not kept.exists()):
+        return {"routing": Routing(sign_hits=config.recall_sign_hits)}
+    from quipu.bootstrap import mirrors  # who has none need not load it
+
+    return {
+        "mirrors": mirrors.mirrors_of(where, config, embedder, clock),
+        "routing": mirrors.routing_of(config),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +382,12 @@ class Running:
                 await self.parts.embedder.close()
             if self.parts.identities is not None:
                 await self.parts.identities.close()
+            if self.parts.courier is not None:
+                await self.parts.courier.close()
+            if self.parts.extractor is not None:
+                await self.parts.extractor.close()
+            if self.parts.lending is not None:
+                await self.parts.lending.documents.close()
             await self.parts.ledger.close()
 
 
@@ -346,13 +399,17 @@ async def start(
     limits: Limits | None = None,
     weights: Weights | None = None,
     progress: BuildProgress | None = None,
+    watched: telemetry.Watched | None = None,
 ) -> Running:
     """Everything wired together."""
     where = address(config.store_url)
-    rules, default = rules_of(config), default_of(config)
-    chosen = embedder or await open_embedder(config, progress)
+    rules, default = open_rules(config.governance_rules, clock), default_of(config)
+    signer = open_signer(where)
+    observer = telemetry.observer(config, watched or telemetry.Watched(), clock_ns=now_ns, sign=signer.sign)
+    shown = partial(telemetry.shown_embedder, observer=observer)
+    chosen = embedder or await open_embedder(config, progress, shown)
     try:
-        signer = open_signer(where)
+        mirrors = open_mirrors(where, config, chosen, clock)
         ledger = open_ledger(where, config, clock=clock)
     except BaseException:
         if chosen is not None and embedder is None:
@@ -369,12 +426,21 @@ async def start(
         verify=keys.verify,
         sealer=open_sealer(where, config),
         redaction=redaction_of(config),
-        rules=rules,
+        rules_file=rules,
+        host=host_options(config),
         governance_default=default,
+        keeps_rejected=keeps_rejected(config),
+        courier=open_courier(config),
+        public_url=config.public_url,
         identities=open_identities(config, clock),
         rate=config.rate_per_minute or None,
         recall_budget=config.recall_budget or None,
         limits=limits or config.limits,
         weights=weights or Weights(),
+        settling=settling_of(config),
+        extractor=open_extractor(config),
+        lending=open_lending(where.beside(".dids"), config, clock),
+        observer=observer,
+        **mirrors,
     )
     return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None)

@@ -8,7 +8,7 @@ from typing import Any
 from mcp.server import MCPServer
 
 from quipu._version import __version__
-from quipu.bootstrap import Running, random_bytes, start
+from quipu.bootstrap import Running, random_bytes, start, telemetry
 from quipu.config import Config
 from quipu.errors import InvalidError
 from quipu.faces.http.hosts import LOOPBACK_NAMES
@@ -43,15 +43,15 @@ def mcp_server(
         store=store,
         renewed=renewed,
     )
-    return made(running.service, lambda _: who, _options(config, prefix))
+    return made(running.service, lambda _: who, _options(config, running, prefix))
 
 
-def http_options(config: Config) -> HttpOptions:
+def http_options(config: Config, running: Running) -> HttpOptions:
     """What /mcp goes by. Named hosts are the plumbing's business; on loopback without names, loopback is all there is."""
     is_here = is_loopback(config.host) and not config.behind_proxy and not config.allowed_hosts
     hosts = [f"[{name}]" if ":" in name else name for name in LOOPBACK_NAMES] if is_here else []
     return HttpOptions(
-        options=_options(config),
+        options=_options(config, running),
         profile=_profile(config),
         agent=config.agent,
         public_url=config.public_url,
@@ -61,12 +61,14 @@ def http_options(config: Config) -> HttpOptions:
     )
 
 
-def _options(config: Config, prefix: str = "") -> Options:
+def _options(config: Config, running: Running, prefix: str = "") -> Options:
+    serving = telemetry.serving(running.parts.observer)
     return Options(
         version=__version__,
         prefix=prefix,
         state_keys=(random_bytes(32),),
         extension=config.mcp_extension,
+        operated=None if serving is None else serving.operated,
     )
 
 
@@ -94,10 +96,10 @@ def _scopes(text: str) -> frozenset[Permission]:
 
 async def speak(config: Config, *, prefix: str = "", store: str | None = None) -> None:
     """Serve one host on standard input and output until it hangs up."""
-    running = await start(config)
+    running = await start(config, watched=telemetry.Watched(side=telemetry.Side.SERVER))
     principal = stdio_principal(config)
     try:
-        await running.parts.ledger.open(principal.tenant)
+        await running.service.open(principal.tenant)
         seq = (await running.parts.ledger.head(principal.tenant)).seq
         await mcp_server(running, config, prefix=prefix, store=store).run_stdio_async()
         await running.service.flush()

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from quipu._version import __version__
-from quipu.bootstrap import BuildProgress, Running, mint_id, now_ms, start
+from quipu.bootstrap import BuildProgress, Running, mint_id, now_ms, start, telemetry
 from quipu.bootstrap.faces import faces
 from quipu.config import Config
 from quipu.errors import InvalidError, QuipuError
@@ -30,6 +30,7 @@ from quipu.faces.http.rounds import Often, Rounds
 from quipu.faces.http.server import ServerOptions
 from quipu.faces.http.settings import HttpSettings
 from quipu.model.access import IssuedToken, Role
+from quipu.model.consolidation import ConsolidateRequest
 from quipu.model.principal import DEFAULT_TENANT, Principal, local
 from quipu.ports.embedder import Embedder
 from quipu.ports.surroundings import Clock
@@ -62,16 +63,25 @@ async def web_app(
     clock: Clock = now_ms,
     progress: BuildProgress | None = None,
     more: Callable[[MemoryService], Sequence[Face]] | None = None,
+    watched: telemetry.Watched | None = None,
 ) -> WebApp:
     """Everything wired together, not open yet: the application opens the ledger when its server starts it.
 
     `more` gives faces of your own, which are shown beside the others.
     """
     settings = http_settings(config, is_open=is_open)
-    running = await start(config, embedder=embedder, clock=clock, progress=progress)
+    watching = watched or telemetry.server_watched(config)
+    running = await start(config, embedder=embedder, clock=clock, progress=progress, watched=watching)
     lifecycle, metrics = Lifecycle(), Metrics(__version__)
     rounds = Rounds(
-        _Chores(running, config), Often(sign_s=config.checkpoint_every_s, sweep_s=config.sweep_every_s)
+        _Chores(running, config),
+        Often(
+            sign_s=config.checkpoint_every_s,
+            sweep_s=config.sweep_every_s,
+            settle_s=config.consolidation_every_s,
+            notify_s=config.webhook_every_s,
+            keep_s=config.openwop_keep_every_s,
+        ),
     )
     service = running.service
     bearer = Bearer(service.credentials, Backoff(time.monotonic))
@@ -81,6 +91,7 @@ async def web_app(
         settings,
         touch=lambda: running.parts.ledger.head(DEFAULT_TENANT),
         heads=lambda: _heads(running),
+        mirrors=service.mirrors.numbers,
     )
 
     @contextlib.asynccontextmanager
@@ -108,6 +119,7 @@ async def web_app(
         settings=settings,
         observers=[metrics, AccessLog(), rounds],
         lifespan=lifespan,
+        spans=telemetry.serving(running.parts.observer),
     )
     shown = [probes, *faces(running, config, clock)]
     if more is not None:
@@ -121,13 +133,14 @@ async def _opened(made: WebApp, rounds: Rounds, *, makes_first_token: bool) -> N
     """Open the ledger; what keeps it shut ends the server."""
     running = made.running
     try:
-        await running.parts.ledger.open(DEFAULT_TENANT)
+        await running.service.open(DEFAULT_TENANT)
         if makes_first_token and await running.service.tokens.is_first_run():
             rounds.touched(DEFAULT_TENANT)
             made.first_token = await running.service.tokens.issue(
                 local(), name="admin", roles=(Role.ADMIN, Role.OPERATOR)
             )
         rounds.start()
+        await running.service.mirrors.start()
         made.lifecycle.ready()
     except Exception as error:  # noqa: BLE001  told to whoever runs the server, which then stops
         made.lifecycle.failed(error)
@@ -179,7 +192,20 @@ class _Chores:
         )
 
     async def sweep(self, principal: Principal) -> object:
-        return await self._running.service.sweep(principal)
+        closed = await self._running.service.sweep(principal)
+        await self._running.service.sharing.erasing.resume(principal.tenant)
+        if principal.tenant == DEFAULT_TENANT:  # once for all of them
+            await telemetry.tell_standing(self._running.parts)
+        return closed
+
+    async def settle(self, principal: Principal) -> object:
+        return await self._running.service.consolidating.consolidate(principal, ConsolidateRequest())
+
+    async def notify(self, principal: Principal) -> object:
+        return await self._running.service.notices.deliver(principal.tenant)
+
+    async def keep(self, principal: Principal) -> object:
+        return await self._running.service.runs.upkeep.keep(principal)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

@@ -62,10 +62,13 @@ def whoami(ctx: typer.Context) -> None:
         "expires_at": found.expires_at,
         "rate": found.rate,
         "recall_budget": found.recall_budget,
+        "review_stores": list(found.review_stores),
+        "review_operations": list(found.review_operations),
     }
     if run.answer_json(body):
         return
-    shown = {**body, "permissions": ", ".join(body["permissions"]), "agents": ", ".join(found.agents)}
+    lists = ("permissions", "agents", "review_stores", "review_operations")
+    shown = {**body, **{name: ", ".join(body[name]) for name in lists}}
     shown["expires_at"] = None if found.expires_at is None else output.when(found.expires_at)
     output.console().print(output.table(["what", "value"], list(shown.items()), whole=("what",)))
 

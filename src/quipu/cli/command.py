@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from quipu.cli.session import Session
 
 PANEL = "Everywhere"
-EMBEDDERS = ("onnx", "openai", "none")
+EMBEDDERS = ("onnx", "fast", "openai", "none")
 
 
 def _kept(ctx: typer.Context, param: Any, value: Any) -> None:
@@ -87,7 +87,7 @@ def shared_options() -> list[TyperOption]:
             callback=_kept,
             metavar="KIND",
             autocompletion=_embedders,
-            help="onnx (on this machine), openai (any compatible endpoint) or none (words only).",
+            help="onnx (on this machine), fast (cruder, far quicker), openai (any compatible endpoint) or none (words only).",
             **shared,
         ),
         TyperOption(param_decls=["is_json", "--json"], help="Answer in JSON.", **flag),

@@ -11,8 +11,10 @@ from typing import Annotated, TextIO, cast
 
 import typer
 
+from quipu.cli import exporting_files as files
 from quipu.cli import options, output, values
 from quipu.cli.command import Command
+from quipu.cli.exporting_files import FormatName
 from quipu.cli.session import Session
 from quipu.errors import InvalidError
 
@@ -43,22 +45,49 @@ def export(
             help="Write journal, checkpoints, keys and records for `verify --export`.",
         ),
     ] = None,
+    format: Annotated[
+        FormatName | None,
+        typer.Option("--format", help="What to write; without it .zip is a bundle, everything else lines."),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="DID", help="Whose memories a bundle says they are.")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Write memories as JSON lines, which `quipu import` takes back.
+    """Write memories as JSON lines, as a signed bundle, or for another assistant.
 
     [bold]Examples[/bold]
       quipu export memories.ndjson.gz --all-agents
+      quipu export memories.bundle.zip                 signed; `quipu bundle verify` checks it anywhere
+      quipu export memory-store.json --format pam-1.0
       quipu export --filter '{"user_id": "mara"}' | head
       quipu export --as-of 2026-01-31 january.ndjson
       quipu export --journal proof/                    for `quipu verify --export`
 
-    See also: import, verify, backup.
+    See also: import, bundle, verify, backup.
     """
     run = Session.of(ctx)
     chosen = values.json_object(filter, "/filter")
     if journal is not None:
         write_journal(run, journal, force=force)
+        return
+    if format is None and file.suffix == ".zip":
+        format = FormatName.BUNDLE
+    if format not in (None, FormatName.NDJSON):
+        if file.exists() and not force:
+            raise _taken(file)
+        if state:
+            raise InvalidError.at("/state", "bad_value", "Files hold what is live or archived.")
+        files.take_out(
+            run,
+            file,
+            format.value,
+            filter=chosen,
+            as_of=values.as_of(as_of),
+            store=store,
+            all_agents=all_agents,
+            owner=owner,
+        )
         return
     count = 0
     with run.memory() as memory, _target(file, force=force) as target, run.bar("Exporting", "records") as bar:

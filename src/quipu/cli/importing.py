@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 import typer
 
+from quipu.cli import importing_files as files
 from quipu.cli import options, output
 from quipu.cli.command import Command
+from quipu.cli.importing_files import Format
+from quipu.cli.proof import Keys
 from quipu.cli.session import Session
 from quipu.errors import InvalidError
 
@@ -40,21 +43,33 @@ def import_(
         Literal["continue", "stop"], typer.Option("--on-error", help="What a bad line does.")
     ] = "continue",
     store: options.InStore = None,
+    format: Format = None,
+    keys: Keys = None,
+    foreign_owner: Annotated[
+        bool, typer.Option("--foreign-owner", help="Also take what somebody unknown has signed.")
+    ] = False,
 ) -> None:
-    """Bring in memories from a file of JSON lines.
+    """Bring in memories: lines, a bundle, or what another assistant exported.
 
     [bold]Examples[/bold]
       quipu import memories.ndjson
       quipu import backup.ndjson.gz --dry-run
-      quipu export --agent old | quipu import - --store-url sqlite://./new.db
+      quipu import memories.bundle.zip --keys their-keys.json
+      quipu import chatgpt-export.zip --dry-run       what would come in, what is lost, what is refused
+      pbpaste | quipu import - --format text
       echo '{"content": "Mara is vegetarian"}' | quipu import -
 
-    A line is what `quipu export` writes, or as short as {"content": "..."}. Lines may carry
-    id, created_at and updated_at. Each 500 lines are one transaction.
-    Exit codes: 0 every line is in, 1 some lines are not, 2 the memory failed.
-    See also: export, remember, reembed.
+    What the file is, is told by looking at it. A line is what `quipu export` writes, or as short as
+    {"content": "..."}. Each 500 are one transaction. A file that was cut off in the middle is brought
+    in again: of a bundle or a vendor's file, nothing comes twice.
+    Exit codes: 0 all is in, 1 some is not, 2 the memory failed, 3 some waits for approval.
+    See also: imports, export, bundle, remember, reembed.
     """
     run = Session.of(ctx)
+    known = files.format_of(file, format)
+    if known is not None:
+        files.bring_in(run, file, known, dry_run=dry_run, store=store, keys=keys, foreign_owner=foreign_owner)
+        return
     with _opened(file) as source, run.bar("Importing", "bytes") as bar:
         lines = Lines(source, store, bar)
         with run.memory(model=not dry_run) as memory:

@@ -73,9 +73,11 @@ def mcp(
 def _serve(config: Config, *, prefix: str, store: str | None) -> None:
     import asyncio
 
+    from quipu.bootstrap import telemetry
     from quipu.bootstrap.mcp import speak
 
-    asyncio.run(speak(config, prefix=prefix, store=store))
+    with telemetry.exported(config):
+        asyncio.run(speak(config, prefix=prefix, store=store))
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def offline(folder: Path, keys: Path | None) -> Verification:
     files: dict[str, Iterable[str]] = {
         name: _lines(folder / name) for name in _FILES if (folder / name).is_file()
     }
-    files["keys.json"] = [json.dumps(_trusted(keys or folder / "keys.json"))]
+    files["keys.json"] = [json.dumps(trusted(keys or folder / "keys.json"))]
     try:
         return verified_export(files, bootstrap.canonical, bootstrap.keys.verify)
     except (ValueError, TypeError, KeyError) as error:
@@ -101,7 +101,7 @@ def _lines(file: Path) -> Iterator[str]:
         yield from lines
 
 
-def _trusted(file: Path) -> dict[str, str]:
+def trusted(file: Path) -> dict[str, str]:
     """Public keys by id, as `quipu audit keys` prints them."""
     try:
         found: Any = json.loads(file.read_text("utf-8"))

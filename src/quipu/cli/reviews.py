@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quipu.model.change import Proposal
     from quipu.sync import Memory
 
-app = typer.Typer(name="review", cls=Group, no_args_is_help=True)
+app = typer.Typer(name="review", cls=Group, invoke_without_command=True)
 
 ProposalId = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="prp_..., or the address quipu:proposal/prp_...")
@@ -34,17 +34,45 @@ Etag = Annotated[
 _INNER = frozenset({"if_version", "finds_similar", "run_id", "node_id", "details"})
 
 
-@app.callback(cls=Group, rich_help_panel="Memory")
-def review() -> None:
+@app.callback(cls=Group, rich_help_panel="Memory", invoke_without_command=True)
+def review(ctx: typer.Context) -> None:
     """Decide on writes that were held for a person.
 
     [bold]Example[/bold]
       quipu remember "Wire 900 EUR" --approve
+      quipu review                         one after the other, each decided with a key
       quipu review list
       quipu review approve prp_...
 
     A held write is in no search and no mirror until it is approved.
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    if not Session.of(ctx).may_ask:
+        output.console().print(ctx.get_help(), markup=False)
+        return
+    _sit(Session.of(ctx))
+
+
+@app.command("desk", cls=Command)
+def desk(ctx: typer.Context) -> None:
+    """Work through what waits, one after the other, each decided with a key.
+
+    [bold]Example[/bold]
+      quipu review desk
+
+    a approves, r rejects, e edits first, m merges into the first that is alike, s supersedes it, n goes on, q stops.
+    On a terminal `quipu review` does the same. See also: review list, review show.
+    """
+    _sit(Session.of(ctx))
+
+
+def _sit(run: Session) -> None:
+    from quipu.cli.reviews_desk import Desk
+
+    with run.memory(model=True) as memory:
+        decided = Desk(run, memory, _body).work()
+    output.console().print(f"{output.counted(decided, 'decision')} made.", markup=False)
 
 
 @app.command("list", cls=Command)

@@ -68,7 +68,7 @@ def replace(ctx: typer.Context, file: File) -> None:
 
     A file that is not understood changes nothing. See also: rules test, rules show.
     """
-    from quipu.bootstrap import rules_document
+    from quipu.bootstrap.governing import rules_document
 
     document = rules_document(file)
     run = Session.of(ctx)
@@ -95,7 +95,7 @@ def try_out(
     The journal does not say which sources were new, what stood against a memory, or what was a secret then:
     conditions on these match nothing here. See also: rules set, rules show.
     """
-    from quipu.bootstrap import rules_document
+    from quipu.bootstrap.governing import rules_document
 
     run = Session.of(ctx)
     document: Any = None if file is None else rules_document(file)
@@ -122,6 +122,84 @@ def try_out(
     counts = Counter(one.verdict.effect.value for one in tried)
     said = ", ".join(f"{counts[effect]} {word}" for effect, word in _WORDS.items())
     output.console().print(f"Of the last {output.counted(len(tried), 'write')}: {said}.", markup=False)
+
+
+@app.command("suggested", cls=Command)
+def suggested(ctx: typer.Context) -> None:
+    """Show rules that your reviewers' decisions suggest. They do nothing yet.
+
+    [bold]Example[/bold]
+      quipu rules suggested
+
+    Five decisions the same way within 90 days, and none the other way. See also: rules accept, rules dismiss.
+    """
+    from quipu.rules.policy_parsing import rule_body
+
+    run = Session.of(ctx)
+    with run.memory() as memory:
+        found = memory.suggested_rules()
+    bodies: list[dict[str, Any]] = [
+        {
+            "id": one.id,
+            "rule": rule_body(one.rule),
+            "evidence": list(one.evidence),
+            "deciders": list(one.deciders),
+            "first_at": one.first_at,
+            "last_at": one.last_at,
+            "met": one.met,
+            "missed": one.missed,
+            "effect": one.effect,
+        }
+        for one in found
+    ]
+    if run.answer_json({"suggestions": bodies}):
+        return
+    if not found:
+        run.note("Decisions do not suggest a rule yet.")
+        return
+    columns = ["id", "effect", "when", "decisions", "by", "of the last 500 writes"]
+    rows = [
+        [one.id, one.rule.effect.value, output.json_line(body["rule"]["when"]), str(one.met),
+         ", ".join(one.deciders), str(one.effect)]
+        for one, body in zip(found, bodies, strict=True)
+    ]  # fmt: skip
+    output.console().print(output.table(columns, rows, whole=("id", "effect")))
+
+
+Suggested = Annotated[
+    str, typer.Argument(metavar="SUGGESTION", help="sug_..., as `rules suggested` shows it.")
+]
+
+
+@app.command("accept", cls=Command)
+def accept(ctx: typer.Context, suggestion: Suggested) -> None:
+    """Make a suggestion a rule of your own. Needs memory:admin; it ends by itself after 90 days.
+
+    [bold]Example[/bold]
+      quipu rules accept sug_...
+
+    It stands before your other rules; `quipu rules set` without it takes it away. See also: rules suggested.
+    """
+    run = Session.of(ctx)
+    with run.memory() as memory:
+        found = memory.accept_rule(suggestion)
+    _show(run, found)
+
+
+@app.command("dismiss", cls=Command)
+def dismiss(ctx: typer.Context, suggestion: Suggested) -> None:
+    """Do not suggest this rule again. Needs memory:admin.
+
+    [bold]Example[/bold]
+      quipu rules dismiss sug_...
+
+    See also: rules suggested.
+    """
+    run = Session.of(ctx)
+    with run.memory() as memory:
+        memory.dismiss_rule(suggestion)
+    if not run.answer_json({"id": suggestion, "dismissed": True}):
+        output.console().print(f"Dismissed {suggestion}", markup=False)
 
 
 _WORDS = {"allow": "let through", "hold": "held", "deny": "refused"}

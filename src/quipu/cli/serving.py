@@ -92,7 +92,7 @@ def serve(
 
 
 def _serve(run: Session, config: Config, *, is_open: bool, browse: bool) -> None:
-    from quipu.bootstrap import serving
+    from quipu.bootstrap import serving, telemetry
     from quipu.faces.http import server
 
     options = serving.server_options(config)
@@ -111,7 +111,7 @@ def _serve(run: Session, config: Config, *, is_open: bool, browse: bool) -> None
 
         await server.serve(running, listening, made.lifecycle, ready)
 
-    with listening:
+    with telemetry.exported(config), listening:
         server.run(work())
 
 

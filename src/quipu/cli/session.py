@@ -89,13 +89,33 @@ class Session:
             from quipu.memory.remote import token_for
 
             token = token_for(loaded, self.server)
+        ledger, mirrors = self._places()
         return loaded.with_values(
             agent=self.agent,
             embedder=self.embedder,
-            store_url=self.store_urls[0] if self.store_urls else None,
+            store_url=ledger,
+            mirrors="\n".join(mirrors) or None,
             server_url=self.server,
             server_token=token,
         )
+
+    def _places(self) -> tuple[str | None, list[str]]:
+        """The ledger and the mirrors that this run was told of."""
+        if len(self.store_urls) < 2 and not self._is_one_mirror():
+            return (self.store_urls[0] if self.store_urls else None), []
+        from quipu.bootstrap.stores import ledger_and_mirrors
+
+        ledger, mirrors = ledger_and_mirrors(self.store_urls)
+        return ("" if ledger is None else ledger), mirrors
+
+    def _is_one_mirror(self) -> bool:
+        """One URL that is neither a ledger's nor a server's."""
+        if not self.store_urls or "://" not in self.store_urls[0]:
+            return False
+        from quipu.bootstrap.stores import is_ledger
+        from quipu.memory.remote import is_server
+
+        return not is_ledger(self.store_urls[0]) and not is_server(self.store_urls[0])
 
     def server_of(self, config: Config) -> str | None:
         """The server that this run speaks to, if it does. A place that was named in the command wins."""

@@ -67,6 +67,22 @@ def create(
         int | None,
         typer.Option("--recall-budget", min=1, metavar="N", help="Memories it may be given an hour."),
     ] = None,
+    review_stores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--review-store",
+            metavar="PATTERN",
+            help="Of a reviewer: the stores it decides on; may be repeated. Without it, all.",
+        ),
+    ] = None,
+    review_operations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--review-operation",
+            metavar="NAME",
+            help="Of a reviewer: the operations it decides on, such as remember; may be repeated.",
+        ),
+    ] = None,
     tenant: OfTenant = None,
 ) -> None:
     """Make a token and show its text, this once.
@@ -75,6 +91,7 @@ def create(
       quipu token create assistant --role agent --expires 90d
       quipu token create shop --role agent --agent 'shop-*' --rate 600
       quipu token create mara --role reviewer
+      quipu token create nils --role reviewer --review-store 'shop-*' --review-operation remember
       quipu token create root --role admin --role operator --json
 
     Roles: agent reads, writes and forgets; reviewer decides on held writes; admin may everything in a
@@ -95,6 +112,8 @@ def create(
             expires_at=ends,
             rate=rate,
             recall_budget=recall_budget,
+            review_stores=review_stores or ("*",),
+            review_operations=review_operations or ("*",),
             tenant=tenant,
         )
     _show_once(run, issued, "Created")
@@ -207,4 +226,6 @@ def _body(token: Token) -> dict[str, Any]:
         "revoked_at": token.revoked_at,
         "rate": token.rate,
         "recall_budget": token.recall_budget,
+        "review_stores": list(token.review_stores),
+        "review_operations": list(token.review_operations),
     }

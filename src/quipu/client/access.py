@@ -58,6 +58,8 @@ class RemoteTokens:
         expires_at: int | None = None,
         rate: int | None = None,
         recall_budget: int | None = None,
+        review_stores: Sequence[str] = ("*",),
+        review_operations: Sequence[str] = ("*",),
         tenant: str | None = None,
     ) -> IssuedToken:
         body: dict[str, object] = {
@@ -69,6 +71,8 @@ class RemoteTokens:
             "expires_at": expires_at,
             "rate": rate,
             "recall_budget": recall_budget,
+            "review_stores": list(review_stores),
+            "review_operations": list(review_operations),
             "tenant": tenant,
         }
         call = Call(method="POST", path=f"{PREFIX}/tokens", body=plain(body), repeat=Repeat.UNSENT)

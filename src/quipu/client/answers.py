@@ -108,6 +108,7 @@ def _hit(body: Mapping[str, Any]) -> Hit:
         foreign=body.get("foreign", False),
         redacted=body.get("redacted", False),
         truncated=body.get("truncated", False),
+        signature=body.get("signature"),
         why=body.get("why"),
     )
 

@@ -18,7 +18,9 @@ from quipu.model.operations import (
     RememberRequest,
 )
 
-_NOT_SENT = frozenset({"if_version", "details", "finds_similar", "run_id", "node_id", "embedding"})
+_NOT_SENT = frozenset(
+    {"if_version", "details", "finds_similar", "run_id", "node_id", "memory_ref", "embedding"}
+)
 _NUMBER_BYTES = 4
 
 

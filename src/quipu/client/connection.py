@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from quipu.client.host import RemoteHost
+from quipu.client.observed import Observed, ObservedHost
 from quipu.client.patience import Jitter, Patience
+from quipu.client.runs import RemoteRuns
 from quipu.client.transport import Transport
 from quipu.ports.surroundings import MintId
 
@@ -20,8 +22,17 @@ class RemoteConnection:
         mint_id: MintId,
         jitter: Jitter,
         insecure: bool = False,
+        observed: Observed | None = None,
     ) -> None:
-        self._transport = Transport(server, token=token, patience=patience, jitter=jitter, insecure=insecure)
+        self._observed = observed or Observed()
+        self._transport = Transport(
+            server,
+            token=token,
+            patience=patience,
+            jitter=jitter,
+            insecure=insecure,
+            inject=self._observed.inject,
+        )
         self._mint_id = mint_id
 
     @property
@@ -33,7 +44,11 @@ class RemoteConnection:
         return f"RemoteConnection({self.server!r})"
 
     async def open(self) -> RemoteHost:
-        return RemoteHost(self._transport, self._mint_id)
+        return ObservedHost(self._transport, self._mint_id, self._observed)
+
+    def runs(self) -> RemoteRuns:
+        """Runs on the server."""
+        return RemoteRuns(self._transport)
 
     async def close(self) -> None:
         await self._transport.close()

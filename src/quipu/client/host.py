@@ -15,6 +15,9 @@ from quipu.client.audit import PLAIN, RemoteAudit, RemoteUpkeep
 from quipu.client.changes import RemoteChanges
 from quipu.client.exchange import RemoteExchange
 from quipu.client.failures import misunderstood
+from quipu.client.governing import RemoteLearning, RemoteNotices, RemoteRecovery
+from quipu.client.mirroring import RemoteMirrorChecks
+from quipu.client.moving import RemoteExporting, RemoteImporting, RemoteImports
 from quipu.client.patience import Repeat
 from quipu.client.reading import (
     RemoteGovernance,
@@ -23,6 +26,7 @@ from quipu.client.reading import (
     RemoteReviewing,
     RemoteStores,
 )
+from quipu.client.settling import RemoteConsolidating, RemoteGraphs, RemoteProcedures
 from quipu.client.transport import Answer, Call, Transport, encoded
 from quipu.errors import QuipuError
 from quipu.faces.rest.forms import plain
@@ -72,13 +76,23 @@ class RemoteHost:
         self.governance = RemoteGovernance(transport)
         self.reviewing = RemoteReviewing(transport)
         self.policies = RemotePolicies(transport)
+        self.learning = RemoteLearning(transport)
+        self.recovery = RemoteRecovery(transport)
+        self.notices = RemoteNotices(transport)
         self.exchange = RemoteExchange(transport)
+        self.importing = RemoteImporting(transport)
+        self.imports = RemoteImports(transport)
+        self.exporting = RemoteExporting(transport)
         self.audit = RemoteAudit(transport)
         self.upkeep = RemoteUpkeep(transport)
         self.tenancy = RemoteTenancy(transport)
         self.tokens = RemoteTokens(transport)
         self.secrets = RemoteSecrets(transport)
         self.changes = RemoteChanges(transport)
+        self.procedures = RemoteProcedures(transport, mint_id)
+        self.consolidating = RemoteConsolidating(transport)
+        self.graphs = RemoteGraphs(transport)
+        self.mirror_checks = RemoteMirrorChecks(transport)
 
     def __repr__(self) -> str:
         return f"RemoteHost({self._transport.base!r})"
@@ -187,6 +201,8 @@ class RemoteHost:
         operation = answers.part(object, told, "operation")
         if operation is None:
             return None
+        if operation == "batch":
+            return list(answers.part(tuple[RememberResponse, ...], told, "response"))
         if operation not in _OUTCOMES:
             raise misunderstood()
         return answers.part(_OUTCOMES[str(operation)], told, "response")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -88,10 +88,13 @@ class Transport:
         jitter: Jitter,
         insecure: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        inject: Callable[[MutableMapping[str, str]], None] = lambda headers: None,
     ) -> None:
         self.base = base_url(server, insecure=insecure)
         self.patience = patience
         self.jitter, self.sleep = jitter, sleep
+        #: Puts the trace that a request belongs to into its headers.
+        self._inject = inject
         self._token = checked_token(token)
         self._client: httpx.AsyncClient | None = None
 
@@ -200,6 +203,7 @@ class Transport:
 
     def _request(self, call: Call, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
         headers = dict(call.headers)
+        self._inject(headers)
         if content is not None:
             headers.setdefault("Content-Type", "application/json")
         read_s = self.patience.read_s if call.read_s is None else call.read_s

@@ -104,6 +104,82 @@ _SERVER = (
     ),
 )
 
+#: How short-term memory settles.
+_SETTLING = (
+    Setting(
+        "consolidation_every_s",
+        "QUIPU_CONSOLIDATION_S",
+        "How often the server settles short-term memory, in seconds; 0: never.",
+    ),
+    Setting(
+        "consolidation_window",
+        "QUIPU_CONSOLIDATION_WINDOW",
+        "So many short-term memories of an agent and user are kept; older ones are promoted or evicted.",
+    ),
+    Setting(
+        "consolidation_threshold",
+        "QUIPU_CONSOLIDATION_THRESHOLD",
+        "The score from 0 to 1 from which a short-term memory is promoted.",
+    ),
+    Setting(
+        "consolidation_evict_after_s",
+        "QUIPU_CONSOLIDATION_EVICT_S",
+        "The age in seconds at which a short-term memory below the threshold is forgotten.",
+    ),
+    Setting("consolidation_store", "QUIPU_CONSOLIDATION_STORE", "The long-term store that promotions go to."),
+    Setting(
+        "extractor_url",
+        "QUIPU_EXTRACTOR_URL",
+        "Base address of an OpenAI-compatible endpoint whose model proposes facts; empty: none does.",
+    ),
+    Setting("extractor_model", "QUIPU_EXTRACTOR_MODEL", "The model to ask that endpoint for."),
+    Setting("extractor_key", "QUIPU_EXTRACTOR_KEY", "That endpoint's key. Never logged."),
+)
+
+#: How copies in other places take part.
+_MIRRORS = (
+    Setting(
+        "mirrors",
+        "QUIPU_MIRRORS",
+        "URLs of mirrors, separated by spaces: other stores that hold a copy. Never logged.",
+    ),
+    Setting(
+        "mirror_write_policy",
+        "QUIPU_WRITE_POLICY",
+        "Whether mirrors are written to: all, or primary_only (they are only read).",
+    ),
+    Setting(
+        "mirror_write_deadline_ms",
+        "QUIPU_MIRROR_WRITE_DEADLINE_MS",
+        "How long the answer to a write waits for mirrors to confirm it, in milliseconds.",
+    ),
+    Setting(
+        "recall_deadline_ms",
+        "QUIPU_RECALL_DEADLINE_MS",
+        "How long a recall waits for mirrors in all, in milliseconds; each has a deadline of its own.",
+    ),
+    Setting(
+        "recall_foreign",
+        "QUIPU_FOREIGN",
+        "Hits of mirrors that no record stands behind: last (fill free places), mix, or off.",
+    ),
+    Setting(
+        "recall_trim_votes",
+        "QUIPU_TRIM_VOTES",
+        "Whether rrf leaves out each item's best and worst votes: three stores or more, all holding everything.",
+    ),
+    Setting(
+        "recall_ledger_votes",
+        "QUIPU_LEDGER_VOTES",
+        "Whether the ledger's own search counts. Without it only what mirrors find is returned, to test them.",
+    ),
+    Setting(
+        "recall_sign_hits",
+        "QUIPU_SIGN_HITS",
+        "Whether each hit is signed for a caller that sends a nonce: another Quipu whose mirror this one is.",
+    ),
+)
+
 #: What `quipu mcp` and the server's /mcp go by.
 _MCP = (
     Setting(
@@ -122,6 +198,136 @@ _MCP = (
         "mcp_scopes",
         "QUIPU_SCOPES",
         "What `quipu mcp` may do, separated by commas, such as memory:read,memory:write; else everything.",
+    ),
+)
+
+#: What OpenTelemetry is told, and where it goes.
+_TELEMETRY = (
+    Setting("telemetry", "QUIPU_TELEMETRY", "Whether operations are told to OpenTelemetry."),
+    Setting(
+        "telemetry_convention",
+        "QUIPU_TELEMETRY_CONVENTION",
+        "Whose names spans use: proposal, merged (upstream's later ones), or both.",
+    ),
+    Setting(
+        "telemetry_capture_content",
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+        "Whether content and queries are shown, after redaction: NO_CONTENT, SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT.",
+    ),
+    Setting(
+        "telemetry_content_limit",
+        "QUIPU_TELEMETRY_CONTENT_LIMIT",
+        "Characters of content in one attribute; what is longer is cut.",
+    ),
+    Setting(
+        "telemetry_namespace",
+        "QUIPU_TELEMETRY_NAMESPACE",
+        "How isolation keys, often user ids, are shown: plain, hash or off. Else plain, and off under merged.",
+    ),
+    Setting(
+        "telemetry_identity",
+        "QUIPU_TELEMETRY_IDENTITY",
+        "When agent and session are shown: scoped (where the store is theirs) or always.",
+    ),
+    Setting("telemetry_metrics", "QUIPU_TELEMETRY_METRICS", "Whether operations are measured."),
+    Setting(
+        "telemetry_phases",
+        "QUIPU_TELEMETRY_PHASES",
+        "Whether the phases of a recall have spans of their own.",
+    ),
+    Setting(
+        "telemetry_events",
+        "QUIPU_TELEMETRY_EVENTS",
+        "Whether errors, and content where it is asked for, are log events.",
+    ),
+    Setting(
+        "telemetry_endpoint",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "The collector that `quipu serve` and `quipu mcp` export to, such as http://127.0.0.1:4318.",
+    ),
+    Setting(
+        "telemetry_traces_endpoint",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "The whole address for spans, where it is not /v1/traces below the collector.",
+    ),
+    Setting(
+        "telemetry_metrics_endpoint",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        "The whole address for metrics, where it is not /v1/metrics below the collector.",
+    ),
+)
+
+#: What the OpenWOP host goes by.
+_OPENWOP = (
+    Setting(
+        "openwop_seams",
+        "QUIPU_OPENWOP_SEAMS",
+        "Whether the test seams, fixture workflows and test secrets of OpenWOP are there. Never in production.",
+    ),
+    Setting(
+        "openwop_attribution",
+        "QUIPU_OPENWOP_ATTRIBUTION",
+        "Whether a run's log tells of each memory that is written in it.",
+    ),
+    Setting(
+        "openwop_backends",
+        "QUIPU_OPENWOP_BACKENDS",
+        "Memory that OpenWOP runs have: some of scratchpad, conversation, longTerm.",
+    ),
+    Setting("openwop_entry_bytes", "QUIPU_OPENWOP_ENTRY_BYTES", "Bytes of one OpenWOP memory entry."),
+    Setting(
+        "openwop_agents",
+        "QUIPU_OPENWOP_AGENTS",
+        "JSON file with manifests of agents that the OpenWOP inventory lists.",
+    ),
+    Setting(
+        "openwop_history_days",
+        "QUIPU_OPENWOP_HISTORY_DAYS",
+        "Days after which a sweep drops the log and variables of a run that has ended; 0: never.",
+    ),
+    Setting(
+        "openwop_keeps",
+        "QUIPU_OPENWOP_KEEPS",
+        "Refs that the server looks after by itself, separated by commas: commitments fire, entries that say the same become one.",
+    ),
+    Setting(
+        "openwop_keep_every_s",
+        "QUIPU_OPENWOP_KEEP_EVERY_S",
+        "Seconds between the rounds in which the server looks after those refs; 0: never.",
+    ),
+    Setting(
+        "openwop_compact_above",
+        "QUIPU_OPENWOP_COMPACT_ABOVE",
+        "How many entries such a ref may have before they are compacted into one; 0: any number.",
+    ),
+)
+
+#: Lending memory to others.
+_OAP = (
+    Setting(
+        "oap_allowed_hosts",
+        "QUIPU_OAP_ALLOWED_HOSTS",
+        "Origins that may be asked although they are private, such as http://127.0.0.1:8321, separated by commas; for trying things out.",
+    ),
+    Setting(
+        "oap_owners",
+        "QUIPU_OAP_OWNERS",
+        "DIDs that owners bring along: did=tenant, separated by commas. Without it owners are known by this host's address.",
+    ),
+    Setting(
+        "oap_free_text",
+        "QUIPU_OAP_FREE_TEXT",
+        "What becomes of text without structure below level 4: omit, or builtin, which masks addresses and numbers but no names.",
+    ),
+    Setting("oap_max_items", "QUIPU_OAP_MAX_ITEMS", "Items that one grant may show at most."),
+    Setting("oap_max_days", "QUIPU_OAP_MAX_DAYS", "Days that a grant may last at most."),
+    Setting(
+        "oap_trust_ceiling",
+        "QUIPU_OAP_TRUST_CEILING",
+        "The highest level of trust anybody is served at, 0 to 4, whatever a grant says.",
+    ),
+    Setting(
+        "oap_queries_per_minute", "QUIPU_OAP_QUERIES_PER_MINUTE", "Queries that one grant allows in a minute."
     ),
 )
 
@@ -151,7 +357,7 @@ SETTINGS = (
     Setting(
         "embedder",
         "QUIPU_EMBEDDER",
-        "onnx (default, on this machine), openai (any compatible endpoint), or none.",
+        "onnx (default, on this machine), fast (a table: cruder, a hundred times quicker), openai (any compatible endpoint), or none.",
     ),
     Setting("embedder_url", "QUIPU_EMBEDDER_URL", "Base address of an OpenAI-compatible endpoint."),
     Setting("embedder_model", "QUIPU_EMBEDDER_MODEL", "The model to ask the endpoint for."),
@@ -206,6 +412,17 @@ SETTINGS = (
         "What becomes of a write that no rule is about: allow, hold or deny.",
     ),
     Setting(
+        "governance_on_reject",
+        "QUIPU_ON_REJECT",
+        "What becomes of the text of a write that was rejected: erase, or keep for a look later.",
+    ),
+    Setting(
+        "webhook_hosts",
+        "QUIPU_WEBHOOK_HOSTS",
+        "Hosts that notices may be sent to although they are inside your network, or without https; with commas between.",
+    ),
+    Setting("webhook_every_s", "QUIPU_WEBHOOK_S", "How often a server sends notices that are due; 0: never."),
+    Setting(
         "rate_per_minute",
         "QUIPU_RATE",
         "Requests a minute of a token that has no rate of its own; 0: no limit.",
@@ -223,8 +440,23 @@ SETTINGS = (
     Setting("oidc_name_claim", "QUIPU_OIDC_NAME_CLAIM", "The claim that says who it is."),
     Setting("oidc_roles_claim", "QUIPU_OIDC_ROLES_CLAIM", "The claim that names roles."),
     Setting("oidc_agents_claim", "QUIPU_OIDC_AGENTS_CLAIM", "The claim that names agents; by default all."),
+    Setting(
+        "oidc_review_stores_claim",
+        "QUIPU_OIDC_REVIEW_STORES_CLAIM",
+        "The claim that names the stores a reviewer decides on; by default all.",
+    ),
+    Setting(
+        "oidc_review_operations_claim",
+        "QUIPU_OIDC_REVIEW_OPERATIONS_CLAIM",
+        "The claim that names the operations a reviewer decides on; by default all.",
+    ),
     Setting("oidc_default_role", "QUIPU_OIDC_DEFAULT_ROLE", "The role of somebody whose claims name none."),
     *_SERVER,
+    *_MIRRORS,
     *_MCP,
+    *_OAP,
+    *_OPENWOP,
+    *_SETTLING,
+    *_TELEMETRY,
     *(Setting(f"limit_{name}", f"QUIPU_LIMIT_{name.upper()}", help) for name, help in _LIMITS.items()),
 )

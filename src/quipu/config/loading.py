@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +16,9 @@ from quipu.errors import InvalidError
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_TELEMETRY = "telemetry"
+_log = logging.getLogger("quipu.telemetry")
+_warned: set[tuple[str, str]] = set()
 
 
 def load(environment: Mapping[str, str] | None = None) -> Config:
@@ -57,7 +61,21 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
 
 
 def _parsed(name: str, text: str, where: str) -> object:
-    kind = next(field.type for field in fields(Config) if field.name == name)
+    field = next(field for field in fields(Config) if field.name == name)
+    kind = field.type
+    try:
+        return _understood(name, kind, text, where)
+    except InvalidError:
+        if not name.startswith(_TELEMETRY):
+            raise
+        # What memory does never hangs on how it is watched.
+        if (name, text) not in _warned:
+            _warned.add((name, text))
+            _log.warning("There is no %s %r; the default is used.", name, text)
+        return field.default
+
+
+def _understood(name: str, kind: object, text: str, where: str) -> object:
     if kind == "bool":
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE

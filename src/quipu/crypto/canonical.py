@@ -1,7 +1,7 @@
 """RFC 8785 bytes of a JSON value.
 
-`rfc8785` is the authority. Most of what Quipu hashes holds only plain strings, integers and ASCII keys, where
-the standard library's C encoder gives the very same bytes four times faster; a property test holds the two equal.
+`rfc8785` is the authority. Most of what Quipu hashes holds only plain strings, numbers of everyday size and ASCII keys,
+where the standard library's C encoder gives the very same bytes much faster; a property test holds the two equal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, cast
 import rfc8785
 
 _SAFE = 2**53 - 1
+#: Between these Python writes a fraction without an exponent, as RFC 8785 does.
+_SMALL, _LARGE = 1e-4, 1e15
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -23,7 +25,7 @@ def canonical(value: object) -> bytes:
 
 
 def _is_plain(value: object) -> bool:
-    """True when both encoders agree: no floats (their notations differ), no keys that sort differently in UTF-16."""
+    """True when both encoders agree: no keys that sort differently in UTF-16, no floats that they write differently."""
     kind = type(value)
     if kind is dict:
         members = cast("dict[object, object]", value)
@@ -50,4 +52,7 @@ def _is_plain(value: object) -> bool:
 def _is_plain_leaf(value: object, kind: type) -> bool:
     if kind is int:
         return -_SAFE <= cast("int", value) <= _SAFE
+    if kind is float:  # 1.0 is written as 1 in RFC 8785; very large and very small ones have other exponents
+        number = cast("float", value)
+        return _SMALL <= abs(number) < _LARGE and not number.is_integer()
     return kind is str or kind is bool or value is None

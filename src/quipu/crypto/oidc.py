@@ -61,6 +61,9 @@ class Provider:
     name_claim: str = "sub"
     roles_claim: str = "roles"
     agents_claim: str = ""
+    #: Of reviewers: what they decide on.
+    review_stores_claim: str = ""
+    review_operations_claim: str = ""
     #: What somebody is whose claims name no role of ours.
     default_role: str = ""
 
@@ -108,7 +111,9 @@ class OidcIdentities:
             tenant=tenant,
             name=f"oidc:{name}"[:256],
             permissions=permissions_of(self._roles(claims)),
-            agents=self._agents(claims),
+            agents=_listed(claims, self._provider.agents_claim),
+            review_stores=_listed(claims, self._provider.review_stores_claim),
+            review_operations=_listed(claims, self._provider.review_operations_claim),
             trust=Trust.USER,
             expires_at=int(claims["exp"]) * 1000,
         )
@@ -200,10 +205,10 @@ class OidcIdentities:
             return [Role(self._provider.default_role)]
         return known
 
-    def _agents(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        if not self._provider.agents_claim:
-            return ("*",)
-        return tuple(_texts(claims.get(self._provider.agents_claim)))
+
+def _listed(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
+    """What a claim names; everything where no setting says which claim it is."""
+    return tuple(_texts(claims.get(claim))) if claim else ("*",)
 
 
 def _texts(value: object) -> list[str]:

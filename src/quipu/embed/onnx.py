@@ -108,21 +108,21 @@ class OnnxEmbedder:
     def _runtime(self) -> Runtime:
         with self._loading:
             if self._loaded is None:
-                payload = kept(self._cache_dir, _STEM, ".onnx", self._built)
-                self._loaded = _runtime_of(payload)
+                self._loaded = loaded(self._cache_dir, self._weights_dir, self._download, self._progress)
             return self._loaded
 
-    def _built(self) -> bytes:
-        weights = load_weights(
-            self._cache_dir, directory=self._weights_dir, download=self._download, progress=self._progress
-        )
+
+def loaded(cache_dir: Path, weights_dir: Path | None, download: bool, progress: Progress) -> Runtime:
+    """The model in memory, from the graph that is kept, or else built now."""
+
+    def built() -> bytes:
+        weights = load_weights(cache_dir, directory=weights_dir, download=download, progress=progress)
         # The libraries that build are slow to import and needed once.
         from quipu.embed.graph import build_graph
 
-        return build_graph(weights, self._progress)
+        return build_graph(weights, progress)
 
-
-def _runtime_of(payload: bytes) -> Runtime:
+    payload = kept(cache_dir, _STEM, ".onnx", built)
     from quipu.embed.runtime import Runtime
 
     return Runtime(payload)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from quipu.embed.text import well_formed, windows
+from quipu.embed.text import tokenizer, well_formed, windows
 from quipu.embed.vectors import packed
 from quipu.errors import BackendUnavailableError
 
@@ -63,11 +62,9 @@ class Runtime:
                 hint="Upgrade onnxruntime, or choose another embedder.",
             ) from error
         self._session: _Session = session
-        self._tokenizer = Tokenizer.from_str(session.get_modelmeta().custom_metadata_map["tokenizer"])
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        # "[SEP]" in somebody's text is five characters, not the end of the text.
-        self._tokenizer.encode_special_tokens = True
+        #: The tokenizer's file, as JSON text.
+        self.tokenizer: Final[str] = session.get_modelmeta().custom_metadata_map["tokenizer"]
+        self._tokenizer = tokenizer(self.tokenizer)
 
     def embedded(self, text: str) -> bytes:
         """One vector for the whole text: the mean of its windows, each counted by its tokens."""
@@ -77,6 +74,10 @@ class Runtime:
         if len(vectors) == 1:
             return packed(vectors[0])
         return packed(np.average(vectors, axis=0, weights=[len(stretch) for stretch in stretches]))
+
+    def words(self, ids: Sequence[int]) -> list[Vector]:
+        """The vector of each word piece, as a text of its own."""
+        return [self._vector([_CLS, id, _SEP]) for id in ids]
 
     def _vector(self, stretch: Sequence[int]) -> Vector:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from quipu.ledger.rows import Row, Value, decoded, encoded
 from quipu.model.access import KeptSecret, Tenant, Token
+from quipu.model.notices import Event, KeptWebhook, Webhook
 from quipu.model.principal import Permission
 from quipu.ports.ledger import Guard, Sealed
 
@@ -31,6 +32,8 @@ def token_values(token: Token, digest: str) -> dict[str, Value]:
         "revoked_at": token.revoked_at,
         "rate": token.rate,
         "recall_budget": token.recall_budget,
+        "review_stores": encoded(list(token.review_stores)),
+        "review_operations": encoded(list(token.review_operations)),
     }
 
 
@@ -50,6 +53,8 @@ def token_of(row: Row) -> Token:
         revoked_at=row[10],
         rate=row[11],
         recall_budget=row[12],
+        review_stores=tuple(decoded(row[13])),
+        review_operations=tuple(decoded(row[14])),
     )
 
 
@@ -84,3 +89,55 @@ def _sealed_of(
         tenant=tenant, id=secret_id, label=label, run_id=run_id, created_at=created_at, created_by=created_by
     )
     return Sealed(secret, sealed)
+
+
+def webhook_values(webhook: Webhook, sealed: bytes) -> dict[str, Value]:
+    """The values of `add_webhook`, by name."""
+    return {
+        "tenant": webhook.tenant,
+        "id": webhook.id,
+        "url": webhook.url,
+        "events": encoded(list(webhook.events)),
+        "agents": encoded(list(webhook.agents)),
+        "with_content": webhook.with_content,
+        "created_at": webhook.created_at,
+        "created_by": webhook.created_by,
+        "sealed": sealed,
+        "position": webhook.position,
+    }
+
+
+def webhook_of(row: Row) -> KeptWebhook:
+    """A webhook, from a row of `webhooks`."""
+    webhook = Webhook(
+        tenant=row[0],
+        id=row[1],
+        url=row[2],
+        events=tuple(Event(name) for name in decoded(row[3])),
+        agents=tuple(decoded(row[4])),
+        with_content=bool(row[5]),
+        created_at=row[6],
+        created_by=row[7],
+        position=row[8],
+        attempts=row[9],
+        next_at=row[10],
+        error=row[11],
+        dropped=row[12],
+    )
+    return KeptWebhook(webhook, bytes(row[13]))
+
+
+def moved_webhook_values(was: Webhook, now: Webhook) -> dict[str, Value]:
+    """The values of `move_webhook`, by name."""
+    return {
+        "tenant": was.tenant,
+        "id": was.id,
+        "position": now.position,
+        "attempts": now.attempts,
+        "next_at": now.next_at,
+        "error": now.error,
+        "dropped": now.dropped,
+        "was_position": was.position,
+        "was_attempts": was.attempts,
+        "was_next_at": was.next_at,
+    }

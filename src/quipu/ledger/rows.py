@@ -274,7 +274,7 @@ def checkpoint_of(row: Row) -> Checkpoint:
 def proposal_of(row: Row) -> Proposal:
     (
         tenant, proposal_id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at,
-        reviewer, reviewed_at, reason, approvals, given, because, salt,
+        reviewer, reviewed_at, reason, approvals, given, because, salt, traits,
     ) = row  # fmt: skip
     return Proposal(
         id=proposal_id,
@@ -295,6 +295,7 @@ def proposal_of(row: Row) -> Proposal:
         given=tuple(Approval(**one) for one in json.loads(given)),
         because=because,
         salt=salt or b"",
+        traits=json.loads(traits) if traits else {},
     )
 
 

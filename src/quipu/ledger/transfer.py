@@ -33,7 +33,7 @@ TABLES: Mapping[LiteralString, Table] = {
     "tenant": Table(
         (
             "tenant", "created_at", "seq", "hash", "at", "changed", "horizon", "space", "refilled", "suspended_at",
-            "guarded", "rules",
+            "guarded", "rules", "ahead",
         ),
         ("tenant",),
     ),
@@ -61,20 +61,89 @@ TABLES: Mapping[LiteralString, Table] = {
         (
             "tenant", "id", "operation", "agent_id", "record_id", "request", "writer", "held_by", "status",
             "created_at", "lapses_at", "reviewer", "reviewed_at", "reason", "approvals", "given", "because", "salt",
+            "traits",
         ),
         ("id",),
     ),
     "outbox": Table(
         ("tenant", "mirror", "seq", "status", "attempts", "next_at", "error"), ("mirror", "seq")
     ),
+    "mirror": Table(
+        (
+            "tenant", "name", "writes", "filled", "fill_below", "holder", "held_until", "succeeded_at", "error", "drift",
+        ),
+        ("name",),
+    ),
+    "mirrored": Table(
+        (
+            "tenant", "mirror", "record_id", "native_id", "version", "store_id", "agent_id", "user_id", "state",
+        ),
+        ("mirror", "record_id"),
+    ),
     "token": Table(
         (
             "tenant", "id", "digest", "name", "prefix", "permissions", "agents", "user_id", "created_at",
-            "created_by", "expires_at", "revoked_at", "rate", "recall_budget",
+            "created_by", "expires_at", "revoked_at", "rate", "recall_budget", "review_stores", "review_operations",
         ),
         ("id",),
     ),
     "secret": Table(("tenant", "id", "label", "run_id", "created_at", "created_by", "sealed"), ("id",)),
+    "lent_grant": Table(
+        (
+            "tenant", "id", "hash", "body", "grantee", "status", "registered_at", "expires_at", "revoked_at", "uses",
+            "disclosed",
+        ),
+        ("id",),
+    ),
+    "lent_item": Table(("tenant", "grant_id", "record_id", "at"), ("grant_id", "record_id")),
+    "item_log": Table(
+        ("tenant", "record_id", "log", "seq", "version", "entry", "hash"), ("record_id", "log", "seq")
+    ),
+    "receipt": Table(
+        ("tenant", "seq", "id", "type", "agent", "grant_id", "at", "body", "hash"), ("seq",)
+    ),
+    "erasure": Table(
+        ("tenant", "id", "step", "requested_at", "completed_at", "request", "receipt"), ("id",)
+    ),
+    "cascade_step": Table(
+        (
+            "tenant", "erasure_id", "grantee", "grant_id", "item_ids", "status", "attempts", "next_at", "receipt",
+        ),
+        ("erasure_id", "grantee", "grant_id"),
+    ),
+    "held_item": Table(
+        ("tenant", "source", "grant_id", "item_id", "item", "receipt_id", "received_at", "expires_at"),
+        ("source", "grant_id", "item_id"),
+    ),
+    "used_proof": Table(("tenant", "id", "until"), ("id",)),
+    "run": Table(
+        (
+            "tenant", "id", "workflow_id", "status", "driver", "position", "taken_at", "authority", "inputs",
+            "configurable", "metadata", "tags", "agent", "secrets", "worker", "lease_until", "last", "source_run_id",
+            "from_seq", "mode", "created_at", "ended_at", "error", "expired",
+        ),
+        ("id",),
+    ),
+    "run_event": Table(
+        ("tenant", "run_id", "sequence", "type", "node_id", "payload", "at", "causation_id", "position"),
+        ("run_id", "sequence"),
+    ),
+    "run_variable": Table(
+        ("tenant", "run_id", "name", "sequence", "value"), ("run_id", "name", "sequence")
+    ),
+    "run_variable_record": Table(
+        ("tenant", "record_id", "run_id", "name", "sequence"), ("record_id", "run_id", "name", "sequence")
+    ),
+    "run_note": Table(("tenant", "run_id", "backend", "position", "text"), ("run_id", "backend", "position")),
+    "memory_ref": Table(("tenant", "ref", "agent_id", "store_id", "created_at"), ("ref",)),
+    "webhook": Table(
+        (
+            "tenant", "id", "url", "events", "agents", "with_content", "created_at", "created_by", "sealed", "position",
+            "attempts", "next_at", "error", "dropped",
+        ),
+        ("id",),
+    ),
+    "dismissal": Table(("tenant", "id", "at", "reviewer"), ("id",)),
 }  # fmt: skip
 
 

@@ -14,17 +14,22 @@ async with connect("https://memory.example.org", token=..., agent_id="assistant"
 from __future__ import annotations
 
 from quipu import config as settings
+from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.memory.access import Access
 from quipu.memory.following import Following
+from quipu.memory.governing import Governing
+from quipu.memory.mirroring import Mirroring
+from quipu.memory.moving import Moving
 from quipu.memory.operations import Operations
 from quipu.memory.reads import Reads
 from quipu.memory.remote import connection
+from quipu.memory.settling import Settling
 from quipu.memory.upkeep import Upkeep
 from quipu.model.operations import Fusion
 
 
-class Memory(Operations, Reads, Following, Upkeep, Access):
+class Memory(Operations, Reads, Settling, Following, Governing, Moving, Mirroring, Upkeep, Access):
     """The memory of one agent: a `MemoryStore` over a ledger, here or on a server."""
 
 
@@ -38,6 +43,7 @@ def connect(
     retries: int | None = None,
     insecure: bool | None = None,
     config: Config | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Memory:
     """The memory on a server, with the same calls, answers and errors as one in this process.
 
@@ -46,7 +52,15 @@ def connect(
     idempotency key. Without TLS only this machine is spoken to, unless `insecure` says otherwise.
     """
     given = config or settings.load()
-    way = connection(given, server=server, token=token, timeout=timeout, retries=retries, insecure=insecure)
+    way = connection(
+        given,
+        server=server,
+        token=token,
+        timeout=timeout,
+        retries=retries,
+        insecure=insecure,
+        telemetry=telemetry,
+    )
     return Memory(agent_id, fusion=fusion, config=given, connection=way)
 
 

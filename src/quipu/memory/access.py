@@ -29,6 +29,8 @@ class Access(Session):
         expires_at: int | None = None,
         rate: int | None = None,
         recall_budget: int | None = None,
+        review_stores: Sequence[str] = ("*",),
+        review_operations: Sequence[str] = ("*",),
         tenant: str | None = None,
     ) -> IssuedToken:
         """A new token. Its text is told this once."""
@@ -43,6 +45,8 @@ class Access(Session):
             expires_at=expires_at,
             rate=rate,
             recall_budget=recall_budget,
+            review_stores=arguments.several(review_stores, "/review_stores"),
+            review_operations=arguments.several(review_operations, "/review_operations"),
             tenant=tenant,
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quipu.bootstrap import BuildProgress, Running, start
+from quipu.bootstrap.telemetry import Telemetry, Watched
 from quipu.config import Config
 from quipu.errors import QuipuError
 from quipu.model.principal import Principal
@@ -28,18 +29,23 @@ class EmbeddedConnection:
         embedder: Embedder | None,
         clock: Callable[[], int] | None,
         progress: BuildProgress | None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config, self._principal = config, principal
         self._embedder, self._clock, self._progress = embedder, clock, progress
+        self._watched = Watched(telemetry=telemetry or Telemetry())
         self._running: Running | None = None
         self._signing: asyncio.Task[None] | None = None
         self._seq_at_open = 0
 
     async def open(self) -> MemoryService:
         extra: dict[str, Any] = {} if self._clock is None else {"clock": self._clock}
-        running = await start(self._config, embedder=self._embedder, progress=self._progress, **extra)
+        running = await start(
+            self._config, embedder=self._embedder, progress=self._progress, watched=self._watched, **extra
+        )
         try:
-            await running.parts.ledger.open(self._principal.tenant)
+            await running.service.open(self._principal.tenant)
+            await running.service.mirrors.start()
             self._seq_at_open = (await running.parts.ledger.head(self._principal.tenant)).seq
         except BaseException:
             await running.close()

@@ -122,6 +122,8 @@ class Operations(Session):
         max_tokens: int | None = None,
         redact: Redact | str = Redact.MASK,
         embedding: arguments.EmbeddingLike = None,
+        quorum_k: int = 1,
+        deadline_ms: int | None = None,
         explain: bool = False,
     ) -> RecallResponse:
         """Find the memories that answer a query, best first; nothing when nothing does."""
@@ -145,6 +147,8 @@ class Operations(Session):
             max_tokens=max_tokens,
             redact=arguments.member(Redact, redact, "/redact"),
             embedding=arguments.embedding(embedding),
+            quorum_k=quorum_k,
+            deadline_ms=deadline_ms,
             explain=explain,
         )
         return await service.recall(self._principal, request)

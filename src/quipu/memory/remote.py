@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quipu import bootstrap
+from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.errors import InvalidError
 
@@ -38,6 +39,7 @@ def connection(
     timeout: float | None = None,
     retries: int | None = None,
     insecure: bool | None = None,
+    telemetry: Telemetry | None = None,
 ) -> RemoteConnection:
     """The way to a server; what is not given is taken from the settings."""
     named = server or (config.store_url if is_server(config.store_url) else config.server_url)
@@ -51,8 +53,9 @@ def connection(
     from quipu.client.connection import RemoteConnection
     from quipu.client.patience import Patience
 
+    address = named[len(_PREFIX) :] if is_server(named) else named
     return RemoteConnection(
-        named[len(_PREFIX) :] if is_server(named) else named,
+        address,
         token=token or token_for(config, named),
         patience=Patience(
             total_s=config.server_timeout_s if timeout is None else timeout,
@@ -61,4 +64,5 @@ def connection(
         insecure=config.server_insecure if insecure is None else insecure,
         mint_id=bootstrap.mint_id,
         jitter=bootstrap.jitter,
+        observed=bootstrap.telemetry.client_observed(config, address, telemetry, bootstrap.now_ns),
     )

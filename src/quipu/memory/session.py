@@ -9,6 +9,8 @@ from typing import Self
 
 from quipu import config as settings
 from quipu.bootstrap import BuildProgress
+from quipu.bootstrap.stores import ledger_and_mirrors
+from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory import arguments, remote
@@ -17,6 +19,7 @@ from quipu.model.operations import Fusion
 from quipu.model.principal import Principal, local
 from quipu.ports.embedder import Embedder
 from quipu.ports.host import Connection, Host
+from quipu.service.memory import CAPABILITIES
 
 
 class Session:
@@ -36,20 +39,20 @@ class Session:
         clock: Callable[[], int] | None = None,
         progress: BuildProgress | None = None,
         connection: Connection | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """Nothing is opened before the first call. Without `stores` memory lives in the user's data directory.
 
-        `stores` may be the address of a server, `quipu+https://host`; `quipu.connect` says more about one.
-        `connection` is a way to a host of your own making, instead of `stores`.
+        `stores` may be the address of a server, `quipu+https://host`; `quipu.connect` says more about one. In a list
+        the first ledger is the ledger, and all others are mirrors of it, written to unless `write_policy` is
+        `primary_only`.
+        `connection` is a way to a host of your own making, instead of `stores`. `telemetry` names OpenTelemetry
+        providers; without it, those of the process are told.
         """
         if agent_id == "":
             raise InvalidError.at("/agent_id", "bad_value", "agent_id is empty.")
         given = config or settings.load()
         urls = [stores] if isinstance(stores, str) else list(stores or [])
-        if len(urls) > 1:
-            raise InvalidError.at(
-                "/stores", "bad_value", "Only one ledger can be opened.", accepted=["one store URL"]
-            )
         if write_policy not in ("all", "fan_out", "primary_only"):
             raise InvalidError.at(
                 "/write_policy",
@@ -61,14 +64,20 @@ class Session:
         self._fusion = arguments.member(Fusion, fusion, "/fusion")
         self.governance = governance
         self._principal = principal or local()
+        is_alone = len(urls) == 1 and remote.is_server(urls[0])
+        ledger, mirrors = (urls[0], []) if is_alone else ledger_and_mirrors(urls)
         chosen = given.with_values(
-            store_url=urls[0] if urls else None, embedder=embedder if isinstance(embedder, str) else None
+            store_url=ledger if ledger is not None or not mirrors else "",
+            mirrors="\n".join(mirrors) or None,
+            mirror_write_policy=None if write_policy == "all" else write_policy,
+            embedder=embedder if isinstance(embedder, str) else None,
         )
+        self._promised = set(CAPABILITIES)
         self._connection: Connection
         if connection is not None:
             self._connection = connection
         elif remote.is_server(chosen.store_url):
-            self._connection = remote.connection(chosen)
+            self._connection = remote.connection(chosen, telemetry=telemetry)
         else:
             self._connection = EmbeddedConnection(
                 chosen,
@@ -76,7 +85,10 @@ class Session:
                 embedder=None if isinstance(embedder, str) else embedder,
                 clock=clock,
                 progress=progress,
+                telemetry=telemetry,
             )
+            if chosen.embedder == "none" and (embedder is None or isinstance(embedder, str)):
+                self._promised.remove("vector")  # without an embedder nothing is found by meaning
         self._host: Host | None = None
         self._opening: asyncio.Lock | None = None
         self._is_closed = False

@@ -17,7 +17,6 @@ from quipu.model.outcomes import ImportSummary, Verification
 from quipu.model.record import MemoryType, State
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
-from quipu.service.memory import CAPABILITIES
 
 
 class LineFiles:
@@ -184,9 +183,11 @@ class Upkeep(Session):
 
     async def describe(self) -> Mapping[str, Json]:
         """What this memory promises: capabilities, types, operations, limits, embedder."""
-        return await (await self._service()).described(self._principal)
+        told = await (await self._service()).described(self._principal)
+        self._promised = {str(one) for one in cast("Sequence[Json]", told["capabilities"])}
+        return told
 
     @property
     def capabilities(self) -> set[str]:
-        """memorywire's promises; all are kept."""
-        return set(CAPABILITIES)
+        """memorywire's promises: what the settings allow, and once `describe` was asked, what the memory said."""
+        return set(self._promised)

@@ -40,6 +40,9 @@ class Token:
     created_at: int
     created_by: str
     agents: tuple[str, ...] = ("*",)
+    #: Of a reviewer: the stores (glob patterns) and operations it decides on.
+    review_stores: tuple[str, ...] = ("*",)
+    review_operations: tuple[str, ...] = ("*",)
     user_id: str | None = None
     expires_at: int | None = None
     revoked_at: int | None = None

@@ -7,9 +7,11 @@ from typing import TypeAlias
 
 from quipu.model.access import KeptSecret, Token
 from quipu.model.journal import Draft, Mention
+from quipu.model.notices import Webhook
 from quipu.model.record import Ending, Record
+from quipu.model.runs import RunChange
 from quipu.model.store import Store
-from quipu.model.value import JsonObject
+from quipu.model.value import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,10 @@ class Stage:
     #: Why it was held, in the words of the rule.
     because: str | None = None
     salt: bytes = b""
+    #: Who wrote it, where that is not who commits this.
+    writer: str | None = None
+    #: What it is like, without its text; stays when the text goes.
+    traits: JsonObject = field(default_factory=dict[str, Json])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +121,15 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Close a proposal; deciding twice is a conflict. The staged content goes with it."""
+    """Close a proposal; deciding twice is a conflict. The staged content goes with it, unless it `keeps` it."""
 
     proposal_id: str
     approved: bool
     reviewer: str
     reason: str | None = None
+    keeps: bool = False
+    #: Whether it was decided as it was proposed, by a reviewer: anything else teaches nothing.
+    teaches: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +178,46 @@ class KeepRules:
     rules: tuple[JsonObject, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddWebhook:
+    """Send notices there from now on."""
+
+    webhook: Webhook
+    #: The key that they are signed with.
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropWebhook:
+    """Send none there any more."""
+
+    webhook_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dismiss:
+    """A suggested rule is not wanted."""
+
+    suggestion_id: str
+
+
 #: Changes that concern no record.
-RegistryChange: TypeAlias = AddToken | EndToken | Suspend | KeepSecret | DropSecret | KeepRules
+RegistryChange: TypeAlias = (
+    AddToken | EndToken | Suspend | KeepSecret | DropSecret | KeepRules | AddWebhook | DropWebhook | Dismiss
+)
 Change: TypeAlias = (
-    Put | Close | Erase | Demote | Touch | OpenStore | DropStore | Stage | Approve | Settle | RegistryChange
+    Put
+    | Close
+    | Erase
+    | Demote
+    | Touch
+    | OpenStore
+    | DropStore
+    | Stage
+    | Approve
+    | Settle
+    | RegistryChange
+    | RunChange
 )
 
 
@@ -239,3 +284,5 @@ class Proposal:
     because: str | None = None
     #: Makes what is told of its content one that nobody can guess; gone once it was decided.
     salt: bytes = field(default=b"", repr=False)
+    #: What it is like, without its text: store, type, source, sensitivity.
+    traits: JsonObject = field(default_factory=dict[str, Json])

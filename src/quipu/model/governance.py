@@ -91,6 +91,11 @@ class Verdict:
     reason: str | None = None
     approvals: int = 1
 
+    @property
+    def by_rule(self) -> str | None:
+        """The rule that decided, if it was one."""
+        return None if self.rule in ("caller", "default") else self.rule
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFacts:

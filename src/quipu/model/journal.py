@@ -42,6 +42,14 @@ class Op(StrEnum):
     RESUME = "resume"
     KEEP_SECRET = "keep_secret"
     DROP_SECRET = "drop_secret"
+    OPEN_RUN = "open_run"
+    STEP_RUN = "step_run"
+    EXPIRE_RUN = "expire_run"
+    KEEP_REF = "keep_ref"
+    ADD_WEBHOOK = "add_webhook"
+    DROP_WEBHOOK = "drop_webhook"
+    DISMISS_RULE = "dismiss_rule"
+    DENY = "deny"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,8 @@ class RememberRequest:
     #: The workflow run and node that write; stamped into provenance and journal.
     run_id: str | None = None
     node_id: str | None = None
+    #: The OpenWOP name of the memory it is written to, where the writer used one; told in the run's log.
+    memory_ref: str | None = None
     #: Also name near-duplicates in `extensions`.
     finds_similar: bool = False
 
@@ -115,6 +117,32 @@ class Line:
     updated_at: int | None = None
     #: Archived records come back archived.
     state: State = State.LIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """Bring back what was forgotten, merged away, archived or demoted."""
+
+    agent_id: str
+    id: str
+    reason: str | None = None
+    approval_required: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRequest:
+    """Memories that are written together or not at all. It is the agent of the first of them that asks."""
+
+    agent_id: str
+    items: tuple[RememberRequest, ...]
+    #: The record that each makes or changes, in the same order.
+    record_ids: tuple[str, ...]
+    #: The import that brings them; with it, when each record was made and last changed, and its state.
+    import_id: str | None = None
+    times: tuple[tuple[str, int | None, int | None, str], ...] = ()
+    approval_required: bool = False
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +271,11 @@ class ProposalsRequest:
 
     status: str | None = "pending"
     agent_id: str | None = None
+    operation: str | None = None
+    #: Who wrote it, and which rule holds it.
+    writer: str | None = None
+    rule: str | None = None
+    is_newest_first: bool = False
     limit: int = 50
     cursor: str | None = None
 

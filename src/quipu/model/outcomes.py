@@ -44,6 +44,8 @@ class StepResponse:
     pending_approval: bool = False
     approval_url: str | None = None
     extensions: JsonObject = field(default_factory=_no_extensions)
+    #: The first answer once more: the same key and the same request had come before.
+    is_replayed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class Hit:
     foreign: bool = False
     redacted: bool = False
     truncated: bool = False
+    #: Made out to who asked, where the memory signs.
+    signature: str | None = None
     #: With `explain`: what each leg of the search said.
     why: JsonObject | None = None
 

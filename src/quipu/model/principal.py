@@ -34,6 +34,9 @@ class Principal:
     permissions: frozenset[Permission]
     #: Glob patterns of the agents it may act for.
     agents: tuple[str, ...] = ("*",)
+    #: What it may decide on as a reviewer: glob patterns of stores, and operations; `*` is any.
+    review_stores: tuple[str, ...] = ("*",)
+    review_operations: tuple[str, ...] = ("*",)
     #: When set, the only user whose records it may touch.
     user_id: str | None = None
     trust: Trust = Trust.AGENT
@@ -53,6 +56,12 @@ class Principal:
 
     def may_act_for(self, agent_id: str) -> bool:
         return any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
+
+    def reviews_store(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.review_stores)
+
+    def reviews_operation(self, operation: str) -> bool:
+        return "*" in self.review_operations or operation in self.review_operations
 
 
 def local(tenant: str = DEFAULT_TENANT) -> Principal:

@@ -40,6 +40,8 @@ class Restriction:
     filter: JsonObject | None = None
     #: Leave these sensitivities out.
     without_sensitivity: frozenset[str] = frozenset()
+    #: Only these records, and all of them that are in reach, however little they match.
+    ids: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,16 @@ class WordShares:
     users: frozenset[str] = frozenset()
     theirs: int = 0
     has_several_users: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWord:
+    """A rare word that records have in common: the share of the records in reach that have it, and who has it."""
+
+    share: float
+    #: Of the records whose words were asked for, and of those they were compared with.
+    leaders: frozenset[str]
+    members: frozenset[str]
 
 
 #: One hop in the graph: record id → neighbouring record ids.

@@ -21,9 +21,23 @@ from typing import Any, Protocol
 from quipu.errors import QuipuError
 from quipu.model.access import IssuedToken, KeptSecret, Role, Tenant, Token
 from quipu.model.change import Proposal
+from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
 from quipu.model.feed import FeedEvent, FeedRequest
 from quipu.model.governance import Edit, Replayed, Review, Rule
+from quipu.model.graph import Graph, GraphRequest
 from quipu.model.journal import Checkpoint, Entry
+from quipu.model.learning import Suggestion
+from quipu.model.mirrors import MirrorReport, MirrorStatus
+from quipu.model.moving import (
+    ExportedFile,
+    FileExport,
+    FileImport,
+    ImportDecided,
+    ImportReport,
+    ImportState,
+    RolledBack,
+)
+from quipu.model.notices import Event, IssuedWebhook, Webhook
 from quipu.model.operations import (
     CreateStoreRequest,
     ExpireRequest,
@@ -34,6 +48,7 @@ from quipu.model.operations import (
     MergeStrategy,
     RecallRequest,
     RememberRequest,
+    StepRequest,
 )
 from quipu.model.outcomes import (
     ExpireResponse,
@@ -43,11 +58,14 @@ from quipu.model.outcomes import (
     Page,
     RecallResponse,
     RememberResponse,
+    StepResponse,
     Verification,
     Version,
 )
 from quipu.model.principal import Permission, Principal
+from quipu.model.procedure import Procedure
 from quipu.model.record import Record
+from quipu.model.recovery import RecoverRequest, RecoverResponse
 from quipu.model.store import Store
 from quipu.model.value import Json
 
@@ -132,6 +150,38 @@ class Policies(Protocol):
     ) -> tuple[Replayed, ...]: ...
 
 
+class Learning(Protocol):
+    """Rules that decisions suggest."""
+
+    async def suggested(self, principal: Principal) -> tuple[Suggestion, ...]: ...
+    async def accept(self, principal: Principal, suggestion_id: str) -> tuple[Rule, ...]: ...
+    async def dismiss(self, principal: Principal, suggestion_id: str) -> None: ...
+
+
+class Recovery(Protocol):
+    """Undoing what a cause has done."""
+
+    async def recover(self, principal: Principal, request: RecoverRequest) -> RecoverResponse: ...
+
+
+class Notices(Protocol):
+    """Other machines that are told of held writes and decisions."""
+
+    async def add(
+        self,
+        principal: Principal,
+        *,
+        url: str,
+        events: Sequence[Event] = tuple(Event),
+        agents: Sequence[str] = ("*",),
+        with_content: bool = False,
+    ) -> IssuedWebhook: ...
+
+    async def list(self, principal: Principal) -> tuple[Webhook, ...]: ...
+    async def remove(self, principal: Principal, webhook_id: str) -> None: ...
+    async def ping(self, principal: Principal, webhook_id: str) -> None: ...
+
+
 class Exchange(Protocol):
     """Many memories in and out."""
 
@@ -146,6 +196,42 @@ class Exchange(Protocol):
     ) -> ImportSummary: ...
 
     def export(self, principal: Principal, request: ListRequest) -> AsyncGenerator[Record]: ...
+
+
+class Importing(Protocol):
+    """Whole files of memories, tried and then carried out."""
+
+    async def tried(
+        self,
+        principal: Principal,
+        pieces: AsyncIterable[bytes],
+        request: FileImport,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportReport: ...
+
+    async def committed(
+        self, principal: Principal, import_id: str, progress: Callable[[int], None] | None = None
+    ) -> ImportReport: ...
+
+
+class Imports(Protocol):
+    """What became of imports."""
+
+    async def list(self, principal: Principal) -> tuple[ImportState, ...]: ...
+
+    async def decide(
+        self, principal: Principal, import_id: str, *, approved: bool, reason: str | None = None
+    ) -> ImportDecided: ...
+
+    async def roll_back(
+        self, principal: Principal, import_id: str, *, force: bool = False, dry_run: bool = False
+    ) -> RolledBack: ...
+
+
+class Exporting(Protocol):
+    """Memories as a file."""
+
+    async def made(self, principal: Principal, request: FileExport) -> ExportedFile: ...
 
 
 class Audit(Protocol):
@@ -195,6 +281,43 @@ class Changes(Protocol):
         ...
 
 
+class Procedures(Protocol):
+    """Machines that step."""
+
+    async def step(self, principal: Principal, request: StepRequest) -> StepResponse: ...
+
+    async def shown(self, principal: Principal, record_id: str, agent_id: str | None = None) -> Procedure: ...
+
+
+class Consolidating(Protocol):
+    """Short-term memory that settles."""
+
+    async def consolidate(
+        self,
+        principal: Principal,
+        request: ConsolidateRequest,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Consolidation: ...
+
+    async def undo(self, principal: Principal, pass_id: str) -> Undone: ...
+
+
+class Graphs(Protocol):
+    """What holds memories together."""
+
+    async def around(self, principal: Principal, request: GraphRequest) -> Graph: ...
+
+
+class MirrorChecks(Protocol):
+    """Copies in other stores, and how they stand."""
+
+    async def status(self, principal: Principal) -> tuple[MirrorStatus, ...]: ...
+
+    async def verify(self, principal: Principal, name: str) -> MirrorReport: ...
+
+    async def resync(self, principal: Principal, name: str) -> MirrorReport: ...
+
+
 class Tenancy(Protocol):
     """Who has a memory here."""
 
@@ -219,6 +342,8 @@ class Tokens(Protocol):
         expires_at: int | None = None,
         rate: int | None = None,
         recall_budget: int | None = None,
+        review_stores: Sequence[str] = ("*",),
+        review_operations: Sequence[str] = ("*",),
         tenant: str | None = None,
     ) -> IssuedToken: ...
 
@@ -255,13 +380,33 @@ class Host(Operations, Protocol):
     @property
     def policies(self) -> Policies: ...
     @property
+    def learning(self) -> Learning: ...
+    @property
+    def recovery(self) -> Recovery: ...
+    @property
+    def notices(self) -> Notices: ...
+    @property
     def exchange(self) -> Exchange: ...
+    @property
+    def importing(self) -> Importing: ...
+    @property
+    def imports(self) -> Imports: ...
+    @property
+    def exporting(self) -> Exporting: ...
     @property
     def audit(self) -> Audit: ...
     @property
     def upkeep(self) -> Upkeep: ...
     @property
     def changes(self) -> Changes: ...
+    @property
+    def procedures(self) -> Procedures: ...
+    @property
+    def consolidating(self) -> Consolidating: ...
+    @property
+    def graphs(self) -> Graphs: ...
+    @property
+    def mirror_checks(self) -> MirrorChecks: ...
     @property
     def tenancy(self) -> Tenancy: ...
     @property

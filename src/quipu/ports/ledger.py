@@ -13,11 +13,24 @@ from typing import Protocol
 from quipu.model.access import KeptSecret, Tenant, Token
 from quipu.model.change import Commit, Committed, Once, Proposal
 from quipu.model.journal import Checkpoint, Entry, Head
+from quipu.model.notices import KeptWebhook, Webhook
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
-from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.search import (
+    Found,
+    Neighbours,
+    Scope,
+    Search,
+    Selection,
+    SharedWord,
+    Snapshot,
+    WordShares,
+)
 from quipu.model.store import Store
 from quipu.model.value import JsonObject
+from quipu.ports.grants import Lending
+from quipu.ports.outbox import Outbox
+from quipu.ports.runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,21 @@ class Guard:
 
     position: int
     secrets: Sequence[Sealed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposals:
+    """Which held writes are wanted, and from where on; None asks for nothing."""
+
+    operation: str | None = None
+    agent_id: str | None = None
+    #: When the last one that is known was made, and its id.
+    after: tuple[int, str] | None = None
+    limit: int | None = None
+    is_newest_first: bool = False
+
+
+EVERY = Proposals()
 
 
 class Records(Protocol):
@@ -97,7 +125,13 @@ class Records(Protocol):
         """The tenant's memory stores; opening the tenant made `main`."""
         ...
 
-    async def proposals(self, tenant: str, status: str | None = None) -> Sequence[Proposal]: ...
+    async def proposals(
+        self, tenant: str, status: str | None = None, wanted: Proposals = EVERY
+    ) -> Sequence[Proposal]:
+        """Held writes, oldest first unless the newest are wanted first."""
+        ...
+
+    async def proposal(self, tenant: str, proposal_id: str) -> Proposal | None: ...
 
 
 class Journal(Protocol):
@@ -135,6 +169,18 @@ class Registry(Protocol):
         """The secrets that are registered now."""
         ...
 
+    async def webhooks(self, tenant: str) -> Sequence[KeptWebhook]:
+        """Where notices are sent, oldest first."""
+        ...
+
+    async def move_webhook(self, was: Webhook, now: Webhook) -> bool:
+        """Note how far it has been told; False when somebody else has noted something since `was` was read."""
+        ...
+
+    async def dismissals(self, tenant: str) -> frozenset[str]:
+        """Suggested rules that are not wanted."""
+        ...
+
     async def rules(self, tenant: str) -> Sequence[JsonObject]:
         """The tenant's own rules, in their order. A change of them moves the guard's position."""
         ...
@@ -149,6 +195,15 @@ class Finding(Protocol):
 
     async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         """One hop along explicit links (both ways), shared subjects and adjacent turns of a session."""
+        ...
+
+    async def shared_words(
+        self, scope: Scope, snapshot: Snapshot, leaders: Sequence[str], members: Sequence[str], text: str
+    ) -> Sequence[SharedWord]:
+        """The rare words of the leaders that `text` has not, each with the members that have it too.
+
+        Rare is a word that more than one record in reach has, and no more than `rules.hops.RARE` of them.
+        """
         ...
 
 
@@ -194,12 +249,22 @@ class Upkeep(Protocol):
         ...
 
 
-class Ledger(Records, Journal, Registry, Finding, Upkeep, Protocol):
+class Ledger(Records, Journal, Registry, Finding, Upkeep, Runs, Protocol):
     """All of it."""
 
     @property
     def name(self) -> str:
         """What `stores` in answers calls it: the URL's scheme, or the name it was given."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """What it knows of its mirrors."""
+        ...
+
+    @property
+    def lending(self) -> Lending:
+        """What it keeps about lending memory to others."""
         ...
 
     async def open(self, tenant: str) -> None:

@@ -72,6 +72,8 @@ class Blended:
     subject: float
     turn: float
     session: float
+    #: What other hits added or took, where the recall asks for hops.
+    hops: float = 0.0
 
 
 def blended(

@@ -121,13 +121,24 @@ def _is_over(rule: Rule, now: int) -> bool:
 def _fits_surface(when: When, facts: WriteFacts) -> bool:
     """What is known of every write."""
     return (
-        (not when.operations or facts.operation in when.operations)
+        _fits_operation(when, facts.operation)
         and (not when.agents or _globbed(facts.agent_id, when.agents))
         and (not when.principals or _globbed(facts.principal, when.principals))
         and when.hard_delete in (None, facts.is_hard)
         and when.imported in (None, facts.is_imported)
         and when.admin in (None, facts.is_admin)
     )
+
+
+def _fits_operation(when: When, operation: str) -> bool:
+    """A rule about nothing in particular is about every write; a recall is held by a rule that names it, only.
+
+    What is restored is remembered again, so what keeps something from being remembered also keeps it from coming back.
+    """
+    if operation == "recall":
+        return "recall" in when.operations
+    asked = {operation, "remember"} if operation == "restore" else {operation}
+    return not when.operations or bool(asked & set(when.operations))
 
 
 def _fits(when: When, record: Record, store: str) -> bool:

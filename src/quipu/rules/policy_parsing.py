@@ -16,7 +16,7 @@ from quipu.model.value import Json, JsonObject
 from quipu.rules import filters
 from quipu.rules.policy_patterns import pattern
 
-OPERATIONS = ("remember", "forget", "merge", "expire")
+OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "recall")
 MOST_RULES = 500
 _MOST_WORDS = 200
 _RULE_KEYS = ("id", "when", "effect", "reason", "approvals", "expires_at", "origin")

@@ -67,15 +67,49 @@ class Machine:
 
     def leaving(self, state: str, trigger: str) -> tuple[Transition, ...]:
         """What a trigger can do in a state, in order. A named source puts the wildcard aside."""
-        mine = tuple(item for item in self.transitions if item.trigger == trigger)
-        named = tuple(item for item in mine if item.source == state)
-        return named or tuple(item for item in mine if item.source == ANYWHERE)
+        return Ways(self).leaving(state, trigger)
 
     @property
     def available_triggers(self) -> tuple[str, ...]:
         """What can be asked for now, guards aside."""
-        triggers = dict.fromkeys(item.trigger for item in self.transitions)
-        return tuple(trigger for trigger in triggers if self.leaving(self.current, trigger))
+        return Ways(self).triggers(self.current)
+
+
+class Ways:
+    """A machine's transitions by trigger and source: a large machine is walked through without reading it anew."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._by_place: dict[tuple[str, str], list[Transition]] = {}
+        for item in machine.transitions:
+            self._by_place.setdefault((item.trigger, item.source), []).append(item)
+        self._triggers = tuple(dict.fromkeys(item.trigger for item in machine.transitions))
+
+    def leaving(self, state: str, trigger: str) -> tuple[Transition, ...]:
+        """What a trigger can do in a state, in order."""
+        named = self._by_place.get((trigger, state))
+        return tuple(named or self._by_place.get((trigger, ANYWHERE), ()))
+
+    def triggers(self, state: str) -> tuple[str, ...]:
+        """What can be asked for in a state, guards aside."""
+        return tuple(trigger for trigger in self._triggers if self.leaving(state, trigger))
+
+    def taken(self, state: str, trigger: str, facts: Mapping[str, bool]) -> Transition:
+        """The first transition whose guards pass."""
+        for transition in self.leaving(state, trigger):
+            if transition.passes(facts):
+                return transition
+        available = self.triggers(state)
+        is_known = trigger in available
+        error = ConflictError(
+            "No guard lets this trigger pass."
+            if is_known
+            else "This trigger does nothing in the current state.",
+            reason="invalid_trigger",
+            hint="Send the facts that its guards ask for." if is_known else None,
+            faults=[Fault("/trigger", "invalid_trigger", available)],
+        )
+        error.available_triggers = available
+        raise error
 
 
 def faults(value: object) -> Faults:
@@ -123,35 +157,24 @@ def kept(value: JsonObject) -> dict[str, Json]:
 
 def stepped(before: Machine, trigger: str, facts: Mapping[str, bool]) -> Machine:
     """The machine after a trigger: the first transition whose guards pass."""
-    for transition in before.leaving(before.current, trigger):
-        if transition.passes(facts):
-            return replace(before, current=transition.dest)
-    available = before.available_triggers
-    is_known = trigger in available
-    raise ConflictError(
-        "No guard lets this trigger pass." if is_known else "This trigger does nothing in the current state.",
-        reason="invalid_trigger",
-        hint="Send the facts that its guards ask for." if is_known else None,
-        faults=[Fault("/trigger", "invalid_trigger", available)],
-    )
+    return replace(before, current=Ways(before).taken(before.current, trigger, facts).dest)
 
 
 def replayed(before: Machine, triggers: Sequence[str], facts: Mapping[str, bool]) -> Machine:
     """The machine after these triggers, from its beginning."""
-    state = replace(before, current=before.initial)
+    ways, state = Ways(before), before.initial
     for trigger in triggers:
-        state = stepped(state, trigger, facts)
-    return state
+        state = ways.taken(state, trigger, facts).dest
+    return replace(before, current=state)
 
 
 def unreachable(machine: Machine) -> tuple[str, ...]:
     """States that no way leads to: worth a word, no fault."""
-    reached, frontier = {machine.initial}, [machine.initial]
-    triggers = {item.trigger for item in machine.transitions}
+    ways, reached, frontier = Ways(machine), {machine.initial}, [machine.initial]
     while frontier:
         state = frontier.pop()
-        for trigger in triggers:
-            for transition in machine.leaving(state, trigger):
+        for trigger in ways.triggers(state):
+            for transition in ways.leaving(state, trigger):
                 if transition.dest not in reached:
                     reached.add(transition.dest)
                     frontier.append(transition.dest)

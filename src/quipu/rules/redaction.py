@@ -34,6 +34,7 @@ _IDENTITIES = (
     "idempotency_key",
     "run_id",
     "node_id",
+    "memory_ref",
 )
 #: One way of finding and marking secrets.
 Redactor: TypeAlias = Callable[[str], Redacted]

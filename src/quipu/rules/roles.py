@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from quipu.errors import ForbiddenError, InvalidError
 from quipu.model.access import Role
 from quipu.model.principal import Permission, Principal
+from quipu.rules.policy_parsing import OPERATIONS
 
 _MEMORY = frozenset({Permission.READ, Permission.WRITE, Permission.DELETE})
 _PERMISSIONS = {
@@ -64,3 +65,34 @@ def checked_agents(patterns: Iterable[str]) -> tuple[str, ...]:
     if not kept or not all(0 < len(pattern) <= 256 for pattern in kept) or len(kept) > 64:
         raise InvalidError.at("/agents", "bad_value", "1 to 64 patterns of 1 to 256 characters are accepted.")
     return kept
+
+
+def checked_review_stores(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Glob patterns of the stores that a reviewer decides on; at least one."""
+    kept = tuple(dict.fromkeys(patterns))
+    if not kept or not all(0 < len(pattern) <= 64 for pattern in kept) or len(kept) > 64:
+        raise InvalidError.at(
+            "/review_stores", "bad_value", "1 to 64 patterns of 1 to 64 characters are accepted."
+        )
+    return kept
+
+
+def checked_review_operations(names: Iterable[str]) -> tuple[str, ...]:
+    """The operations that a reviewer decides on; `*` is all of them."""
+    kept = tuple(dict.fromkeys(names))
+    if not kept or not set(kept) <= {"*", *OPERATIONS}:
+        raise InvalidError.at(
+            "/review_operations", "bad_value", "This is no operation.", accepted=["*", *OPERATIONS]
+        )
+    return kept
+
+
+def checked_review_grant(
+    giver: Principal, given: frozenset[Permission], stores: Iterable[str], operations: Iterable[str]
+) -> None:
+    """A reviewer with limits lets nobody review beyond them. Whoever runs the server reviews nothing itself."""
+    if giver.may(Permission.OPERATE) or not given & {Permission.REVIEW, Permission.ADMIN}:
+        return
+    for own, wanted in ((giver.review_stores, stores), (giver.review_operations, operations)):
+        if "*" not in own and not set(wanted) <= set(own):
+            raise ForbiddenError("Nobody can give more than they may do themselves.", reason="missing_scope")

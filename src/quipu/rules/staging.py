@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, TypeAlias
+from dataclasses import fields, replace
+from typing import Any, TypeAlias, TypeVar, cast
 
 from quipu.model.change import Proposal
 from quipu.model.operations import (
+    BatchRequest,
     Embedding,
     ExpireAction,
     ExpirePolicy,
     ExpireRequest,
+    Floor,
     ForgetRequest,
+    Fusion,
     MergeRequest,
     MergeStrategy,
+    RecallRequest,
+    Redact,
     RememberRequest,
+    RestoreRequest,
     UpdateStrategy,
 )
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Link, MemoryType, PrivacyIntent, Sensitivity
 from quipu.model.value import JsonObject
 
+#: What callers ask for that changes memory, and may have to wait for a person first.
 Held: TypeAlias = RememberRequest | ForgetRequest | MergeRequest | ExpireRequest
+#: With what they ask for in other ways.
+Write: TypeAlias = Held | RestoreRequest | BatchRequest
+#: A recall may have to wait, too; it changes nothing.
+Waiting: TypeAlias = Write | RecallRequest
 
-_KINDS: Mapping[str, type[Held]] = {
+Q = TypeVar("Q", bound="Waiting")
+
+_KINDS: Mapping[str, type[Waiting]] = {
     "remember": RememberRequest,
     "forget": ForgetRequest,
     "merge": MergeRequest,
     "expire": ExpireRequest,
+    "restore": RestoreRequest,
+    "batch": BatchRequest,
+    "recall": RecallRequest,
 }
 
 
@@ -69,37 +85,80 @@ _PARSERS: Mapping[str, Callable[[Any], object]] = {
     "embedding": _embedding,
     "policy": _policy,
     "privacy_intent": _privacy,
+    "record_ids": tuple,
+    "times": lambda rows: tuple(tuple(row) for row in rows),
+    "items": lambda items: tuple(_parsed(RememberRequest, item) for item in items),
+    "types": lambda types: tuple(MemoryType(name) for name in types),
+    "fusion": Fusion,
+    "redact": Redact,
+    "min_relevance": lambda given: Floor(given) if isinstance(given, str) else given,
 }
 
 
-def is_own(proposal: Proposal, agent_id: str, user_id: str | None, store: str | None) -> bool:
-    """Whether a staged write is the agent's own; nobody else's is in reach before it is approved."""
-    body = proposal.request
-    return (
-        proposal.agent_id == agent_id
+def own_records(proposal: Proposal, agent_id: str, user_id: str | None, store: str | None) -> frozenset[str]:
+    """The agent's own records whose text it holds; nobody else's are in reach before they are approved."""
+    bodies: list[Any] = list(_listed(proposal.request.get("items"))) or [proposal.request]
+    ids = _listed(proposal.request.get("record_ids")) or (proposal.record_id,)
+    return frozenset(
+        record_id
+        for record_id, body in zip(ids, bodies, strict=True)
+        if record_id is not None
+        and proposal.request
+        and body.get("agent_id", proposal.agent_id) == agent_id
         and user_id in (None, body.get("user_id"))
         and store in (None, body.get("store"))
     )
 
 
+def made_by(proposal: Proposal) -> frozenset[str]:
+    """Memories that a yes makes or changes."""
+    ids = _listed(proposal.request.get("record_ids")) or (proposal.record_id,)
+    return frozenset(name for name in ids if name is not None)
+
+
+def renamed(proposal: Proposal, mint: Callable[[], str]) -> Proposal:
+    """The same with other ids for the memories that it makes."""
+    body: Mapping[str, Any] = proposal.request
+    if proposal.operation == "remember" and body.get("id") is None:
+        return replace(proposal, record_id=mint())
+    if proposal.operation == "batch":
+        pairs = zip(_listed(body.get("record_ids")), _listed(body.get("items")), strict=True)
+        ids = [mint() if item.get("id") is None else name for name, item in pairs]
+        return replace(proposal, request={**body, "record_ids": ids})
+    return proposal
+
+
 def may_see(proposal: Proposal, principal: Principal) -> bool:
-    """Who wrote it, and reviewers of the agent; one who is bound to a user, only as long as its user is known."""
+    """Who wrote it, and reviewers of the agent and the operation; one bound to a user, only while its user is known."""
     if proposal.writer == principal.name:
         return True
-    return (
-        principal.may(Permission.REVIEW)
-        and principal.may_act_for(proposal.agent_id)
-        and principal.user_id in (None, proposal.request.get("user_id"))
+    if not principal.may(Permission.REVIEW) or not principal.may_act_for(proposal.agent_id):
+        return False
+    if not principal.reviews_operation("remember" if proposal.operation == "batch" else proposal.operation):
+        return False
+    # Of what is written together, all must be in sight.
+    bodies: list[Any] = list(_listed(proposal.request.get("items"))) or [proposal.request]
+    return all(
+        principal.may_act_for(body.get("agent_id", proposal.agent_id))
+        and principal.user_id in (None, body.get("user_id"))
+        for body in bodies
     )
 
 
-def operation_of(request: Held) -> str:
+def _listed(value: object) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+
+
+def operation_of(request: Waiting) -> str:
     return next(name for name, kind in _KINDS.items() if isinstance(request, kind))
 
 
-def request_of(operation: str, body: JsonObject) -> Held:
+def request_of(operation: str, body: JsonObject) -> Waiting:
     """The request a proposal holds."""
-    kind = _KINDS[operation]
+    return _parsed(_KINDS[operation], body)
+
+
+def _parsed(kind: type[Q], body: Mapping[str, Any]) -> Q:
     known = {field.name for field in fields(kind)}
     values: dict[str, Any] = {}
     for name, value in body.items():

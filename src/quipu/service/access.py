@@ -15,6 +15,9 @@ from quipu.ports.ledger import Ledger
 from quipu.rules.reach import in_hand, in_reach
 from quipu.rules.texts import is_keepable
 
+#: Under how many names one store is known: its own and its id.
+_OF_ONE = 2
+
 
 class Access:
     """Answers for one ledger."""
@@ -52,6 +55,16 @@ class Access:
             reason="store",
             hint="`quipu store list` shows them; `main` is always there.",
         )
+
+    def known(self, tenant: str, name: str | None) -> Store | None:
+        """A store by its name or id as it was last read; without a name, the only one there was."""
+        stores = self._stores.get(tenant, {})
+        if name is not None:
+            return stores.get(name)
+        if len(stores) > _OF_ONE:
+            return None
+        ids = {store.id for store in stores.values()}
+        return stores[ids.pop()] if len(ids) == 1 else None
 
     async def stores(self, tenant: str) -> dict[str, Store]:
         """The tenant's stores, by name and by id, read anew."""

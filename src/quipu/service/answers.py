@@ -6,7 +6,7 @@ An answer is kept whole, but for what its place in the journal adds: the positio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,13 +18,14 @@ from quipu.model.operations import (
     MergeRequest,
     MergeStrategy,
     RememberRequest,
+    RestoreRequest,
 )
 from quipu.model.outcomes import ExpireResponse, ForgetResponse, ForgetRow, MergeResponse, RememberResponse
 from quipu.model.principal import Principal
 from quipu.model.value import Json
 from quipu.ports.surroundings import Canonical
 from quipu.rules.chain import exact
-from quipu.rules.staging import Held, operation_of
+from quipu.rules.staging import Write, operation_of
 from quipu.service.committing import plain
 
 Answer: TypeAlias = RememberResponse | ForgetResponse | MergeResponse | ExpireResponse
@@ -39,7 +40,7 @@ _PARSERS: Mapping[str, Callable[[Any], object]] = {
 
 def once(
     principal: Principal,
-    request: Held,
+    request: Write,
     canonical: Canonical,
     answer: Answer | None = None,
     record_ids: tuple[str, ...] = (),
@@ -58,6 +59,32 @@ def once(
         answer={} if answer is None else _kept(answer),
         record_ids=record_ids,
     )
+
+
+def once_together(
+    principal: Principal,
+    items: Sequence[RememberRequest],
+    canonical: Canonical,
+    told: Sequence[RememberResponse] = (),
+) -> Once | None:
+    """The idempotency of a batch that waits as a whole: that of the first of its keys."""
+    keys = [item.idempotency_key for item in items if item.idempotency_key is not None]
+    if not keys:
+        return None
+    return Once(
+        principal=principal.name,
+        operation="batch",
+        key=keys[0],
+        fingerprint=hashlib.sha256(canonical(exact(plain({"items": items})))).hexdigest(),
+        answer={"told": [_kept(answer) for answer in told]},
+        record_ids=tuple(answer.id for answer in told),
+    )
+
+
+def again_together(done: Committed) -> list[RememberResponse]:
+    """The first answer to a batch once more."""
+    told: Any = (done.replayed or {}).get("told", [])
+    return [again(RememberResponse, replace(done, replayed=one)) for one in told]
 
 
 def _kept(answer: Answer) -> dict[str, Json]:
@@ -97,10 +124,15 @@ def _placed(answer: A, done: Committed) -> A:
 # -- held -------------------------------------------------------------------------------------------------------
 
 
-def pending_remember(_: RememberRequest, proposal: Proposal) -> RememberResponse:
+def pending_remember(_: RememberRequest | RestoreRequest, proposal: Proposal) -> RememberResponse:
     """What is answered to a memory that waits for a person; it has its id already."""
+    return pending_item(proposal.record_id or proposal.id, proposal)
+
+
+def pending_item(record_id: str, proposal: Proposal) -> RememberResponse:
+    """The same to one of several that wait together."""
     return RememberResponse(
-        id=proposal.record_id or proposal.id,
+        id=record_id,
         stored_at=proposal.created_at,
         stores=(),
         pending_approval=True,

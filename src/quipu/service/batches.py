@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 
-from quipu.errors import ConflictError, InvalidError, QuipuError, UnsupportedError
-from quipu.model.governance import Effect
+from quipu.errors import InvalidError, QuipuError
+from quipu.model.governance import Effect, Verdict
 from quipu.model.operations import Line, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Principal
 from quipu.ports.parts import Parts
 from quipu.service import answers
-from quipu.service.committing import Plan
+from quipu.service.committing import carried_out
 from quipu.service.gate import Gate
-from quipu.service.secrets import Checked, Secrets
+from quipu.service.governance import Governance
+from quipu.service.secrets import CheckedRuns, Secrets
+from quipu.service.together import Together, batch_of, of_item
 from quipu.service.writing import Writing
 
 #: One remember request, with everything that may become of it.
 Alone = Callable[[Principal, RememberRequest], Awaitable[RememberResponse]]
-_ATTEMPTS = 64
 
 
 class Batches:
     """Over the write half of memory."""
 
-    def __init__(self, parts: Parts, writing: Writing, secrets: Secrets, gate: Gate, alone: Alone) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        writing: Writing,
+        secrets: Secrets,
+        gate: Gate,
+        governance: Governance,
+        together: Together,
+        alone: Alone,
+    ) -> None:
         self._parts, self._writing, self._secrets, self._alone = parts, writing, secrets, alone
-        self._gate = gate
+        self._gate, self._governance, self._together = gate, governance, together
 
     async def each(
         self, principal: Principal, requests: Sequence[RememberRequest]
@@ -55,50 +64,76 @@ class Batches:
         """All in one transaction, or none. The first error is raised, and names its item."""
         accepted: list[RememberRequest] = []
         for place, request in enumerate(requests):
-            with _item(place):
+            with of_item(place):
                 accepted.append(self._writing.accepted(principal, request))
                 if request.id is not None and request.id in {other.id for other in accepted[:-1]}:
                     raise InvalidError.at("/id", "bad_value", "An atomic batch changes a record once.")
 
-        async def work(checked: Checked) -> list[RememberResponse]:
+        async def work(checked: CheckedRuns) -> list[RememberResponse]:
             kept: list[RememberRequest] = []
+            held: list[Verdict] = []
             for place, request in enumerate(accepted):
-                with _item(place):
+                with of_item(place):
                     kept.append(checked.kept(request))
+            told = await self._told_before(principal, kept)
+            for place, request in enumerate(accepted):
+                if place in told:
+                    continue
+                with of_item(place):
                     verdict = await self._gate.judged(
-                        principal, kept[-1], checked.position, has_secret=kept[-1] is not request
+                        principal,
+                        kept[place],
+                        checked.position,
+                        has_secret=kept[place] is not request,
+                        count=len(accepted),
                     )
                     if verdict.effect is Effect.HOLD:
-                        message = "An atomic batch cannot wait for a person."
-                        raise UnsupportedError(message, reason="atomic_approval")
-            return await self._written(principal, kept, checked.position)
+                        held.append(verdict)
+            if held:
+                return await self._waiting(principal, kept, told, held, checked.position)
+            return await self._written(principal, kept, told, checked.position)
 
-        return await self._secrets.checking(principal.tenant, work)
+        return await self._secrets.checking_all(principal.tenant, accepted, work)
+
+    async def _waiting(
+        self,
+        principal: Principal,
+        requests: Sequence[RememberRequest],
+        told: dict[int, RememberResponse],
+        held: Sequence[Verdict],
+        guard: int,
+    ) -> list[RememberResponse]:
+        """One that waits holds all of them: they are one proposal, and one decision lets all through or none."""
+        fresh = [place for place in range(len(requests)) if place not in told]
+        for place in fresh:
+            with of_item(place):
+                await self._writing.check_target(principal, requests[place])
+        batch = batch_of([requests[place] for place in fresh], self._ids(requests, fresh))
+        waiting = await self._governance.hold_together(principal, batch, held, guard=guard)
+        told |= dict(zip(fresh, waiting, strict=True))
+        return [told[place] for place in range(len(requests))]
+
+    def _ids(self, requests: Sequence[RememberRequest], places: Sequence[int]) -> list[str]:
+        return [requests[place].id or self._parts.mint_id("mem") for place in places]
 
     async def _written(
-        self, principal: Principal, requests: Sequence[RememberRequest], guard: int
+        self,
+        principal: Principal,
+        requests: Sequence[RememberRequest],
+        told: dict[int, RememberResponse],
+        guard: int,
     ) -> list[RememberResponse]:
-        told = await self._told_before(principal, requests)
         fresh = [place for place in range(len(requests)) if place not in told]
-        is_fixed = any(requests[place].if_version is not None for place in fresh)
-        for attempt in range(_ATTEMPTS):
-            new, changes = await self._planned(principal, requests, fresh)
-            creations = await self._writing.creations(principal, [Line(requests[place]) for place in new])
-            commits = [*creations.commits, *(plan.commit for plan in changes.values() if plan.commit)]
-            try:
-                done = await self._parts.ledger.commit(*commits, guard=guard)
-            except ConflictError as conflict:
-                is_last = is_fixed or attempt + 1 == _ATTEMPTS or not changes
-                if conflict.reason != "version_mismatch" or is_last:
-                    raise
-                continue
-            kept = len(creations.commits)
-            told |= dict(zip(new, creations.answers(done[:kept]), strict=True))
-            told |= {
-                place: plan.answer(committed)
-                for (place, plan), committed in zip(changes.items(), done[kept:], strict=True)
-            }
-            break
+        if fresh:
+            batch = batch_of([requests[place] for place in fresh], self._ids(requests, fresh))
+            done = await carried_out(
+                self._parts.ledger,
+                lambda: self._together.plan(principal, batch),
+                is_fixed=any(request.if_version is not None for request in batch.items)
+                or all(request.id is None for request in batch.items),
+                guard=guard,
+            )
+            told |= dict(zip(fresh, done, strict=True))
         return [told[place] for place in range(len(requests))]
 
     async def _told_before(
@@ -109,32 +144,8 @@ class Batches:
         for place, request in enumerate(requests):
             known = answers.once(principal, request, self._parts.canonical)
             if known is not None:
-                with _item(place):
+                with of_item(place):
                     first = await self._parts.ledger.answered(principal.tenant, known, self._parts.clock())
                 if first is not None:
                     told[place] = answers.again(RememberResponse, first)
         return told
-
-    async def _planned(
-        self, principal: Principal, requests: Sequence[RememberRequest], places: Sequence[int]
-    ) -> tuple[list[int], dict[int, Plan[RememberResponse]]]:
-        """Which are new, and how the others change what is there."""
-        new: list[int] = []
-        changes: dict[int, Plan[RememberResponse]] = {}
-        for place in places:
-            with _item(place):
-                await self._writing.check_target(principal, requests[place])
-                if requests[place].id is None:
-                    new.append(place)
-                else:
-                    changes[place] = await self._writing.change(principal, requests[place])
-        return new, changes
-
-
-@contextmanager
-def _item(place: int) -> Generator[None]:
-    """An error in here is about one item of the batch."""
-    try:
-        yield
-    except QuipuError as error:
-        raise error.within(f"/items/{place}") from error

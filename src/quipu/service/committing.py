@@ -23,6 +23,8 @@ class Plan(Generic[R]):
     answer: Callable[[Committed | None], R]
     #: What comes before it in the same transaction, planned anew with it.
     ahead: tuple[Commit, ...] = ()
+    #: What to answer where it is told of each of them, not of the last alone.
+    answer_each: Callable[[Sequence[Committed]], R] | None = None
 
 
 async def carried_out(
@@ -32,10 +34,12 @@ async def carried_out(
     before: Sequence[Commit] = (),
     is_fixed: bool = False,
     guard: int | None = None,
+    rule: str | None = None,
 ) -> R:
     """Plan and commit. When a record has changed in between, plan again; `is_fixed` says the caller expects one state.
 
-    `before` are commits that stand or fall with it; `guard` is the list of secrets that its texts were checked against.
+    `before` are commits that stand or fall with it; `guard` is the list of secrets that its texts were checked against;
+    `rule` is the one that let it through, which its entry names.
     """
     attempts = 0
     while True:
@@ -46,13 +50,14 @@ async def carried_out(
                 await ledger.commit(*before, guard=guard)
             return planned.answer(None)
         try:
-            effects = [_caused(commit, before) for commit in (*planned.ahead, planned.commit)]
+            effects = [by(_caused(commit, before), rule) for commit in (*planned.ahead, planned.commit)]
             done = await ledger.commit(*before, *effects, guard=guard)
         except ConflictError as conflict:
             if conflict.reason != "version_mismatch" or is_fixed or attempts >= _ATTEMPTS:
                 raise
         else:
-            return planned.answer(done[-1])
+            mine = done[len(before) :]
+            return planned.answer(done[-1]) if planned.answer_each is None else planned.answer_each(mine)
 
 
 def _caused(commit: Commit, before: Sequence[Commit]) -> Commit:
@@ -62,6 +67,13 @@ def _caused(commit: Commit, before: Sequence[Commit]) -> Commit:
         return commit
     draft = replace(commit.draft, detail={**commit.draft.detail, "proposal": causes[0]})
     return replace(commit, draft=draft)
+
+
+def by(commit: Commit, rule: str | None) -> Commit:
+    """An effect names the rule that let it through."""
+    if rule is None:
+        return commit
+    return replace(commit, draft=replace(commit.draft, detail={**commit.draft.detail, "rule": rule}))
 
 
 def plain(value: object) -> Any:

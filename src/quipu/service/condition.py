@@ -12,6 +12,7 @@ from quipu.model.record import MemoryType
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
+from quipu.service.mirrors import Mirrors
 
 #: memorywire's nine promises; the ledger keeps them all.
 CAPABILITIES = frozenset(
@@ -35,8 +36,8 @@ _PATIENCE_S = 1.0
 class Condition:
     """Asks the ledger each time."""
 
-    def __init__(self, parts: Parts, access: Access, version: str) -> None:
-        self._parts, self._access, self._version = parts, access, version
+    def __init__(self, parts: Parts, access: Access, mirrors: Mirrors, version: str) -> None:
+        self._parts, self._access, self._mirrors, self._version = parts, access, mirrors, version
 
     async def health(self, principal: Principal | None) -> dict[str, Json]:
         """How the ledger is. A ledger that does not answer is told, not raised; strangers are told no more."""
@@ -55,8 +56,19 @@ class Condition:
             return told
         latency_ms = int((time.perf_counter() - started) * 1000)
         row |= {"lag": 0, "breaker": "closed", "latency_ms": latency_ms}
+        stores: list[Json] = [row]
+        if seq is not None and principal is not None:
+            mirrors = await self._mirrors.health(principal.tenant)
+            stores += mirrors
+            if any(mirror["status"] != "ok" for mirror in mirrors):
+                told["status"] = "degraded"
+        if self._parts.rules_file is not None:
+            self._parts.rules_file.rules()  # looks at the file
+            if (since := self._parts.rules_file.broken_since) is not None:
+                told["rules"] = {"status": "stale", "since": since}
+                told["status"] = "degraded" if told["status"] == "ok" else told["status"]
         at = {} if seq is None else {"seq": seq}
-        return {**told, "stores": [row], **at, "version": self._version, "time": self._parts.clock()}
+        return {**told, "stores": stores, **at, "version": self._version, "time": self._parts.clock()}
 
     async def _position(self, tenant: str) -> int | None:
         try:
@@ -76,6 +88,15 @@ class Condition:
             "wire": "memorywire/v0",
             "stores": {
                 self._parts.ledger.name: {"role": "ledger", "capabilities": list[Json](promises)},
+                **{
+                    mirror.name: {
+                        "role": "mirror",
+                        "capabilities": list[Json](
+                            sorted(flag.value for flag in mirror.backend.capabilities.flags)
+                        ),
+                    }
+                    for mirror in self._parts.mirrors
+                },
             },
             "limits": asdict(self._parts.limits),
             "embedder": None

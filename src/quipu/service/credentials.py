@@ -66,6 +66,8 @@ def principal_of(token: Token) -> Principal:
         name=token.name,
         permissions=token.permissions,
         agents=token.agents,
+        review_stores=token.review_stores,
+        review_operations=token.review_operations,
         user_id=token.user_id,
         trust=Trust.USER if Permission.ADMIN in token.permissions else Trust.AGENT,
         rate=token.rate,

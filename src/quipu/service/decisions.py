@@ -21,7 +21,7 @@ from quipu.service.changes import Changes
 _PAGE = 500
 #: A yes may also forget what it supersedes, or merge what it has made into another record.
 _EFFECTS = 3
-_WRITTEN = frozenset({Op.REMEMBER, Op.UPDATE})
+_WRITTEN = {Op.REMEMBER: "created", Op.UPDATE: "updated", Op.RESTORE: "restored"}
 
 
 class Decisions:
@@ -67,8 +67,8 @@ class Decisions:
         name = self._parts.ledger.name
         match held:
             case RememberResponse():
-                outcome = "created" if effect.op is Op.REMEMBER else "updated"
-                beyond |= {"version": effect.records[0].version, "outcome": outcome}
+                version = effect.records[0].version if effect.records else None
+                beyond |= {"version": version, "outcome": _WRITTEN.get(effect.op)}
                 answer = replace(held, stored_at=effect.at, stores=(name,))
             case ForgetResponse():
                 beyond["ids"] = list[Json](ids[:1_000])

@@ -19,6 +19,7 @@ from quipu.ports.parts import Parts
 from quipu.service.access import Access
 from quipu.service.gate import Gate
 from quipu.service.notes import ReadNotes
+from quipu.service.observing import Observing
 from quipu.service.reading import Reading
 from quipu.service.secrets import Checked, Secrets
 from quipu.service.writing import Writing
@@ -54,8 +55,10 @@ class Exchange:
         notes: ReadNotes,
         gate: Gate,
         secrets: Secrets,
+        observing: Observing,
     ) -> None:
         self._parts, self._access, self._gate, self._secrets = parts, access, gate, secrets
+        self._observing = observing
         self._writing, self._reading, self._notes = writing, reading, notes
 
     async def import_lines(
@@ -209,7 +212,11 @@ class Exchange:
             outcomes |= {number: await self._tried(principal, number, line) for number, line in accepted}
         else:
             fresh = await self._with_free_ids(principal, [line for _, line in accepted])
-            answers = await self._writing.many_stored(principal, fresh, import_id=import_id)
+            answers = await self._observing.remember_many(
+                principal,
+                [line.request for line in fresh],
+                lambda: self._writing.many_stored(principal, fresh, import_id=import_id),
+            )
             for (number, line), answer in zip(accepted, answers, strict=True):
                 # What waits for a person gets its id now, and its times when it is approved.
                 outcomes[number] = (
@@ -231,7 +238,12 @@ class Exchange:
             kept = checked.kept(line.request)
             is_changed = kept is not line.request
             return await self._gate.judged(
-                principal, kept, checked.position, has_secret=is_changed, is_imported=True
+                principal,
+                kept,
+                checked.position,
+                has_secret=is_changed,
+                is_imported=True,
+                is_trial=True,
             )
 
         try:

@@ -7,8 +7,18 @@ from dataclasses import replace
 from typing import assert_never
 
 from quipu.errors import ConflictError, ForbiddenError
+from quipu.model.change import Commit
 from quipu.model.governance import Effect, Found, Verdict, WriteFacts
-from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RememberRequest
+from quipu.model.journal import Draft, Op
+from quipu.model.operations import (
+    BatchRequest,
+    ExpireRequest,
+    ForgetRequest,
+    MergeRequest,
+    RecallRequest,
+    RememberRequest,
+    RestoreRequest,
+)
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.search import Selection, Snapshot
@@ -16,7 +26,8 @@ from quipu.ports.parts import Parts
 from quipu.rules import drafting, policy
 from quipu.rules.policy import Asked
 from quipu.rules.policy_classes import classes
-from quipu.rules.staging import Held, operation_of
+from quipu.rules.staging import Write, operation_of
+from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
 from quipu.service.policies import Policies
 from quipu.service.removing import Removing
@@ -37,13 +48,18 @@ class Gate:
     async def judged(
         self,
         principal: Principal,
-        request: Held,
+        request: Write,
         position: int,
         *,
         has_secret: bool = False,
         is_imported: bool = False,
+        count: int = 1,
+        is_trial: bool = False,
     ) -> Verdict:
-        """Let through, or held; ForbiddenError where a rule denies it. `position`: what it was checked against."""
+        """Let through, or held; ForbiddenError where a rule denies it. `position`: what it was checked against.
+
+        What is denied is journaled, as is whatever else a rule does; of a trial nobody needs to know.
+        """
         rules = await self._policies.in_force(principal.tenant, position)
         now = self._parts.clock()
         facts = WriteFacts(
@@ -51,6 +67,7 @@ class Gate:
             agent_id=request.agent_id,
             principal=principal.name,
             is_admin=principal.may(Permission.ADMIN),
+            count=count,
             is_hard=isinstance(request, ForgetRequest) and request.hard_delete,
             is_imported=is_imported,
         )
@@ -59,28 +76,63 @@ class Gate:
         verdict = policy.decided(
             rules, facts, now, caller_asks=request.approval_required, default=self._policies.default
         )
-        if verdict.effect is Effect.DENY:
-            if (await self._parts.ledger.guard(principal.tenant)).position != position:
-                # What is written is refused by the ledger when rules have changed; what is denied is not written.
-                raise ConflictError("The rules have changed meanwhile.", reason="secrets_changed")
-            raise ForbiddenError(
-                f"A rule forbids this: {verdict.reason}" if verdict.reason else "A rule forbids this.",
-                reason="denied_by_rule",
-                hint=f"The rule is {verdict.rule}; `quipu rules show` prints it.",
-            )
+        await self._refuse_denied(principal, facts, verdict, position, is_trial=is_trial)
         return verdict
+
+    async def judged_recall(self, principal: Principal, request: RecallRequest, position: int) -> Verdict:
+        """The same for a recall, which only a rule that names recalls is about. The default is not."""
+        facts = WriteFacts(
+            operation=operation_of(request),
+            agent_id=request.agent_id,
+            principal=principal.name,
+            is_admin=principal.may(Permission.ADMIN),
+        )
+        rules = await self._policies.in_force(principal.tenant, position)
+        verdict = policy.decided(rules, facts, self._parts.clock(), caller_asks=request.approval_required)
+        await self._refuse_denied(principal, facts, verdict, position)
+        return verdict
+
+    async def _refuse_denied(
+        self,
+        principal: Principal,
+        facts: WriteFacts,
+        verdict: Verdict,
+        position: int,
+        *,
+        is_trial: bool = False,
+    ) -> None:
+        if verdict.effect is not Effect.DENY:
+            return
+        draft = Draft(
+            op=Op.DENY,
+            actor=principal.name,
+            at=self._parts.clock(),
+            agent=facts.agent_id if is_keepable(facts.agent_id) else None,
+            detail={"operation": facts.operation, "rule": verdict.rule},
+        )
+        if is_trial:
+            if (await self._parts.ledger.guard(principal.tenant)).position != position:
+                raise ConflictError("The rules have changed meanwhile.", reason="secrets_changed")
+        else:
+            # Refused by the ledger when rules have changed, as a write would be.
+            await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft), guard=position)
+        raise ForbiddenError(
+            f"A rule forbids this: {verdict.reason}" if verdict.reason else "A rule forbids this.",
+            reason="denied_by_rule",
+            hint=f"The rule is {verdict.rule}; `quipu rules show` prints it.",
+        )
 
     async def _looked_up(
         self,
         principal: Principal,
-        request: Held,
+        request: Write,
         facts: WriteFacts,
         asked: frozenset[Asked],
         has_secret: bool,
     ) -> WriteFacts:
         records = await self._records(principal, request, facts.is_imported)
         names = await self._access.store_names(principal.tenant, {record.store_id for record in records})
-        is_new = isinstance(request, RememberRequest) and bool(records)
+        is_new = isinstance(request, RememberRequest | RestoreRequest) and bool(records)
         found: set[Found] = {Found.SECRET} if has_secret else set()
         if Asked.FOUND in asked:
             found |= {one for record in records for one in classes(_said(record))}
@@ -88,7 +140,7 @@ class Gate:
             facts,
             records=tuple(records),
             store_names=tuple(names.items()),
-            count=1 if isinstance(request, RememberRequest) else len(records),
+            count=facts.count if is_new or isinstance(request, RememberRequest) else len(records),
             found=frozenset(found),
             is_new_source=Asked.NEW_SOURCE in asked and is_new and await self._is_new_source(records[0]),
             has_conflict=Asked.CONFLICTS in asked
@@ -96,7 +148,7 @@ class Gate:
             and await self._resembling.has_conflict(records[0]),
         )
 
-    async def _records(self, principal: Principal, request: Held, is_imported: bool) -> Sequence[Record]:
+    async def _records(self, principal: Principal, request: Write, is_imported: bool) -> Sequence[Record]:
         """What would be written; of a removal, what would go."""
         match request:
             case RememberRequest():
@@ -107,6 +159,15 @@ class Gate:
                 return await self._removing.meant(principal, request)
             case ExpireRequest():
                 return await self._removing.matching_policy(principal, request)
+            case RestoreRequest():
+                found = await self._parts.ledger.read(principal.tenant, [request.id])
+                return tuple(found.values())
+            case BatchRequest():
+                return [
+                    record
+                    for item in request.items
+                    for record in await self._drafted(principal, item, is_imported)
+                ]
             case _:
                 assert_never(request)
 

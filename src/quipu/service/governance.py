@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import fields, replace
 
 from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from quipu.model.change import Approval, Approve, Commit, Proposal, Settle, Stage
+from quipu.model.change import Approval, Approve, Commit, Once, Proposal, Settle, Stage
 from quipu.model.governance import Decision, Edit, Verdict
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import ProposalsRequest, RememberRequest
-from quipu.model.outcomes import ProposalPage
+from quipu.model.operations import (
+    BatchRequest,
+    ProposalsRequest,
+    RecallRequest,
+    RememberRequest,
+    RestoreRequest,
+)
+from quipu.model.outcomes import ProposalPage, RememberResponse
 from quipu.model.principal import Permission, Principal
-from quipu.model.value import Json
+from quipu.model.value import Json, JsonObject
+from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
-from quipu.rules import staging
+from quipu.rules import learning, staging, texts
 from quipu.rules.chain import exact
-from quipu.rules.staging import Held
+from quipu.rules.staging import Waiting, Write
 from quipu.service import answers
 from quipu.service.access import Access
 from quipu.service.answers import A
 from quipu.service.committing import plain
+from quipu.service.sight import Sight
+
+_PAGE = 200
+#: How long a reviewer may take a decision back.
+UNDO_MS = 60_000
 
 
 class Governance:
@@ -30,60 +42,102 @@ class Governance:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
+        self.sight = Sight(parts, access)
 
     async def hold(
         self,
         principal: Principal,
-        asked: Held,
+        asked: Write,
         verdict: Verdict,
         answer: Callable[[Proposal], A],
         *,
         guard: int,
-        staged: Held | None = None,
+        staged: Write | None = None,
     ) -> A:
         """Stage a write, apart from records and search. `staged` is what a yes carries out, if not what was asked."""
         commit, told = self.staging(principal, asked, verdict, answer, staged=staged)
         (done,) = await self._parts.ledger.commit(commit, guard=guard)
         return answers.settled(told, done)
 
+    async def hold_together(
+        self, principal: Principal, batch: BatchRequest, held: Sequence[Verdict], *, guard: int
+    ) -> list[RememberResponse]:
+        """Stage memories that are written together or not at all: one proposal, one answer to each."""
+        canonical = self._parts.canonical
+        if (known := answers.once_together(principal, batch.items, canonical)) is not None:
+            first = await self._parts.ledger.answered(principal.tenant, known, self._parts.clock())
+            if first is not None:
+                return answers.again_together(first)
+        proposal = self._proposal(principal, batch, held)
+        told = [answers.pending_item(record_id, proposal) for record_id in batch.record_ids]
+        once = answers.once_together(principal, batch.items, canonical, told)
+        (done,) = await self._parts.ledger.commit(self._held(proposal, once), guard=guard)
+        if done.replayed is not None:
+            return answers.again_together(done)
+        return [answers.settled(answer, done) for answer in told]
+
+    async def hold_recall(
+        self, principal: Principal, request: RecallRequest, verdict: Verdict, fingerprint: str, *, guard: int
+    ) -> Proposal:
+        """Stage a recall. Who asked asks again once it was approved."""
+        proposal = self._proposal(principal, request, [verdict], {"fingerprint": fingerprint})
+        await self._parts.ledger.commit(self._held(proposal, None), guard=guard)
+        return proposal
+
     def staging(
         self,
         principal: Principal,
-        asked: Held,
+        asked: Write,
         verdict: Verdict,
         answer: Callable[[Proposal], A],
         *,
-        staged: Held | None = None,
+        staged: Write | None = None,
     ) -> tuple[Commit, A]:
         """How a write is staged, and what is answered once it is."""
+        proposal = self._proposal(principal, staged or asked, [verdict])
+        told = answer(proposal)
+        named = () if proposal.record_id is None else (proposal.record_id,)
+        once = answers.once(principal, asked, self._parts.canonical, told, named)
+        return self._held(proposal, once), told
+
+    def _proposal(
+        self,
+        principal: Principal,
+        request: Waiting,
+        verdicts: Sequence[Verdict],
+        more: JsonObject | None = None,
+    ) -> Proposal:
         now = self._parts.clock()
-        request = staged or asked
         # An erasure finds the staged copy by the record it would make or change.
         record_id = None
-        if isinstance(request, RememberRequest):
+        if isinstance(request, RememberRequest | RestoreRequest):
             record_id = self._parts.mint_id("mem") if request.id is None else request.id
-        proposal = Proposal(
+        reasons = dict.fromkeys(verdict.reason for verdict in verdicts if verdict.reason)
+        return Proposal(
             id=self._parts.mint_id("prp"),
             tenant=principal.tenant,
             operation=staging.operation_of(request),
             agent_id=request.agent_id,
             request=plain(request),
             writer=principal.name,
-            held_by=(verdict.rule,),
+            held_by=tuple(dict.fromkeys(verdict.rule for verdict in verdicts)),
             status="pending",
             created_at=now,
             lapses_at=now + self._parts.proposal_life_ms,
             record_id=record_id,
-            approvals=verdict.approvals,
-            because=verdict.reason,
+            approvals=max(verdict.approvals for verdict in verdicts),
+            because=" ".join(reasons) or None,
             salt=self._parts.mint_salt(),
+            traits={**learning.traits(request), **(more or {})},
         )
-        told = answer(proposal)
+
+    def _held(self, proposal: Proposal, once: Once | None) -> Commit:
+        """The commit that stages a proposal, and names the rules that held it."""
         draft = Draft(
             op=Op.HOLD,
-            actor=principal.name,
-            at=now,
-            agent=request.agent_id,
+            actor=proposal.writer,
+            at=proposal.created_at,
+            agent=proposal.agent_id,
             detail={
                 "proposal": proposal.id,
                 "operation": proposal.operation,
@@ -91,14 +145,7 @@ class Governance:
                 "digest": self._digest(proposal),
             },
         )
-        named = () if record_id is None else (record_id,)
-        commit = Commit(
-            tenant=principal.tenant,
-            draft=draft,
-            changes=(_stage(proposal),),
-            once=answers.once(principal, asked, self._parts.canonical, told, named),
-        )
-        return commit, told
+        return Commit(tenant=proposal.tenant, draft=draft, changes=(_stage(proposal),), once=once)
 
     def _digest(self, proposal: Proposal) -> str:
         """What the journal tells of the staged content. Without the salt, which goes with it, nobody can guess it."""
@@ -108,10 +155,10 @@ class Governance:
         """What waits, and what was decided, as far as the reviewer may see the agents."""
         self._access.authorise(principal, Permission.REVIEW)
         found = await self._parts.ledger.proposals(principal.tenant, status)
-        return tuple(_told(proposal) for proposal in found if staging.may_see(proposal, principal))
+        return tuple([_told(proposal) for proposal in found if await self.sight.sees(principal, proposal)])
 
     async def page(self, principal: Principal, request: ProposalsRequest) -> ProposalPage:
-        """A page of them, oldest first."""
+        """A page of them, oldest first unless the newest are wanted first."""
         self._access.authorise(principal, Permission.REVIEW, request.agent_id)
         if not 1 <= request.limit <= self._parts.limits.page:
             raise InvalidError.at(
@@ -121,16 +168,35 @@ class Governance:
                 accepted=[f"from 1 to {self._parts.limits.page}"],
             )
         after = None if request.cursor is None else _place(request.cursor)
-        found = [
-            proposal
-            for proposal in await self.proposals(principal, request.status)
-            if request.agent_id in (None, proposal.agent_id)
-            and (after is None or (proposal.created_at, proposal.id) > after)
-        ]
+        found: list[Proposal] = []
+        async for proposal in self._walk(principal.tenant, request, after):
+            if _is_wanted(proposal, request) and await self.sight.sees(principal, proposal):
+                found.append(_told(proposal))
+                if len(found) > request.limit:
+                    break
         page = found[: request.limit]
         return ProposalPage(
             proposals=tuple(page), next_cursor=_cursor(page[-1]) if len(found) > len(page) else None
         )
+
+    async def _walk(
+        self, tenant: str, request: ProposalsRequest, after: tuple[int, str] | None = None
+    ) -> AsyncIterator[Proposal]:
+        """All of them from a place on, read a page at a time."""
+        while True:
+            wanted = Proposals(
+                operation=request.operation,
+                agent_id=request.agent_id,
+                after=after,
+                limit=_PAGE,
+                is_newest_first=request.is_newest_first,
+            )
+            page = await self._parts.ledger.proposals(tenant, request.status, wanted)
+            for proposal in page:
+                yield proposal
+            if len(page) < _PAGE:
+                return
+            after = (page[-1].created_at, page[-1].id)
 
     async def proposal(self, principal: Principal, proposal_id: str) -> Proposal:
         """One of them, for its reviewers and for whoever wrote it."""
@@ -138,9 +204,9 @@ class Governance:
 
     async def found(self, principal: Principal, proposal_id: str) -> Proposal:
         """The same with its salt, which is nobody's business."""
-        found = await self._parts.ledger.proposals(principal.tenant)
-        proposal = next((p for p in found if p.id == proposal_id), None)
-        if proposal is None or not staging.may_see(proposal, principal):
+        known = texts.is_keepable(proposal_id)
+        proposal = await self._parts.ledger.proposal(principal.tenant, proposal_id) if known else None
+        if proposal is None or not await self.sight.sees(principal, proposal):
             raise _absent()
         return proposal
 
@@ -158,7 +224,8 @@ class Governance:
     async def lapse(self, tenant: str) -> int:
         """Close what nobody decided on in time; returns how many. Nothing is approved by time."""
         now, lapsed = self._parts.clock(), 0
-        for proposal in await self._parts.ledger.proposals(tenant, "pending"):
+        waiting = [proposal async for proposal in self._walk(tenant, ProposalsRequest(status="pending"))]
+        for proposal in waiting:
             if proposal.lapses_at is None or proposal.lapses_at > now:
                 continue
             system = Principal(tenant=tenant, name="system", permissions=frozenset())
@@ -172,7 +239,7 @@ class Governance:
 
     async def to_decide(
         self, principal: Principal, proposal_id: str, *, approved: bool, is_in_place: bool = False
-    ) -> tuple[Proposal, Held]:
+    ) -> tuple[Proposal, Waiting]:
         """A proposal that this reviewer may decide on now, and what it holds."""
         self._access.authorise(principal, Permission.REVIEW)
         proposal = await self.found(principal, proposal_id)
@@ -183,6 +250,35 @@ class Governance:
         if approved and proposal.writer == principal.name and not (principal.is_local or is_in_place):
             raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
         return proposal, held_request(proposal)
+
+    async def reopen(self, principal: Principal, was: Proposal, *, is_undone: bool = False) -> Proposal:
+        """A decision is taken back: what was proposed waits again, under who wrote it.
+
+        `is_undone`: it had been approved, and what that did has been undone. Ids of memories that it made stay taken,
+        so that those it proposes now get others.
+        """
+        self._access.authorise(principal, Permission.REVIEW)
+        settled = await self.found(principal, was.id)
+        wanted = "approved" if is_undone else "rejected"
+        if settled.status != wanted or not is_fresh(settled, principal, self._parts.clock()):
+            raise ConflictError("It is too late to take this back.", reason="too_late")
+        known = await self._parts.ledger.read(principal.tenant, sorted(staging.made_by(was)))
+        if any(record.is_emptied for record in known.values()):
+            raise ConflictError("It has been erased meanwhile.", reason="too_late")
+        again = replace(
+            staging.renamed(was, lambda: self._parts.mint_id("mem")) if is_undone else was,
+            id=self._parts.mint_id("prp"),
+            status="pending",
+            given=(),
+            created_at=self._parts.clock(),
+            salt=self._parts.mint_salt(),
+        )
+        commit = self._held(again, None)
+        detail: dict[str, Json] = {**commit.draft.detail, "was": was.id}
+        draft = replace(commit.draft, actor=principal.name, detail=detail)
+        change = replace(_stage(again), writer=was.writer)
+        await self._parts.ledger.commit(replace(commit, draft=draft, changes=(change,)))
+        return _told(again)
 
     def settling(
         self, principal: Principal, proposal: Proposal, decision: Decision, *, closed_by: str | None = None
@@ -206,6 +302,11 @@ class Governance:
             approved=decision.approved,
             reviewer=closed_by or principal.name,
             reason=decision.reason,
+            keeps=self._parts.keeps_rejected and not decision.approved and closed_by is None,
+            teaches=closed_by is None
+            and decision.edit is None
+            and decision.merge_into is None
+            and not decision.supersedes,
         )
         return self._entry(principal, proposal, Op.DECIDE, detail, settle)
 
@@ -233,10 +334,27 @@ class Governance:
         return Commit(tenant=principal.tenant, draft=draft, changes=(change,))
 
 
-def held_request(proposal: Proposal) -> Held:
+def is_fresh(settled: Proposal, principal: Principal, now: int) -> bool:
+    """Whether who decided may still take it back."""
+    return (
+        settled.reviewer == principal.name
+        and settled.reviewed_at is not None
+        and now - settled.reviewed_at <= UNDO_MS
+    )
+
+
+def held_request(proposal: Proposal) -> Waiting:
     """What a yes carries out. The answer that was kept under its key is the one to the held request, and stays."""
     request = staging.request_of(proposal.operation, proposal.request)
+    if isinstance(request, RecallRequest):
+        return replace(request, approval_required=False)
     return replace(request, approval_required=False, idempotency_key=None)
+
+
+def _is_wanted(proposal: Proposal, request: ProposalsRequest) -> bool:
+    return (request.writer in (None, proposal.writer)) and (
+        request.rule is None or request.rule in proposal.held_by
+    )
 
 
 def _stage(proposal: Proposal) -> Stage:
@@ -251,6 +369,7 @@ def _stage(proposal: Proposal) -> Stage:
         approvals=proposal.approvals,
         because=proposal.because,
         salt=proposal.salt,
+        traits=proposal.traits,
     )
 
 

@@ -47,8 +47,10 @@ class ReadNotes:
         async with self._lock:
             waiting, self._waiting = self._waiting, []
             try:
-                if waiting:
-                    await self._ledger.commit(*waiting)
+                while waiting:  # what stands or falls together is one tenant's
+                    tenant = waiting[0].tenant
+                    await self._ledger.commit(*(note for note in waiting if note.tenant == tenant))
+                    waiting = [note for note in waiting if note.tenant != tenant]
             except BaseException:
                 self._waiting = waiting + self._waiting
                 raise

@@ -36,6 +36,8 @@ class Policies:
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
         self._kept: dict[str, tuple[int, tuple[Rule, ...]]] = {}
+        #: The edition of the file that each tenant's journal has been told of.
+        self._told: dict[str, int] = {}
 
     @property
     def default(self) -> Effect:
@@ -47,7 +49,26 @@ class Policies:
         known = self._kept.get(tenant)
         if known is None or known[0] != position:
             known = self._kept[tenant] = position, await self._own(tenant)
-        return (*self._parts.rules, *known[1], *policy.SHIPPED)
+        of_file = self._of_file()
+        await self._tell(tenant, of_file)
+        return (*of_file, *known[1], *policy.SHIPPED)
+
+    def _of_file(self) -> tuple[Rule, ...]:
+        return () if self._parts.rules_file is None else self._parts.rules_file.rules()
+
+    async def _tell(self, tenant: str, rules: tuple[Rule, ...]) -> None:
+        """The journal tells which rules of the file decide from here on, where they have changed since the start."""
+        edition = 0 if self._parts.rules_file is None else self._parts.rules_file.edition
+        if self._told.get(tenant, 0) == edition:
+            return
+        self._told[tenant] = edition
+        draft = Draft(
+            op=Op.CHANGE_RULES,
+            actor="system",
+            at=self._parts.clock(),
+            detail={"rules": [rule.id for rule in rules], "file": True},
+        )
+        await self._parts.ledger.commit(Commit(tenant=tenant, draft=draft))
 
     async def _own(self, tenant: str) -> tuple[Rule, ...]:
         kept = await self._parts.ledger.rules(tenant)
@@ -62,7 +83,7 @@ class Policies:
     async def list(self, principal: Principal) -> tuple[Rule, ...]:
         """All that decide: the file's, the tenant's own, those that ship."""
         self._access.authorise(principal, Permission.REVIEW)
-        return (*self._parts.rules, *await self._own(principal.tenant), *policy.SHIPPED)
+        return (*self._of_file(), *await self._own(principal.tenant), *policy.SHIPPED)
 
     async def own(self, principal: Principal) -> tuple[Rule, ...]:
         """Those that `set` replaces."""
@@ -73,7 +94,7 @@ class Policies:
         """Replace the tenant's own rules. Writes that were judged by the former ones are judged again."""
         self._access.authorise(principal, Permission.ADMIN)
         rules = policy_parsing.rules_of(document)
-        taken = {rule.id for rule in self._parts.rules}
+        taken = {rule.id for rule in self._of_file()}
         for place, rule in enumerate(rules):
             if rule.id in taken:
                 raise InvalidError.at(
@@ -110,7 +131,7 @@ class Policies:
         if document is None:
             rules = await self.list(principal)
         else:
-            rules = (*self._parts.rules, *policy_parsing.rules_of(document), *policy.SHIPPED)
+            rules = (*self._of_file(), *policy_parsing.rules_of(document), *policy.SHIPPED)
         names = {store.id: store.name for store in await self._parts.ledger.stores(principal.tenant)}
         return tuple(
             [
@@ -141,7 +162,7 @@ class Policies:
         facts = WriteFacts(
             operation=_WRITES[entry.op],
             agent_id=entry.agent or "",
-            principal=entry.actor,
+            principal=await self._writer(entry),
             records=records,
             store_names=names,
             count=max(1, len({mention.id for mention in entry.records})),
@@ -158,6 +179,12 @@ class Policies:
             actor=entry.actor,
             verdict=verdict,
         )
+
+    async def _writer(self, entry: Entry) -> str:
+        """Who asked for it: of what a reviewer let through, who had proposed it."""
+        name = entry.detail.get("proposal")
+        proposal = await self._parts.ledger.proposal(entry.tenant, str(name)) if name else None
+        return entry.actor if proposal is None else proposal.writer
 
     async def _then(self, entry: Entry) -> tuple[Record, ...]:
         """The versions that the entry speaks of, as far as they are still there."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from quipu.errors import InvalidError, NotFoundError
 from quipu.model.journal import Draft, Mention, Op
 from quipu.model.operations import ListRequest
 from quipu.model.outcomes import Page, Version
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import Mark, Record, State
+from quipu.model.record import Ending, Mark, Record, State
 from quipu.model.search import Scope, Selection
 from quipu.ports.parts import Parts
 from quipu.rules import validation
@@ -83,9 +83,7 @@ class Reading:
         if not mine or not (is_mine(versions[-1]) or _is_its_agents(versions[-1], principal, agent_id)):
             raise _absent()
         reasons = await self._parts.ledger.reasons(principal.tenant, record_id)
-        return tuple(
-            Version(version, reasons.get(version.born) or reasons.get(version.died or -1)) for version in mine
-        )
+        return tuple(Version(version, _reason(version, reasons)) for version in mine)
 
     async def list(self, principal: Principal, request: ListRequest) -> Page:
         """A page of records, newest first."""
@@ -147,6 +145,13 @@ class Reading:
         draft = Draft(op=op, actor=principal.name, at=self._parts.clock(), agent=agent_id)
         mentions = [Mention(record.id, record.version, record.digest) for record in records]
         self._notes.add(principal.tenant, draft, mentions, is_recall=False)
+
+
+def _reason(version: Record, reasons: Mapping[int, str]) -> str | None:
+    """Why it came to be, or to its end. What replaced it has its own reason."""
+    if version.born in reasons or version.died is None or version.ending is Ending.REPLACED:
+        return reasons.get(version.born)
+    return reasons.get(version.died)
 
 
 def _is_its_agents(tombstone: Record, principal: Principal, agent_id: str | None) -> bool:

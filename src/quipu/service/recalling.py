@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import assert_never, cast
+from typing import assert_never
 
 from quipu.errors import DeadlineError, NotFoundError
 from quipu.model.journal import Draft, Mention, Op
 from quipu.model.operations import RecallRequest, Redact
 from quipu.model.outcomes import Hit, RecallResponse
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import MemoryType, Record, Sensitivity
+from quipu.model.record import Record, Sensitivity
 from quipu.model.search import Found, Restriction, Scope, Search, Snapshot, WordShares
-from quipu.model.value import Json, JsonObject
+from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import budget, fusion, hops, moments, relevance, texts, validation
+from quipu.rules import fusion, hops, moments, relevance, texts, validation
 from quipu.rules.blending import Blended, blended
 from quipu.rules.expiry import DAY_MS
+from quipu.service import strangers
 from quipu.service.access import Access
+from quipu.service.asking import Asked, Asking, Heard
 from quipu.service.embedding import Vectors
+from quipu.service.hits import Hits, Ranked
 from quipu.service.notes import ReadNotes
 
-_MASK = "[redacted]"
 #: Earlier than any record, and still 64 bits.
 _BEFORE_ALL = -(1 << 62)
-
-
-@dataclass(slots=True)
-class _Ranked:
-    """A candidate on its way to being a hit."""
-
-    blended: Blended
-    relevance: float
-    score: float
-    supporting: tuple[str, ...] = ()
 
 
 class Recalling:
@@ -45,11 +35,13 @@ class Recalling:
 
     def __init__(self, parts: Parts, access: Access, vectors: Vectors, notes: ReadNotes) -> None:
         self._parts, self._access, self._vectors, self._notes = parts, access, vectors, notes
+        self.asking, self._shown = Asking(parts, access), Hits(parts, access)
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
         self._access.authorise(principal, Permission.READ, request.agent_id)
         validation.checked_recall(request, self._parts.limits)
-        fusion.checked_quorum(request.quorum_k, configured=1, answered=1)
+        stores = 1 + len(self._parts.mirrors)
+        fusion.checked_quorum(request.quorum_k, configured=stores, answered=stores)
         if request.redact is Redact.NONE:
             self._access.authorise(principal, Permission.ADMIN)
         if request.deadline_ms is None:
@@ -67,21 +59,35 @@ class Recalling:
         shares = await self._parts.ledger.word_shares(scope, asked, request.query)
         # One position for the whole recall, so that what is found, ranked and shown is one state.
         snapshot = Snapshot(shares.seq, asked.now)
-        search, found = await self._found(request, scope, snapshot, shares)
+        search = await self._search(request, scope, snapshot, shares)
+        wanted = min(max(4 * request.k, 20), 2000)
+        found, heard = await self._found(request, search, wanted, started)
+        fusion.checked_quorum(
+            request.quorum_k, configured=1 + len(self._parts.mirrors), answered=1 + len(heard.rankings)
+        )
         known = relevance.calibration(self._model(principal.tenant) if search.vector else None)
         floor = relevance.floor(request.min_relevance, known)
-        ranking = blended(found.candidates, shares.subjects, self._parts.weights, shares.users)
+        weights = hops.widened(self._parts.weights) if request.hops else self._parts.weights
+        ranking = blended(found.candidates, shares.subjects, weights, shares.users)
+        if request.hops:
+            ranking = await self._led(search, ranking)
         question = relevance.Question(
             compared=min(shares.theirs, found.searched) if shares.users else found.searched,
             users=shares.users,
             has_stranger=texts.has_stranger(shares),
         )
+        if heard.candidates:  # what only mirrors found comes behind the ledger's own ranking
+            ranking += blended(heard.candidates, shares.subjects, weights, shares.users)
         sureness = relevance.relevances([item.candidate for item in ranking], known, question)
         judged = list(zip(ranking, sureness, strict=True))
         kept = [(item, sure) for item, sure in judged if sure >= floor]
+        strange = await self._strange(request, search, found, heard, len(kept), (known, question, floor))
         # Each backend gives fusion so many candidates, the ledger too.
-        ranked = await self._ranked(request, scope, snapshot, kept[: min(max(4 * request.k, 20), 2000)])
-        hits, is_cut = await self._hits(principal, request, snapshot, ranked[: request.k])
+        own = [item.candidate.id for item, _ in kept if item.candidate.id not in heard.added][:wanted]
+        with self._parts.observer.phase("fuse"):
+            lists = self._lists(own, kept, strange, heard)
+            ranked = await self._ranked(request, scope, snapshot, lists, kept, strange)
+        hits, is_cut = await self._shown.hits(principal, request, snapshot, ranked[: request.k], strange)
         self._note(principal, request, scope, hits)
         extensions: dict[str, Json] = {
             "seq": snapshot.seq,
@@ -91,12 +97,16 @@ class Recalling:
         }
         if request.as_of is not None:
             extensions["as_of"] = snapshot.seq
+        if heard.failed:
+            extensions["stores_failed"] = [
+                {"store": name, "reason": reason} for name, reason in sorted(heard.failed.items())
+            ]
         if request.explain:
             extensions["evidence"] = _evidence(found, question)
         return RecallResponse(
             results=tuple(hit for hit, _ in hits),
             fusion_used=request.fusion,
-            stores_queried=(self._parts.ledger.name,),
+            stores_queried=(self._parts.ledger.name, *heard.rankings),
             latency_ms=int((time.perf_counter() - started) * 1000),
             extensions=extensions,
         )
@@ -116,8 +126,11 @@ class Recalling:
                     raise moments.future()
                 seq = await self._parts.ledger.position_at(tenant, at)
                 return Snapshot(moments.checked_position(seq, head), now)
-            case moments.RunStart():
-                raise NotFoundError("There is no such run.", reason="snapshot_unavailable")
+            case moments.RunStart(run_id):
+                run = await self._parts.ledger.run(tenant, run_id)
+                if run is None or run.view is None:
+                    raise NotFoundError("There is no such run.", reason="snapshot_unavailable")
+                return Snapshot(moments.checked_position(run.view.seq, head), now)
             case _:
                 assert_never(named)
 
@@ -126,13 +139,33 @@ class Recalling:
         return None if space is None else space.model
 
     async def _found(
+        self, request: RecallRequest, search: Search, wanted: int, started: float
+    ) -> tuple[Found, Heard]:
+        """What the ledger finds, and mirrors at the same time. The past is the ledger's alone."""
+        has_mirrors = bool(self._parts.mirrors) and request.as_of is None
+        asked: Asked = self.asking.begun(search, wanted) if has_mirrors else {}
+        try:
+            with self._parts.observer.phase("search"):
+                found = await self._parts.ledger.search(search)
+        except BaseException:
+            for task in asked.values():
+                task.cancel()
+            raise
+        patience = self._parts.routing.deadline_ms
+        if request.deadline_ms is not None:  # the rest of the work needs its time too
+            patience = min(patience, request.deadline_ms * 8 // 10)
+        left = patience / 1000 - (time.perf_counter() - started)
+        return found, await self.asking.heard(asked, search, found, left)
+
+    async def _search(
         self, request: RecallRequest, scope: Scope, snapshot: Snapshot, shares: WordShares
-    ) -> tuple[Search, Found]:
+    ) -> Search:
         """Both legs of the search. What the query shares with everything says nothing, so its vector goes without."""
         weights = self._parts.weights
         stripped = texts.stripped(request.query, shares, weights.common_from)
-        vector = await self._vectors.of_query(scope.tenant, stripped, request.embedding)
-        search = Search(
+        with self._parts.observer.phase("embed"):
+            vector = await self._vectors.of_query(scope.tenant, stripped, request.embedding)
+        return Search(
             scope=scope,
             snapshot=snapshot,
             restriction=self._restriction(request, snapshot.now),
@@ -145,7 +178,6 @@ class Recalling:
             names=shares.mentions,
             users=shares.users,
         )
-        return search, await self._parts.ledger.search(search)
 
     @staticmethod
     def _restriction(request: RecallRequest, now: int) -> Restriction:
@@ -158,29 +190,78 @@ class Recalling:
             without_sensitivity=frozenset({Sensitivity.SECRET.value} if _leaves_out_secrets(request) else ()),
         )
 
+    async def _strange(
+        self,
+        request: RecallRequest,
+        search: Search,
+        found: Found,
+        heard: Heard,
+        kept: int,
+        judging: tuple[relevance.Calibration, relevance.Question, float],
+    ) -> dict[str, strangers.Judged]:
+        """Foreign hits that may be shown, by id. Where our own fill the answer, nobody looks at them."""
+        place, (known, question, floor) = self._parts.routing.foreign, judging
+        is_full = place is fusion.Foreign.LAST and kept >= request.k
+        if place is fusion.Foreign.OFF or is_full or not heard.strangers:
+            return {}
+        told = await strangers.judged(
+            self._parts,
+            list(heard.strangers.values())[: 4 * request.k],
+            search,
+            found.candidates,
+            known,
+            question,
+        )
+        return {one.stranger.id: one for one in told if one.relevance >= floor}
+
+    def _lists(
+        self,
+        own: Sequence[str],
+        kept: Sequence[tuple[Blended, float]],
+        strange: Mapping[str, strangers.Judged],
+        heard: Heard,
+    ) -> dict[str, list[fusion.Vote]]:
+        """Each backend's ranking of what may be shown. Of records the similarity is ours, of foreign hits theirs."""
+        votes = {
+            item.candidate.id: fusion.Vote(
+                id=item.candidate.id, similarity=_similarity(item.candidate.cosine, sure), relevance=sure
+            )
+            for item, sure in kept
+        }
+        for name, one in strange.items():
+            votes[name] = fusion.Vote(
+                id=name, similarity=one.similarity, relevance=one.relevance, foreign=True
+            )
+        lists = {
+            name: [votes[id] for id in ranking if id in votes] for name, ranking in heard.rankings.items()
+        }
+        if self._parts.routing.ledger_votes or not heard.rankings:
+            lists[self._parts.ledger.name] = [votes[id] for id in own]
+        return lists
+
     async def _ranked(
         self,
         request: RecallRequest,
         scope: Scope,
         snapshot: Snapshot,
+        lists: Mapping[str, Sequence[fusion.Vote]],
         kept: Sequence[tuple[Blended, float]],
-    ) -> list[_Ranked]:
+        strange: Mapping[str, strangers.Judged],
+    ) -> list[Ranked]:
         """Fuse, boost linked hits, weigh confidence and standing; best first."""
-        votes = [
-            fusion.Vote(
-                id=item.candidate.id,
-                similarity=_similarity(item.candidate.cosine, sure),
-                relevance=sure,
-            )
-            for item, sure in kept
-        ]
-        name = self._parts.ledger.name
-        order = fusion.fused({name: votes}, request.fusion, quorum_k=request.quorum_k)
+        routing = self._parts.routing
+        weights = {mirror.name: mirror.weight for mirror in self._parts.mirrors}
+        order = fusion.fused(
+            lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=routing.trim_votes
+        )
         by_id = {item.candidate.id: (item, sure) for item, sure in kept}
-        near = await self._nearness(request.hops, scope, snapshot, [item.id for item in order])
-        ranked: list[_Ranked] = []
+        by_id |= {name: (one.blended, one.relevance) for name, one in strange.items()}
+        near = await self._nearness(
+            request.hops, scope, snapshot, [item.id for item in order if not item.foreign]
+        )
+        scored: list[tuple[fusion.Fused, float]] = []
         for place in order:
-            item, sure = by_id[place.id]
+            item, _ = by_id[place.id]
             link = near.get(place.id)
             score = fusion.final_score(
                 place.score,
@@ -190,8 +271,23 @@ class Recalling:
                 confidence_weight=self._parts.confidence_weight,
                 demote_factor=self._parts.demote_factor,
             )
-            ranked.append(_Ranked(item, sure, score, () if link is None else link.supporting))
-        return sorted(ranked, key=lambda item: -round(item.score, fusion.TIE_DECIMALS))
+            scored.append((place, score))
+        ranked: list[Ranked] = []
+        for place, score in fusion.ordered(scored, routing.foreign):
+            item, sure = by_id[place.id]
+            link = near.get(place.id)
+            ranked.append(Ranked(item, sure, score, place.backends, () if link is None else link.supporting))
+        return ranked
+
+    async def _led(self, search: Search, ranking: list[Blended]) -> list[Blended]:
+        """The ledger's ranking after its best turns have led on to turns of other sessions."""
+        leading = hops.leaders(ranking)
+        if not leading:
+            return ranking
+        shared = await self._parts.ledger.shared_words(
+            search.scope, search.snapshot, leading, [item.candidate.id for item in ranking], search.text
+        )
+        return hops.led(ranking, leading, shared)
 
     async def _nearness(
         self, depth: int, scope: Scope, snapshot: Snapshot, members: Sequence[str]
@@ -205,61 +301,12 @@ class Recalling:
             frontier = sorted({other for name in frontier for other in edges[name]} - edges.keys())
         return hops.distances(edges, members, depth)
 
-    async def _hits(
-        self, principal: Principal, request: RecallRequest, snapshot: Snapshot, ranked: Sequence[_Ranked]
-    ) -> tuple[list[tuple[Hit, Record]], bool]:
-        ids = [item.blended.candidate.id for item in ranked]
-        records = await self._parts.ledger.read(principal.tenant, ids, snapshot.seq)
-        names = await self._access.store_names(
-            principal.tenant, {record.store_id for record in records.values()}
-        )
-        # A record that was erased between search and read is gone here, and that is right.
-        found = [(item, records[name]) for item, name in zip(ranked, ids, strict=True) if name in records]
-        hits = [
-            (self._hit(place + 1, item, record, names.get(record.store_id, ""), request), record)
-            for place, (item, record) in enumerate(found)
-            if not record.is_emptied and not record.expired(snapshot.now)
-        ]
-        return _fitted(hits, request.max_tokens)
-
-    def _hit(self, rank: int, item: _Ranked, record: Record, store: str, request: RecallRequest) -> Hit:
-        is_secret = record.privacy is not None and record.privacy.sensitivity is Sensitivity.SECRET
-        is_masked = is_secret and request.redact is Redact.MASK
-        name = self._parts.ledger.name
-        return Hit(
-            id=record.id,
-            type=record.type,
-            content=_MASK if is_masked else content_of(record),
-            score=item.score,
-            relevance=item.relevance,
-            rank=rank,
-            metadata={} if is_masked else record.metadata,
-            created_at=record.created_at,
-            updated_at=record.updated_at,
-            supporting=item.supporting,
-            source_store=name,
-            # The subject stands in metadata, which a mask covers.
-            provenance=replace(record.provenance, subject=None) if is_masked else record.provenance,
-            source=record.source,
-            version=record.version,
-            agent_id=record.agent_id,
-            user_id=record.user_id,
-            session_id=record.session_id,
-            store=store,
-            tier=record.tier,
-            confidence=record.confidence,
-            importance=record.importance,
-            tags=() if is_masked else record.tags,
-            expires_at=record.expires_at,
-            stores=(name,),
-            details={} if is_masked else record.details,
-            demoted=item.blended.candidate.is_demoted,
-            redacted=is_masked,
-            why=_why(item) if request.explain else None,
-        )
-
     def _note(
-        self, principal: Principal, request: RecallRequest, scope: Scope, hits: Sequence[tuple[Hit, Record]]
+        self,
+        principal: Principal,
+        request: RecallRequest,
+        scope: Scope,
+        hits: Sequence[tuple[Hit, Record | None]],
     ) -> None:
         draft = Draft(
             op=Op.RECALL,
@@ -269,7 +316,9 @@ class Recalling:
             agent=request.agent_id,
             detail={"k": request.k, "returned": len(hits)},
         )
-        mentions = [Mention(record.id, record.version, record.digest) for _, record in hits]
+        mentions = [
+            Mention(record.id, record.version, record.digest) for _, record in hits if record is not None
+        ]
         self._notes.add(principal.tenant, draft, mentions, is_recall=True)
 
 
@@ -282,14 +331,6 @@ def _similarity(cosine: float | None, sure: float) -> float:
     return sure if cosine is None else max(0.0, min(1.0, cosine))
 
 
-def content_of(record: Record) -> str | JsonObject:
-    """Text; for a procedure its machine."""
-    if record.type is MemoryType.PROCEDURAL:
-        machine = json.loads(record.content)
-        return cast("JsonObject", machine) if isinstance(machine, dict) else record.content
-    return record.content
-
-
 def _evidence(found: Found, question: relevance.Question) -> dict[str, Json]:
     """What speaks for there being an answer at all, and against it."""
     best = relevance.evidence(found.candidates, question)
@@ -300,42 +341,3 @@ def _evidence(found: Found, question: relevance.Question) -> dict[str, Json]:
         "users": sorted(question.users),
         "stranger": question.has_stranger,
     }
-
-
-def _why(item: _Ranked) -> dict[str, Json]:
-    """What each leg of the search said, and what was added."""
-    candidate, blend = item.blended.candidate, item.blended
-    return {
-        "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
-        "keyword": round(candidate.keyword, 4),
-        "coverage": round(candidate.coverage, 4),
-        "blend": {
-            "keyword": round(blend.keyword, 4),
-            "vector": round(blend.vector, 4),
-            "subject": round(blend.subject, 4),
-            "turn": round(blend.turn, 4),
-            "session": round(blend.session, 4),
-        },
-        "confidence": round(candidate.confidence, 4),
-        "demoted": candidate.is_demoted,
-    }
-
-
-def _fitted(
-    hits: Sequence[tuple[Hit, Record]], max_tokens: int | None
-) -> tuple[list[tuple[Hit, Record]], bool]:
-    """Whole hits in rank order while they fit the budget."""
-    if max_tokens is None:
-        return list(hits), False
-    passages = [
-        budget.Passage(
-            hit.content if isinstance(hit.content, str) else record.content, isinstance(hit.content, str)
-        )
-        for hit, record in hits
-    ]
-    fit = budget.fitted(passages, max_tokens)
-    kept = [hits[place] for place in fit.kept]
-    if fit.cut is not None and kept:
-        hit, record = kept[0]
-        kept[0] = (replace(hit, content=fit.cut, truncated=True), record)
-    return kept, len(kept) < len(hits) or fit.cut is not None

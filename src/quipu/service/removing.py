@@ -15,6 +15,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Ending, Record, State
 from quipu.model.search import Scope, Selection, Snapshot
 from quipu.model.value import Json, JsonObject
+from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, expiry, merging, staging, texts, validation
 from quipu.rules.reach import in_reach
@@ -48,9 +49,14 @@ class Removing:
         request: ForgetRequest,
         before: Sequence[Commit] = (),
         guard: int | None = None,
+        rule: str | None = None,
     ) -> ForgetResponse:
         answer = await carried_out(
-            self._parts.ledger, lambda: self.forgetting(principal, request), before=before, guard=guard
+            self._parts.ledger,
+            lambda: self.forgetting(principal, request),
+            before=before,
+            guard=guard,
+            rule=rule,
         )
         if request.hard_delete:
             self._vectors.forget_texts()
@@ -62,13 +68,15 @@ class Removing:
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         records = await self._chosen(scope, request, now)
         ids = [record.id for record in records]
+        whole: list[str] = []
         if request.hard_delete:
-            ids = list(dict.fromkeys([*ids, *await self._staged(scope, request)]))
+            staged, whole = await self._staged(scope, request)
+            ids = await self._with_derived(scope.tenant, list(dict.fromkeys([*ids, *staged])))
         answer = self._forget_answer(request, ids)
         if request.dry_run or (not ids and request.idempotency_key is None):
             return Plan(None, lambda done: answers.settled(answer, done))
         changes: list[Change] = (
-            [Erase(id=record_id) for record_id in ids]
+            [Erase(id=record_id) for record_id in (*ids, *whole)]
             if request.hard_delete
             else [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
         )
@@ -93,15 +101,34 @@ class Removing:
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         return await self._chosen(scope, request, self._parts.clock())
 
-    async def _staged(self, scope: Scope, request: ForgetRequest) -> list[str]:
-        """Those of the ids that still wait for a decision: an erasure reaches them too."""
-        return [
-            proposal.record_id
-            for proposal in await self._parts.ledger.proposals(scope.tenant, "pending")
-            if proposal.record_id is not None
-            and proposal.record_id in request.ids
-            and staging.is_own(proposal, request.agent_id, scope.user_id, request.store)
-        ]
+    async def _with_derived(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """What was made out of something that is erased says what it said, so it goes too."""
+        known = dict.fromkeys(ids)
+        fresh = list(known)
+        while fresh:
+            found = await self._parts.ledger.derived_from(tenant, fresh)
+            fresh = [name for name in found if name not in known]
+            known.update(dict.fromkeys(fresh))
+        return list(known)
+
+    async def _staged(self, scope: Scope, request: ForgetRequest) -> tuple[list[str], list[str]]:
+        """Those of the ids whose text waits for a decision, or was kept after one: an erasure reaches them too.
+
+        And the batches that they are in: what is written together or not at all is not written without one of them.
+        """
+        found: list[str] = []
+        batches: list[str] = []
+        place: tuple[int, str] | None = None
+        while page := await self._parts.ledger.proposals(
+            scope.tenant, None, Proposals(after=place, limit=_TOLD)
+        ):
+            place = (page[-1].created_at, page[-1].id)
+            for proposal in page:
+                named = staging.own_records(proposal, request.agent_id, scope.user_id, request.store)
+                if mine := sorted(named.intersection(request.ids)):
+                    found.extend(mine)
+                    batches.extend([proposal.id] if proposal.operation == "batch" else [])
+        return found, batches
 
     async def _chosen(self, scope: Scope, request: ForgetRequest, now: int) -> list[Record]:
         """The named and the matching records, as far as they are in reach and still there to be removed."""
@@ -167,9 +194,14 @@ class Removing:
         request: MergeRequest,
         before: Sequence[Commit] = (),
         guard: int | None = None,
+        rule: str | None = None,
     ) -> MergeResponse:
         return await carried_out(
-            self._parts.ledger, lambda: self.merging(principal, request), before=before, guard=guard
+            self._parts.ledger,
+            lambda: self.merging(principal, request),
+            before=before,
+            guard=guard,
+            rule=rule,
         )
 
     async def merging(
@@ -306,10 +338,15 @@ class Removing:
         request: ExpireRequest,
         before: Sequence[Commit] = (),
         guard: int | None = None,
+        rule: str | None = None,
     ) -> ExpireResponse:
         await self._notes.flush()  # expiry never acts on stale recall marks
         return await carried_out(
-            self._parts.ledger, lambda: self.expiring(principal, request), before=before, guard=guard
+            self._parts.ledger,
+            lambda: self.expiring(principal, request),
+            before=before,
+            guard=guard,
+            rule=rule,
         )
 
     async def matching_policy(self, principal: Principal, request: ExpireRequest) -> list[Record]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
@@ -17,19 +18,29 @@ from quipu.errors import (
 )
 from quipu.model.change import Approval, Close, Commit, Demote, Erase, Proposal, Put
 from quipu.model.governance import Decision, Diff, Review
-from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RememberRequest
+from quipu.model.operations import (
+    BatchRequest,
+    ExpireRequest,
+    ForgetRequest,
+    MergeRequest,
+    RecallRequest,
+    RememberRequest,
+    RestoreRequest,
+)
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import diffs, editing, validation
 from quipu.rules.chain import exact
-from quipu.rules.staging import Held
+from quipu.rules.staging import Waiting
 from quipu.service.committing import Plan, carried_out
 from quipu.service.governance import Governance, held_request
 from quipu.service.removing import Removing
 from quipu.service.resembling import Resembling
+from quipu.service.restoring import Restoring
 from quipu.service.secrets import Checked, Secrets
+from quipu.service.together import Together
 from quipu.service.writing import Writing
 
 _ATTEMPTS = 16
@@ -44,10 +55,13 @@ class Reviewing:
         governance: Governance,
         writing: Writing,
         removing: Removing,
+        restoring: Restoring,
+        together: Together,
         resembling: Resembling,
         secrets: Secrets,
     ) -> None:
         self._parts, self._governance, self._secrets = parts, governance, secrets
+        self._restoring, self._together = restoring, together
         self._writing, self._removing, self._resembling = writing, removing, resembling
 
     # -- showing ------------------------------------------------------------------------------------------------
@@ -64,7 +78,7 @@ class Reviewing:
         return replace(seen, proposal=told)
 
     async def _seen(
-        self, principal: Principal, proposal: Proposal, request: Held, *, with_related: bool = False
+        self, principal: Principal, proposal: Proposal, request: Waiting, *, with_related: bool = False
     ) -> Review:
         """What a yes would do is read off the very plan that a yes carries out."""
         try:
@@ -72,14 +86,15 @@ class Reviewing:
         except QuipuError as error:
             # As things stand it cannot be carried out; that too is something that can change before the decision.
             return Review(proposal=proposal, problem=error.message, etag=self._etag(proposal, error.reason))
-        diff = await self._diff(proposal.tenant, planned.commit, with_related=with_related)
+        commits = (*planned.ahead, *([] if planned.commit is None else [planned.commit]))
+        diff = await self._diff(proposal.tenant, commits, with_related=with_related)
         return Review(proposal=proposal, diff=diff, etag=self._etag(proposal, diffs.essence(diff)))
 
     def _etag(self, proposal: Proposal, essence: Json) -> str:
         return hashlib.sha256(proposal.salt + self._parts.canonical(exact(essence))).hexdigest()[:32]
 
-    async def _diff(self, tenant: str, commit: Commit | None, *, with_related: bool) -> Diff:
-        changes = () if commit is None else commit.changes
+    async def _diff(self, tenant: str, commits: Sequence[Commit], *, with_related: bool) -> Diff:
+        changes = [change for commit in commits for change in commit.changes]
         ids = [change.record.id for change in changes if isinstance(change, Put) and change.expects]
         ids += [change.id for change in changes if isinstance(change, Erase)]
         current = await self._parts.ledger.read(tenant, ids)
@@ -108,6 +123,7 @@ class Reviewing:
             proposal, request = await self._governance.to_decide(
                 principal, proposal_id, approved=said.approved, is_in_place=is_in_place
             )
+            await self._governance.sight.check_decision(principal, said)
             if not said.approved:
                 commit = self._governance.settling(principal, proposal, said)
                 await self._parts.ledger.commit(commit, guard=checked.position)
@@ -123,7 +139,7 @@ class Reviewing:
         raise ConflictError("Others keep deciding on this.", reason="decided_meanwhile")
 
     async def _approved(
-        self, principal: Principal, proposal: Proposal, request: Held, said: Decision, checked: Checked
+        self, principal: Principal, proposal: Proposal, request: Waiting, said: Decision, checked: Checked
     ) -> Any:
         seen = None
         if said.etag is not None or proposal.approvals > 1:
@@ -144,6 +160,10 @@ class Reviewing:
             proposal = replace(proposal, given=others)
         before = [self._governance.settling(principal, proposal, said)]
         guard = checked.position
+        if isinstance(request, RecallRequest):
+            # Nothing is carried out: who asked asks again, and is let through once.
+            await self._parts.ledger.commit(*before, guard=guard)
+            return None
         match request:
             case RememberRequest():
                 kept = self._as_said(request, said, checked)
@@ -162,6 +182,17 @@ class Reviewing:
                 return await self._removing.merged(principal, checked.kept(request), before, guard)
             case ExpireRequest():
                 return await self._removing.expired(principal, checked.kept(request), before, guard)
+            case RestoreRequest():
+                return await self._restoring.restored(principal, checked.kept(request), before, guard)
+            case BatchRequest():
+                whole = replace(request, items=tuple(checked.kept(item) for item in request.items))
+                return await carried_out(
+                    self._parts.ledger,
+                    lambda: self._together.plan(principal, whole),
+                    before=before,
+                    is_fixed=any(item.if_version is not None for item in whole.items),
+                    guard=guard,
+                )
             case _:
                 assert_never(request)
 
@@ -190,7 +221,7 @@ class Reviewing:
 
     # -- what a yes does ----------------------------------------------------------------------------------------
 
-    async def _planned(self, principal: Principal, proposal: Proposal, request: Held) -> Plan[Any]:
+    async def _planned(self, principal: Principal, proposal: Proposal, request: Waiting) -> Plan[Any]:
         match request:
             case RememberRequest():
                 return await self._remembering(principal, proposal, request, Decision(approved=True))
@@ -200,6 +231,12 @@ class Reviewing:
                 return await self._removing.merging(principal, request)
             case ExpireRequest():
                 return await self._removing.expiring(principal, request)
+            case RestoreRequest():
+                return await self._restoring.restoration(principal, request)
+            case BatchRequest():
+                return await self._together.plan(principal, request)
+            case RecallRequest():
+                return Plan(None, lambda _: None)
             case _:
                 assert_never(request)
 

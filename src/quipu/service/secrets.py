@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -11,7 +11,13 @@ from quipu.model.access import KeptSecret
 from quipu.model.change import Commit, DropSecret, KeepSecret
 from quipu.model.journal import Draft, Op
 from quipu.model.limits import Limits
-from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RememberRequest
+from quipu.model.operations import (
+    ExpireRequest,
+    ForgetRequest,
+    MergeRequest,
+    RememberRequest,
+    RestoreRequest,
+)
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import MemoryType
 from quipu.ports.ledger import Guard
@@ -22,7 +28,7 @@ from quipu.rules.redaction import Redaction
 from quipu.service.access import Access
 
 R = TypeVar("R")
-H = TypeVar("H", RememberRequest, ForgetRequest, MergeRequest, ExpireRequest)
+H = TypeVar("H", RememberRequest, ForgetRequest, MergeRequest, ExpireRequest, RestoreRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,22 @@ class Checked:
         redaction.refuse_named_secrets(names.items(), self.redaction)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedRuns:
+    """What a batch is checked with: each of its requests with the secrets of its own run, all as of one position."""
+
+    by_run: Mapping[str | None, Checked]
+
+    @property
+    def position(self) -> int:
+        """The earliest: a secret that came later makes the commit a conflict."""
+        return min(checked.position for checked in self.by_run.values())
+
+    def kept(self, request: RememberRequest) -> RememberRequest:
+        """The request as it may be kept; or SecretLeakageError."""
+        return self.by_run[request.run_id].kept(request)
+
+
 class Secrets:
     """One list for each tenant; unsealed and compiled once, made anew when the ledger says that it has changed."""
 
@@ -77,6 +99,8 @@ class Secrets:
         self._parts, self._access = parts, access
         self._guards: dict[str, Guard] = {}
         self._checks: dict[tuple[str, str | None], Checked] = {}
+        #: What runs at work have resolved: tenant and run → values by label. Nowhere else, and gone with the run.
+        self._resolved: dict[tuple[str, str], dict[str, str]] = {}
 
     # -- the list -----------------------------------------------------------------------------------------------
 
@@ -125,6 +149,26 @@ class Secrets:
         await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(change,)))
         self._forget(principal.tenant)
 
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    async def value(self, tenant: str, label: str) -> str | None:
+        """The value of a registered secret, for a run that may resolve it."""
+        guard = await self._parts.ledger.guard(tenant)
+        for sealed in guard.secrets:
+            if sealed.secret.label == label and sealed.secret.run_id is None:
+                return self._parts.sealer.unseal(sealed.value, _place(sealed.secret)).decode("utf-8")
+        return None
+
+    def resolved(self, tenant: str, run_id: str, label: str, value: str) -> None:
+        """Keep a value out of everything that the run writes from now on."""
+        self._resolved.setdefault((tenant, run_id), {})[label] = value
+        self._checks.pop((tenant, run_id), None)
+
+    def end_run(self, tenant: str, run_id: str) -> None:
+        """The run is over: what it resolved is thrown away."""
+        self._resolved.pop((tenant, run_id), None)
+        self._checks.pop((tenant, run_id), None)
+
     # -- the check ----------------------------------------------------------------------------------------------
 
     async def checking(
@@ -140,17 +184,38 @@ class Secrets:
                     raise
                 self._forget(tenant)
 
+    async def checking_all(
+        self,
+        tenant: str,
+        requests: Iterable[RememberRequest],
+        work: Callable[[CheckedRuns], Awaitable[R]],
+    ) -> R:
+        """The same for requests of several runs, which are kept together."""
+        runs = {None, *(request.run_id for request in requests)}
+
+        async def checked(_: Checked) -> R:
+            return await work(CheckedRuns({run_id: await self.checked(tenant, run_id) for run_id in runs}))
+
+        return await self.checking(tenant, checked)
+
     async def checked(self, tenant: str, run_id: str | None = None) -> Checked:
         """What texts of this tenant, and of this run, are checked with."""
+        guard = self._guards.get(tenant)
+        if guard is None:
+            guard = self._guards[tenant] = await self._parts.ledger.guard(tenant)
+        if run_id is not None and not self._has_own(guard, tenant, run_id):
+            run_id = None  # anybody can name runs: only those with secrets of their own are remembered here
         found = self._checks.get((tenant, run_id))
         if found is None:
-            guard = self._guards.get(tenant)
-            if guard is None:
-                guard = self._guards[tenant] = await self._parts.ledger.guard(tenant)
-            found = self._checks[tenant, run_id] = self._compiled(guard, run_id)
+            found = self._checks[tenant, run_id] = self._compiled(guard, tenant, run_id)
         return found
 
-    def _compiled(self, guard: Guard, run_id: str | None) -> Checked:
+    def _has_own(self, guard: Guard, tenant: str, run_id: str) -> bool:
+        return (tenant, run_id) in self._resolved or any(
+            sealed.secret.run_id == run_id for sealed in guard.secrets
+        )
+
+    def _compiled(self, guard: Guard, tenant: str, run_id: str | None) -> Checked:
         """Values that cannot be unsealed stop every write: better none than one with a secret in it."""
         values = [
             (
@@ -160,6 +225,8 @@ class Secrets:
             for sealed in guard.secrets
             if sealed.secret.run_id in (None, run_id)
         ]
+        if run_id is not None:
+            values.extend(self._resolved.get((tenant, run_id), {}).items())
         base = self._parts.redaction
         if values:
             matcher = registered.Registered(values, Marker(base.template))

@@ -12,6 +12,7 @@ from quipu.model.access import IssuedToken, Role, Token
 from quipu.model.change import AddToken, Commit, EndToken
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
+from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import roles as rules
 from quipu.service.access import Access
@@ -37,6 +38,8 @@ class Tokens:
         expires_at: int | None = None,
         rate: int | None = None,
         recall_budget: int | None = None,
+        review_stores: Sequence[str] = ("*",),
+        review_operations: Sequence[str] = ("*",),
         tenant: str | None = None,
     ) -> IssuedToken:
         """A new token: what its roles may do, and the permissions named beside them."""
@@ -48,6 +51,7 @@ class Tokens:
             )
         rules.checked_grant(principal, given, is_foreign=owner != principal.tenant)
         self._check_reach(principal, agents, user_id)
+        rules.checked_review_grant(principal, given, review_stores, review_operations)
         for field, value in (("rate", rate), ("recall_budget", recall_budget)):
             if value is not None and value < 1:
                 raise InvalidError.at(f"/{field}", "bad_value", f"{field} is at least 1.")
@@ -74,6 +78,8 @@ class Tokens:
             expires_at=expires_at,
             rate=rate,
             recall_budget=recall_budget,
+            review_stores=rules.checked_review_stores(review_stores),
+            review_operations=rules.checked_review_operations(review_operations),
         )
         return await self._added(principal, token, ())
 
@@ -144,6 +150,7 @@ class Tokens:
                 "name": token.name,
                 "permissions": sorted(token.permissions),
                 "agents": list(token.agents),
+                **_limits(token),
             },
         )
         await self._parts.ledger.commit(Commit(tenant=token.tenant, draft=draft, changes=tuple(changes)))
@@ -174,6 +181,12 @@ class Tokens:
 def digest_of(text: str) -> str:
     """What is kept of a token. It has 256 random bits, so one plain hash is enough."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _limits(token: Token) -> dict[str, Json]:
+    """What a reviewer is limited to, if to anything."""
+    wanted = {"review_stores": token.review_stores, "review_operations": token.review_operations}
+    return {name: list(given) for name, given in wanted.items() if given != ("*",)}
 
 
 def _is_good(token: Token, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""Remember and restore: from a request to a durable version."""
+"""Remember: from a request to a durable version."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
+from quipu.errors import InvalidError, NotFoundError, QuipuError
 from quipu.model.change import Commit, Committed, Once, Put
 from quipu.model.governance import Effect, Verdict
 from quipu.model.journal import Draft, Op
@@ -18,13 +18,13 @@ from quipu.model.search import Context, Restriction, Scope, Search, Snapshot
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, texts, validation
-from quipu.service import answers
+from quipu.service import answers, runs_attribution
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
 from quipu.service.embedding import Vectors
 from quipu.service.gate import Gate
 from quipu.service.governance import Governance
-from quipu.service.secrets import Checked, Secrets
+from quipu.service.secrets import CheckedRuns, Secrets
 
 #: Texts this near are named as similar, never merged by themselves.
 _SIMILAR = 0.85
@@ -83,6 +83,7 @@ class Writing:
         record_id: str | None = None,
         before: Sequence[Commit] = (),
         guard: int | None = None,
+        rule: str | None = None,
     ) -> RememberResponse:
         """Commit a request that was accepted and checked. `record_id` is an id minted earlier, by a proposal."""
         if request.id is not None:
@@ -92,6 +93,7 @@ class Writing:
                 before=before,
                 is_fixed=request.if_version is not None,
                 guard=guard,
+                rule=rule,
             )
         new_id = record_id or self._parts.mint_id("mem")
         return await carried_out(
@@ -99,6 +101,7 @@ class Writing:
             lambda: self.creation(principal, request, new_id),
             before=before,
             guard=guard,
+            rule=rule,
         )
 
     async def creation(
@@ -111,8 +114,9 @@ class Writing:
         record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
         (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
         similar = await self._similar(record, vector) if request.finds_similar else []
-        put = self._put(record, vector)
-        return self._plan(principal, request, put, Op.REMEMBER, now, similar)
+        put = self.put(record, vector)
+        plan = self._plan(principal, request, put, Op.REMEMBER, now, similar)
+        return await runs_attribution.attributed(self._parts, request, put.record, plan)
 
     async def change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
         """How a record is changed, as things stand."""
@@ -131,11 +135,12 @@ class Writing:
             and texts.search_text(record) == texts.search_text(current)
             and request.embedding is None
         ):
-            put = replace(self._put(record, None), keeps_index=True, expects=current.version)
+            put = replace(self.put(record, None), keeps_index=True, expects=current.version)
         else:
             (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
-            put = replace(self._put(record, vector), expects=current.version)
-        return self._plan(principal, request, put, Op.UPDATE, now, [])
+            put = replace(self.put(record, vector), expects=current.version)
+        plan = self._plan(principal, request, put, Op.UPDATE, now, [])
+        return await runs_attribution.attributed(self._parts, request, put.record, plan)
 
     async def _current(self, principal: Principal, request: RememberRequest, record_id: str) -> Record:
         """The record that a request changes."""
@@ -146,7 +151,8 @@ class Writing:
             raise NotFoundError("There is no such record to change.", reason="record")
         return current
 
-    def _put(self, record: Record, vector: bytes | None) -> Put:
+    def put(self, record: Record, vector: bytes | None) -> Put:
+        """A version as it is written: sealed, and searched by its words and its vector while it is live."""
         sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
         is_searched = record.state is State.LIVE
         text = texts.search_text(record) if is_searched else None
@@ -158,7 +164,7 @@ class Writing:
     ) -> Plan[RememberResponse]:
         record = put.record
         outcome = "created" if op is Op.REMEMBER else "updated"
-        answer = self._stored_answer(record, now, outcome, similar)
+        answer = self.stored_answer(record, now, outcome, similar)
         commit = Commit(
             tenant=principal.tenant,
             draft=Draft(
@@ -171,6 +177,8 @@ class Writing:
                 node=request.node_id,
             ),
             changes=(put,),
+            # What is said of a change stands beside it, as what is said of a removal does.
+            reason=request.reasoning if op is Op.UPDATE else None,
             once=self._once(principal, request, answer),
         )
         return Plan(commit, lambda done: answers.settled(answer, done))
@@ -178,9 +186,10 @@ class Writing:
     def _once(self, principal: Principal, request: RememberRequest, answer: RememberResponse) -> Once | None:
         return answers.once(principal, request, self._parts.canonical, answer, (answer.id,))
 
-    def _stored_answer(
+    def stored_answer(
         self, record: Record, now: int, outcome: str, similar: Sequence[Json] = ()
     ) -> RememberResponse:
+        """What is answered once it is durable."""
         extensions: dict[str, Json] = {"version": record.version, "outcome": outcome}
         if similar:
             extensions["similar"] = list(similar)
@@ -240,11 +249,13 @@ class Writing:
     async def _batch(
         self, principal: Principal, lines: Sequence[Line], import_id: str | None
     ) -> Sequence[RememberResponse | QuipuError]:
-        async def work(checked: Checked) -> Sequence[RememberResponse | QuipuError]:
+        async def work(checked: CheckedRuns) -> Sequence[RememberResponse | QuipuError]:
             kept = [_with_request(line, checked.kept(line.request)) for line in lines]
-            told, held = await self._judged(principal, lines, kept, checked.position, import_id)
+            told, held, by = await self.judged(principal, lines, kept, checked.position, import_id)
             free = [place for place in range(len(kept)) if place not in told and place not in held]
-            planned = await self.creations(principal, [kept[place] for place in free], import_id)
+            planned = await self.creations(
+                principal, [kept[place] for place in free], import_id, [by.get(place) for place in free]
+            )
             staged = [self._staging(principal, kept[place].request, held[place]) for place in held]
             commits = [*planned.commits, *(commit for commit, _ in staged)]
             done = await self._parts.ledger.commit(*commits, guard=checked.position) if commits else ()
@@ -254,19 +265,22 @@ class Writing:
                 told[place] = answers.settled(answer, committed)
             return [told[place] for place in range(len(kept))]
 
-        return await self._secrets.checking(principal.tenant, work)
+        return await self._secrets.checking_all(principal.tenant, (line.request for line in lines), work)
 
-    async def _judged(
+    async def judged(
         self,
         principal: Principal,
         given: Sequence[Line],
         kept: Sequence[Line],
         position: int,
         import_id: str | None,
-    ) -> tuple[dict[int, RememberResponse | QuipuError], dict[int, Verdict]]:
-        """By place: those that are refused, and those that wait for a person. The rest may be written."""
+        *,
+        is_trial: bool = False,
+    ) -> tuple[dict[int, RememberResponse | QuipuError], dict[int, Verdict], dict[int, str]]:
+        """By place: those that are refused, those that wait for a person, and the rules that let the rest through."""
         refused: dict[int, RememberResponse | QuipuError] = {}
         held: dict[int, Verdict] = {}
+        by: dict[int, str] = {}
         for place, line in enumerate(kept):
             try:
                 verdict = await self._gate.judged(
@@ -275,15 +289,19 @@ class Writing:
                     position,
                     has_secret=line.request is not given[place].request,
                     is_imported=import_id is not None,
+                    count=len(given),
+                    is_trial=is_trial,
                 )
                 if verdict.effect is Effect.HOLD:
                     await self.check_target(principal, line.request)
                     held[place] = verdict
+                elif verdict.by_rule is not None:
+                    by[place] = verdict.by_rule
             except QuipuError as error:
                 if error.reason == "secrets_changed":
                     raise
                 refused[place] = error
-        return refused, held
+        return refused, held, by
 
     def _staging(
         self, principal: Principal, request: RememberRequest, verdict: Verdict
@@ -292,31 +310,51 @@ class Writing:
         return self._governance.staging(principal, request, verdict, told)
 
     async def creations(
-        self, principal: Principal, lines: Sequence[Line], import_id: str | None = None
+        self,
+        principal: Principal,
+        lines: Sequence[Line],
+        import_id: str | None = None,
+        rules: Sequence[str | None] | None = None,
     ) -> Creations:
-        """How new memories are kept: embedded in one go, one journal entry per agent and store."""
+        """How new memories are kept: embedded in one go, one journal entry per agent, store and rule that let it through."""
         now = self._parts.clock()
         records = [await self._record_of(principal, line, now, import_id) for line in lines]
         vectors = await self._vectors.of_records(
             principal.tenant, records, [line.request.embedding for line in lines]
         )
-        puts = [self._put(record, vector) for record, vector in zip(records, vectors, strict=True)]
+        puts = [self.put(record, vector) for record, vector in zip(records, vectors, strict=True)]
         # A line with a key of its own has an entry of its own.
-        groups: dict[tuple[str, str, int | None], list[int]] = {}
+        groups: dict[tuple[str, str, int | None, str | None], list[int]] = {}
+        by = rules or [None] * len(lines)
         for place, (line, put) in enumerate(zip(lines, puts, strict=True)):
             alone = None if line.request.idempotency_key is None else place
-            groups.setdefault((put.record.agent_id, put.record.store_id, alone), []).append(place)
+            key = (put.record.agent_id, put.record.store_id, alone, by[place])
+            groups.setdefault(key, []).append(place)
         detail: dict[str, Json] = {} if import_id is None else {"import_id": import_id}
         op = Op.REMEMBER if import_id is None else Op.IMPORT
-        planned = [self._stored_answer(put.record, now, "created") for put in puts]
+        planned = [self.stored_answer(put.record, now, "created") for put in puts]
+        told = [
+            await runs_attribution.steps(self._parts, line.request, put.record)
+            for line, put in zip(lines, puts, strict=True)
+        ]
         commits = [
             Commit(
                 tenant=principal.tenant,
-                draft=Draft(op=op, actor=principal.name, at=now, store=store, agent=agent, detail=detail),
-                changes=tuple(puts[place] for place in places),
+                draft=Draft(
+                    op=op,
+                    actor=principal.name,
+                    at=now,
+                    store=store,
+                    agent=agent,
+                    detail=detail if rule is None else {**detail, "rule": rule},
+                ),
+                changes=(
+                    *(puts[place] for place in places),
+                    *(step for place in places for step in told[place]),
+                ),
                 once=self._once(principal, lines[places[0]].request, planned[places[0]]),
             )
-            for (agent, store, _), places in groups.items()
+            for (agent, store, _, rule), places in groups.items()
         ]
         return Creations(commits, list(groups.values()), planned)
 
@@ -335,49 +373,6 @@ class Writing:
         if line.state is State.LIVE and later <= record.updated_at:
             return record
         return replace(record, state=line.state, updated_at=max(later, record.updated_at))
-
-    # -- restore ------------------------------------------------------------------------------------------------
-
-    async def restore(
-        self, principal: Principal, agent_id: str | None, record_id: str, reason: str | None
-    ) -> RememberResponse:
-        """Bring back what was forgotten, merged away, archived or demoted."""
-        self._access.authorise(principal, Permission.WRITE, agent_id)
-
-        async def work(checked: Checked) -> RememberResponse:
-            kept = checked.reason(reason)
-            return await carried_out(
-                self._parts.ledger,
-                lambda: self._restoration(principal, agent_id, record_id, kept),
-                guard=checked.position,
-            )
-
-        return await self._secrets.checking(principal.tenant, work)
-
-    async def _restoration(
-        self, principal: Principal, agent_id: str | None, record_id: str, reason: str | None
-    ) -> Plan[RememberResponse]:
-        now = self._parts.clock()
-        is_mine = await self._access.reach(principal, agent_id)
-        named = [record_id] if texts.is_keepable(record_id) else []
-        last = (await self._parts.ledger.read(principal.tenant, named)).get(record_id)
-        if last is None or not is_mine(last) or last.standing is State.ERASED:
-            raise NotFoundError("There is no such record to restore.", reason="record")
-        marks = await self._parts.ledger.marks(principal.tenant, [record_id])
-        is_demoted = record_id in marks and marks[record_id].is_demoted
-        if last.standing is State.LIVE and not is_demoted:
-            raise ConflictError("The record is live; there is nothing to restore.", reason="not_forgotten")
-        record = drafting.revived(last, principal=principal, now=now)
-        put = replace(self._put(record, None), expects=last.version, keeps_index=last.state is State.LIVE)
-        if not put.keeps_index:
-            (vector,) = await self._vectors.of_records(principal.tenant, [record], [None])
-            put = replace(put, vector=vector)
-        answer = self._stored_answer(record, now, "restored")
-        draft = Draft(
-            op=Op.RESTORE, actor=principal.name, at=now, store=record.store_id, agent=record.agent_id
-        )
-        commit = Commit(tenant=principal.tenant, draft=draft, changes=(put,), reason=reason)
-        return Plan(commit, lambda done: answers.settled(answer, done))
 
 
 def _with_request(line: Line, request: RememberRequest) -> Line:

@@ -22,6 +22,7 @@ from quipu.model.search import (
     Scope,
     Search,
     Selection,
+    SharedWord,
     Snapshot,
     WordShares,
 )
@@ -260,6 +261,11 @@ class Scribe:
 
     async def neighbours(self, *ids: str, scope: Scope | None = None, seq: int | None = None) -> Neighbours:
         return await self.ledger.neighbours(scope or self.scope(), self.snapshot(seq), ids)
+
+    async def shared_words(
+        self, leaders: Sequence[str], members: Sequence[str], text: str = "", *, seq: int | None = None
+    ) -> Sequence[SharedWord]:
+        return await self.ledger.shared_words(self.scope(), self.snapshot(seq), leaders, members, text)
 
     async def scanned(self, *, seq: int | None = None, now: int | None = None, **selection: Any) -> list[str]:
         """The ids of a walk, in its order."""

@@ -96,6 +96,8 @@ class Subject:
     crowd: int = 5_000
     #: So many recalls in a row, to see that they do not write.
     recalls: int = 1_000
+    #: A short life: long enough for the store to answer twice.
+    brief_ms: int = 50
 
     def __init__(self, store: MemoryStore, *, agent: str = AGENT, user: str = USER) -> None:
         self.store, self.agent, self.user = store, agent, user
@@ -164,6 +166,10 @@ class Subject:
     async def travel(self, milliseconds: int) -> None:
         """Move the store's clock forward."""
         raise Lacking("a way to move the store's clock")
+
+    async def outlast(self, milliseconds: int) -> None:
+        """Let a short time pass, by moving the clock or by waiting."""
+        await self.travel(milliseconds)
 
     async def backdate(self, record_id: str, created_at: int) -> None:
         """Make a record as old as that."""

@@ -16,9 +16,9 @@ from tests.faces.serving import Served
 from tests.requirement import requirement
 
 FIVE = ["remember", "recall", "forget", "merge", "expire"]
-TEN = [
+ELEVEN = [
     "get", "list", "history", "create_store", "list_stores", "delete_store", "forget_all", "list_reviews", "review",
-    "operation_status",
+    "operation_status", "step",
 ]  # fmt: skip
 FACT = {"type": "semantic", "content": "Mara is vegetarian"}
 #: Everything in the tenant, but no administrator.
@@ -37,9 +37,9 @@ async def test_readonly_can_recall_and_nothing_else(at: Served, mode: str) -> No
 
 
 @requirement("mcp:profile.admin")
-async def test_admin_has_the_default_and_ten_more(at: Served, mode: str) -> None:
+async def test_admin_has_the_default_and_eleven_more(at: Served, mode: str) -> None:
     async with over_http(at, mode, path="/mcp?profile=admin") as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == [*FIVE, *TEN]
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*FIVE, *ELEVEN]
 
 
 class Tools:

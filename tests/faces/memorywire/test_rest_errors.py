@@ -120,7 +120,7 @@ async def test_method_size_and_media_type_have_statuses_of_their_own(ada: Caller
 
 
 @requirement("memorywire:rest.errors")
-@pytest.mark.parametrize("path", ["/records/mem_1/step", "/rules/suggested"])
+@pytest.mark.parametrize("path", ["/rules/suggested/x/y", "/recover"])
 async def test_what_is_not_there_yet_is_not_found(ada: Caller, path: str) -> None:
     is_problem(await ada.get(path), 404, "not_found", "route")
 
@@ -243,9 +243,9 @@ async def test_500_tells_the_request_id_and_nothing_else() -> None:
 
 
 @requirement("memorywire:rest.errors")
-async def test_501_is_what_is_not_promised(ada: Caller) -> None:
+async def test_a_recall_that_waits_for_a_person_is_forbidden_until_then(ada: Caller) -> None:
     answer = await ada.post("/recall", RECALL | {"approval_required": True})
-    is_problem(answer, 501, "unsupported", "approval_on_recall")
+    is_problem(answer, 403, "forbidden", "approval_pending")
 
 
 @requirement("memorywire:rest.errors")
@@ -297,11 +297,14 @@ SCOPES: dict[str, tuple[str, str, Any, Any]] = {
     "record": ("GET", "/records/mem_x", None, READ),
     "history": ("GET", "/records/mem_x/history", None, READ),
     "restore": ("POST", "/records/mem_x/restore", {}, WRITE),
+    "step": ("POST", "/records/mem_x/step", {"trigger": "send"}, WRITE),
     "proposals": ("GET", "/proposals", None, REVIEW),
     "decision": ("POST", "/proposals/prp_x/decision", {"approved": True}, REVIEW),
     "rules": ("GET", "/rules", None, REVIEW),
     "new rules": ("PUT", "/rules", {"rules": []}, ADMIN),
     "trying rules": ("POST", "/rules/test", {"last": 1}, REVIEW),
+    "suggested rules": ("GET", "/rules/suggested", None, REVIEW),
+    "accepting": ("POST", "/rules/suggested/prp_x", {"accept": True}, ADMIN),
     "audit": ("GET", "/audit", None, REVIEW),
     "capabilities": ("GET", "/capabilities", None, READ),
 }

@@ -306,13 +306,13 @@ async def test_a_client_that_reads_nothing_before_it_has_sent_all_does_not_wait_
 
 @requirement("memorywire:rest.import-stream")
 async def test_who_still_writes_need_not_read_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "_STALL_S", 1.5)
+    monkeypatch.setattr(deadlines, "_STALL_S", 2.5)
 
     async def body() -> AsyncIterator[bytes]:
         async for piece in _nonsense(10_000, 100):
             yield piece
         for _ in range(12):
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.4)
             yield line()
 
     assert (await _sent_before_read(body()))[-1]["summary"]["stored"] == 12

@@ -331,11 +331,15 @@ async def test_an_atomic_batch_is_all_or_none(
 
 
 @requirement("memorywire:rest.batch")
-async def test_an_atomic_batch_is_not_held(ada: Caller) -> None:
-    items = [TEA, TEA | {"approval_required": True}]
+async def test_an_atomic_batch_is_held_as_one(ada: Caller) -> None:
+    items = [TEA, TEA | {"content": "coffee", "approval_required": True}]
     answer = await ada.post("/remember/batch", {"items": items, "atomic": True})
-    is_problem(answer, 501, "unsupported", "atomic_approval")
-    assert (await ada.get("/proposals")).json()["reviews"] == []
+    told = [result["response"] for result in answer.json()["results"]]
+    assert [one["pending_approval"] for one in told] == [True, True]
+    (review,) = (await ada.get("/proposals")).json()["reviews"]
+    assert (review["operation"], len(review["request"]["items"])) == ("batch", 2)
+    assert {one["approval_url"].rpartition("/")[2] for one in told} == {review["id"]}
+    assert await ada.recalled("tea") == []
 
 
 @requirement("memorywire:rest.batch")

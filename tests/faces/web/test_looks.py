@@ -108,8 +108,15 @@ def paths(house: House) -> dict[str, str]:
         "journal": "/journal",
         "proof": "/journal/proof",
         "review": "/review",
+        "review-decided": "/review?status=approved",
+        "rules": "/rules",
+        "patterns": "/patterns",
+        "candidates": "/candidates",
+        "recover": f"/recover?agent={SUPPORT}&source=chat",
+        "dashboard": "/dashboard",
         "proposal": f"/review/{house.demo.proposals[0]}",
         "health": "/health",
+        "traces": "/traces",
         "missing": "/memories/mem_nothing",
     }
 

@@ -15,11 +15,16 @@ from quipu.ledger.sqlite import portable
 from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.ledger.transfer import TABLES, Tables
 from quipu.model.access import KeptSecret, Token
-from quipu.model.change import AddToken, KeepSecret, Once, Settle, Stage
+from quipu.model.change import AddToken, AddWebhook, Dismiss, KeepSecret, Once, Settle, Stage
 from quipu.model.journal import Checkpoint, Op
 from quipu.model.principal import Permission
+from quipu.model.runs import Driver, KeepRef, MintedRef, OpenRun, Run, RunStep, Variable
+from quipu.ports.backend import Container
 from quipu.ports.ledger import Ledger, Space
+from quipu.ports.outbox import CopyState, Mirrored, Settlement
 from quipu.testing.builders import SPACE, CountedIds, FixedClock, Scribe, adding, canonical, linked, vector
+from quipu.testing.ledger.governance import a_webhook
+from quipu.testing.ledger.grants import lent_once
 from tests.ledger.postgres.opening import opened
 from tests.postgres import Server, name_of
 
@@ -27,15 +32,18 @@ WIDER = Space("wider", 12)
 
 
 def file_ledger(path: Path) -> SqliteLedger:
-    return SqliteLedger(
-        path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical, mirrors=("mirror",)
-    )
+    return SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
 
 
 async def lived_in(ledger: Ledger, tenant: str) -> Scribe:
     """A tenant to which everything has happened once."""
     scribe = await Scribe.at(ledger, FixedClock(), CountedIds(tenant[0]), tenant=tenant)
     await ledger.adopt_space(tenant, SPACE)
+    await lent_once(scribe)
+    await ledger.outbox.register(tenant, "mirror", is_written=True)
+    home = Container(tenant=tenant, store_id=scribe.main, agent_id="ana")
+    kept = Mirrored(record_id="mem_m", container=home, version=1, state=CopyState.KEPT, native_id="n")
+    await ledger.outbox.settle(tenant, "mirror", Settlement(kept=[kept]))
     team = await scribe.open_store("team")
     first = await scribe.put(
         "Ana drinks maté 🧉", metadata={"a": [1, 2.5, 1e-300, 2**53 + 1]}, vector=vector(1)
@@ -73,6 +81,16 @@ async def lived_in(ledger: Ledger, tenant: str) -> Scribe:
     await scribe.commit(AddToken(token=token, digest="ab" * 32), op=Op.ISSUE_TOKEN)
     secret = KeptSecret(tenant=tenant, id="sec_1", label="db", created_at=1, created_by="t")
     await scribe.commit(KeepSecret(secret=secret, sealed=b"\x00\xff sealed"), op=Op.KEEP_SECRET)
+    await scribe.commit(AddWebhook(webhook=a_webhook(tenant), sealed=b"\x00\xff key"), op=Op.ADD_WEBHOOK)
+    await scribe.commit(Dismiss(suggestion_id="sug_1"), op=Op.DISMISS_RULE)
+    run = Run(
+        tenant=tenant, id="run_1", workflow_id="w", driver=Driver.EXTERNAL, created_at=1, inputs={"a": "é"}
+    )
+    await scribe.commit(OpenRun(run=run), op=Op.OPEN_RUN)
+    step = RunStep(run_id="run_1", variables=(Variable("v", {"a": [1]}, (second.id,)),))
+    await scribe.commit(step, op=Op.STEP_RUN)
+    ref = MintedRef(tenant=tenant, ref="mem_1", agent_id="ana", store_id=team.id, created_at=1)
+    await scribe.commit(KeepRef(ref=ref), op=Op.KEEP_REF)
     head = await ledger.head(tenant)
     await ledger.add_checkpoint(
         Checkpoint(tenant=tenant, seq=head.seq, hash=head.hash, at=head.at, key_id="k", signature="s")
@@ -91,6 +109,9 @@ async def told(scribe: Scribe) -> dict[str, Any]:
         "audit": await scribe.audit(),
         "head": await ledger.head(tenant),
         "entries": await scribe.entries(),
+        "run": await ledger.run(tenant, "run_1"),
+        "events": await ledger.run_events(tenant, "run_1"),
+        "variables": await ledger.run_variables(tenant, "run_1"),
         "versions": [record async for record in ledger.every_version(tenant)],
         "marks": await ledger.marks(tenant, ids),
         "reasons": [await ledger.reasons(tenant, record_id) for record_id in ids],

@@ -1,6 +1,6 @@
 """The application: faces inside, layers around them, each a few lines that do one thing.
 
-From the outside in: id, place, log and metrics; security headers; other origins; unread bodies; problems; host names; the door
+From the outside in: id, place, log and metrics; the trace; security headers; other origins; unread bodies; problems; host names; the door
 (starting, crowded); deadline; compression; the body's limits; credentials; the router.
 """
 
@@ -30,6 +30,7 @@ from quipu.faces.http.lifecycle import Lifecycle
 from quipu.faces.http.lingering import Lingering
 from quipu.faces.http.receiving import Received
 from quipu.faces.http.settings import HttpSettings
+from quipu.faces.http.tracing import RequestSpans, Traced
 from quipu.ports.surroundings import Clock, MintId
 
 __all__ = ["Authenticator", "Face", "Plumbing", "application"]
@@ -57,6 +58,8 @@ class Plumbing:
     settings: HttpSettings = HttpSettings()  # noqa: RUF009  frozen, so one for all is safe
     observers: Sequence[Observer] = ()
     lifespan: Lifespan[Any] | None = None
+    #: Makes spans of requests; None: nobody looks.
+    spans: RequestSpans | None = None
 
 
 def application(faces: Sequence[Face], plumbing: Plumbing) -> Starlette:
@@ -84,6 +87,7 @@ def _layers(catalogue: Catalogue, plumbing: Plumbing) -> Sequence[Middleware]:
             clock=plumbing.clock,
             observers=plumbing.observers,
         ),
+        *([Middleware(Traced, spans=plumbing.spans)] if plumbing.spans is not None else []),
         Middleware(SecurityHeaders, is_https=settings.is_https),
         *([_other_origins(settings, catalogue.faces)] if settings.cors_origins else []),
         Middleware(Lingering, lifecycle=plumbing.lifecycle),

@@ -93,7 +93,9 @@ class Authentication:
 
     async def _authenticate(self, request: Request) -> None:
         exchange = exchange_of(request.scope)
-        own = exchange.place.face.authenticator
+        own, brings_own = exchange.place.face.authenticator, exchange.place.face.brings_own
+        if brings_own is not None and exchange.place.is_public and brings_own(request):
+            return
         for authenticator in (*self._authenticators, *(() if own is None else (own,))):
             principal = await authenticator(request)
             if principal is not None:

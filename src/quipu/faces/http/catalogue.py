@@ -47,6 +47,8 @@ class Face:
     operations: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Another way than `Authorization` to say who is asking; asked for this face's own routes only.
     authenticator: Authenticator | None = None
+    #: Whether a request brings a credential of the face's own kind, which the face alone judges: others are not asked.
+    brings_own: Callable[[Request], bool] | None = None
     #: Addresses that people are told when the server starts: name → path.
     told: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Headers that web pages of other origins may send to it, and those that they may read, beside the usual ones.

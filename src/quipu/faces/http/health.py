@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from quipu.faces.http.catalogue import Face
 from quipu.faces.http.lifecycle import Lifecycle, Stage
 from quipu.faces.http.metrics import CONTENT_TYPE, Metrics
 from quipu.faces.http.settings import HttpSettings
+from quipu.model.mirrors import MirrorNumbers
 from quipu.model.principal import Permission
 
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
@@ -30,8 +31,9 @@ def face(
     *,
     touch: Callable[[], Awaitable[object]],
     heads: Callable[[], Awaitable[Mapping[str, int]]],
+    mirrors: Callable[[], Awaitable[Sequence[MirrorNumbers]]] | None = None,
 ) -> Face:
-    """`touch` asks the ledger something small; `heads` says where each tenant's journal ends."""
+    """`touch` asks the ledger something small; `heads` says where each tenant's journal ends, `mirrors` how they stand."""
 
     async def is_ready() -> str:
         """Empty, or why not."""
@@ -63,6 +65,8 @@ def face(
         known: Mapping[str, int] = {}
         if settings.metrics_tenants and not missing:
             known = await heads()
+        if mirrors is not None and not missing:
+            metrics.mirrored(await mirrors())
         return Response(metrics.told(is_ready=not missing, heads=known), media_type=CONTENT_TYPE)
 
     paths = frozenset({HEALTH, READY, METRICS})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -17,9 +17,20 @@ from prometheus_client import (
 
 from quipu.faces.http.access_log import METHODS
 from quipu.faces.http.exchange import Exchange
+from quipu.model.mirrors import MirrorNumbers
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+#: What is told of each mirror.
+_MIRRORS: Mapping[str, str] = {
+    "waiting": "Effects that a mirror has still to get.",
+    "dead": "Effects that were given up after a day.",
+    "lag_seconds": "How long the oldest effect has waited.",
+    "drift": "Texts that a mirror showed and that were not the ledger's.",
+    "open": "Whether a mirror keeps failing and is left alone.",
+}
 
 
 class Metrics:
@@ -64,6 +75,10 @@ class Metrics:
         self._heads = Gauge(
             "quipu_journal_seq", "Where each tenant's journal ends.", ["tenant"], registry=registry
         )
+        self._mirrors = {
+            name: Gauge(f"quipu_mirror_{name}", help, ["mirror"], registry=registry)
+            for name, help in _MIRRORS.items()
+        }
 
     def began(self, _exchange: Exchange) -> None:
         self._in_flight.inc()
@@ -87,6 +102,19 @@ class Metrics:
             self._refusals.labels(reason).inc()
         elif code in ("rate_limited", "quota_exceeded") or reason == "overloaded":
             self._limited.labels(reason).inc()
+
+    def mirrored(self, numbers: Sequence[MirrorNumbers]) -> None:
+        """How far each mirror is behind."""
+        for mirror in numbers:
+            told = {
+                "waiting": mirror.waiting,
+                "dead": mirror.dead,
+                "lag_seconds": mirror.oldest_ms / 1000,
+                "drift": mirror.drift,
+                "open": int(mirror.is_open),
+            }
+            for name, value in told.items():
+                self._mirrors[name].labels(mirror.name).set(value)
 
     def told(self, *, is_ready: bool, heads: Mapping[str, int]) -> bytes:
         """Everything, in Prometheus' text form."""

@@ -1,4 +1,4 @@
-"""What a server does by itself now and then: sign journals, sweep what has expired. Nothing of it stops the server."""
+"""What a server does by itself now and then: sign journals, sweep what has expired, settle short-term memory. Nothing of it stops the server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ class Chores(Protocol):
 
     async def sweep(self, principal: Principal) -> object: ...
 
+    async def settle(self, principal: Principal) -> object: ...
+
+    async def notify(self, principal: Principal) -> object: ...
+
+    async def keep(self, principal: Principal) -> object: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Often:
@@ -33,6 +39,9 @@ class Often:
 
     sign_s: float = 60
     sweep_s: float = 300
+    settle_s: float = 0
+    notify_s: float = 0
+    keep_s: float = 0
 
 
 class Rounds:
@@ -56,7 +65,13 @@ class Rounds:
 
     def start(self) -> None:
         """Begin, in the running loop."""
-        for seconds, chore in ((self._often.sign_s, self.sign), (self._often.sweep_s, self.sweep)):
+        for seconds, chore in (
+            (self._often.sign_s, self.sign),
+            (self._often.sweep_s, self.sweep),
+            (self._often.settle_s, self.settle),
+            (self._often.notify_s, self.notify),
+            (self._often.keep_s, self.keep),
+        ):
             if seconds > 0:
                 self._tasks.append(asyncio.create_task(_again_and_again(seconds, chore)))
 
@@ -72,9 +87,21 @@ class Rounds:
         for tenant in sorted(self._active):
             await _quietly(lambda who: self._chores.sign(who, is_last=is_last), tenant, "signed")
 
+    async def notify(self) -> None:
+        for tenant in await self._chores.tenants():
+            await _quietly(self._chores.notify, tenant, "told of")
+
     async def sweep(self) -> None:
         for tenant in await self._chores.tenants():
             await _quietly(self._chores.sweep, tenant, "swept")
+
+    async def keep(self) -> None:
+        for tenant in await self._chores.tenants():
+            await _quietly(self._chores.keep, tenant, "looked after")
+
+    async def settle(self) -> None:
+        for tenant in await self._chores.tenants():
+            await _quietly(self._chores.settle, tenant, "settled")
 
 
 async def _again_and_again(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:

@@ -25,10 +25,12 @@ from quipu.faces.mcp.gate import Gate
 from quipu.faces.mcp.graph import Graph
 from quipu.faces.mcp.notices import Notices
 from quipu.faces.mcp.operations import QUOTED, Operations
+from quipu.faces.mcp.procedures import Procedures
 from quipu.faces.mcp.resources import PROFILES, Resources
 from quipu.faces.mcp.results import explained, text_of
 from quipu.faces.mcp.subscribing import Subscribing
 from quipu.faces.mcp.tools import ToolSpec, made
+from quipu.faces.mcp.tracing import Measured, Operated
 from quipu.faces.memorywire.wire_replies import RecallReply
 from quipu.service.memory import MemoryService
 
@@ -54,6 +56,8 @@ class Options:
     state_keys: Sequence[bytes] = ()
     #: Whether the experimental methods are offered too.
     extension: bool = False
+    #: Is told how long each request took.
+    operated: Operated | None = None
 
 
 def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[Any]:
@@ -63,6 +67,7 @@ def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[
     specs: list[ToolSpec] = [
         *operations.specs(),
         *Admin(service).specs(),
+        *Procedures(service).specs(),
         *graph.specs(),
         *Files(service).specs(),
         *ChatGpt(service, operations).specs(),
@@ -85,7 +90,7 @@ def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[
             cache_hints=private,
             extensions=[MemoryExtension(service, operations)] if options.extension else None,
             subscriptions=False,
-            middleware=[Gate(who, specs, options.prefix)],
+            middleware=[*_measured(specs, options), Gate(who, specs, options.prefix)],
             request_state_security=RequestStateSecurity(
                 keys=options.state_keys, bind_principal=_bound_to(who)
             ),
@@ -97,6 +102,12 @@ def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[
     Subscribing(service, notices).added_to(server)
     server.add_prompt(_recall_prompt(operations))
     return server
+
+
+def _measured(specs: Sequence[ToolSpec], options: Options) -> list[Measured]:
+    if options.operated is None:
+        return []
+    return [Measured(options.operated, [options.prefix + spec.name for spec in specs])]
 
 
 def _bound_to(who: Who) -> Callable[[ServerRequestContext[Any, Any]], str]:

@@ -13,6 +13,7 @@ from quipu.errors import InvalidError
 from quipu.faces.http.json_text import loads, refuse_deep
 from quipu.model.record import MemoryType
 from quipu.model.value import JsonObject
+from quipu.rules.signed_hits import Asked
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -21,6 +22,7 @@ LONGEST_WAIT_S = 60
 _LONGEST_KEY = 128
 #: The key of a batch, which is made longer for each item.
 LONGEST_BATCH_KEY = _LONGEST_KEY - len("#1000")
+_LONGEST_NONCE, _LONGEST_AUDIENCE = 128, 1024
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 
 
@@ -72,6 +74,22 @@ def expected_version(request: Request) -> int | None:
         return int(inside)
     message = "If-Match names no version."
     raise InvalidError.at("", "bad_value", message, accepted=['the ETag of a record, such as "3"', "*"])
+
+
+def signing(request: Request, query: str) -> Asked | None:
+    """For whom hits are to be signed; None where nobody asks for that."""
+    nonce = request.headers.get("quipu-nonce")
+    if nonce is None:
+        return None
+    audience = request.headers.get("quipu-audience", "")
+    if not 0 < len(nonce) <= _LONGEST_NONCE or len(audience) > _LONGEST_AUDIENCE:
+        message = "Quipu-Nonce or Quipu-Audience is not accepted."
+        accepted = [
+            f"a nonce of 1 to {_LONGEST_NONCE} characters",
+            f"an audience of {_LONGEST_AUDIENCE} at most",
+        ]
+        raise InvalidError.at("", "bad_value", message, accepted=accepted)
+    return Asked(audience=audience, query=query, nonce=nonce)
 
 
 def refuse_if_match(request: Request) -> None:

@@ -5,9 +5,27 @@ from __future__ import annotations
 from typing import Any, cast
 
 from quipu.faces.http.openapi import Described, Node, problems
-from quipu.faces.memorywire import openapi_records, openapi_review, openapi_rules, paths, schemas
+from quipu.faces.memorywire import (
+    openapi_records,
+    openapi_review,
+    openapi_rules,
+    openapi_step,
+    paths,
+    schemas,
+)
 from quipu.faces.memorywire.openapi_examples import EXAMPLES
-from quipu.faces.memorywire.openapi_parts import EXTENSIONS, IF_MATCH, KEY, PREFER, component, ref, sent, told
+from quipu.faces.memorywire.openapi_parts import (
+    AUDIENCE,
+    EXTENSIONS,
+    IF_MATCH,
+    KEY,
+    NONCE,
+    PREFER,
+    component,
+    ref,
+    sent,
+    told,
+)
 from quipu.faces.memorywire.openapi_parts import described as described_operation
 
 _TAGS = {
@@ -65,11 +83,14 @@ def _paths() -> dict[str, Node]:
         paths.RECORD: {"get": openapi_records.record()},
         paths.HISTORY: {"get": openapi_records.history()},
         paths.RESTORE: {"post": openapi_records.restore()},
+        paths.STEP: {"post": openapi_step.step()},
         paths.PROPOSALS: {"get": openapi_review.proposals()},
         paths.PROPOSAL: {"get": openapi_review.proposal(), "delete": openapi_review.withdrawal()},
         paths.DECISION: {"post": openapi_review.decision()},
         paths.RULES: {"get": openapi_rules.rules(), "put": openapi_rules.replacing()},
         paths.RULES_TEST: {"post": openapi_rules.trying()},
+        paths.SUGGESTED: {"get": openapi_rules.suggested()},
+        paths.SUGGESTION: {"post": openapi_rules.settling()},
         paths.AUDIT: {"get": openapi_review.audit()},
         paths.SCHEMAS: {"get": openapi_review.schemas()},
         paths.SCHEMA.replace(":path", ""): {"get": openapi_review.schema()},
@@ -98,7 +119,9 @@ def _operation(name: str) -> Node:
     answer = ref(f"operations/{name}.response")
     names = ["Quipu-Seq", "Quipu-Ignored-Fields", "Preference-Applied", "Quipu-Stores-Failed"]
     parameters = [EXTENSIONS, PREFER]
-    if name != "recall":
+    if name == "recall":
+        parameters += [NONCE, AUDIENCE]
+    else:
         names.append("Idempotency-Replayed")
         parameters.append(KEY)
     if name == "remember":

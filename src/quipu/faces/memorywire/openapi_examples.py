@@ -36,6 +36,7 @@ EXAMPLES: Mapping[str, Any] = {
         ],
         "atomic": True,
     },
+    "step": {"trigger": "ship", "facts": {"label_printed": True}},
     "restore": {"reason": "It was right after all."},
     "decision": {"approved": True, "reason": "She confirmed it."},
     "rules": {

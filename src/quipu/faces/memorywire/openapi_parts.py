@@ -53,6 +53,14 @@ KEY = header(
     "Makes the write happen once: the same key and body give the first answer again, byte for byte, for a day.",
     {"type": "string", "minLength": 1, "maxLength": 128},
 )
+NONCE = header(
+    "Quipu-Nonce",
+    "A server that signs hits (`recall_sign_hits`) signs them over this word, used once.",
+    {"type": "string", "minLength": 1, "maxLength": 128},
+)
+AUDIENCE = header(
+    "Quipu-Audience", "Whom the signatures are made out to.", {"type": "string", "maxLength": 1024}
+)
 IF_MATCH = header("If-Match", "Change the record only if this is its version, as its ETag says.")
 
 

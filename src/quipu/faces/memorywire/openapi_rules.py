@@ -72,3 +72,62 @@ def trying() -> Node:
         requestBody=sent(asked, example={**EXAMPLES["rules"], "last": 500}),
         responses={"200": told("The writes, newest first.", answer)} | problems(400, 405, 413, 415),
     )
+
+
+def suggested() -> Node:
+    counts: dict[str, Node] = {
+        "first_at": {"type": "integer", "description": "When the first of the decisions was made."},
+        "last_at": {"type": "integer", "description": "When the last was."},
+        "met": {"type": "integer", "description": "Past decisions that it would have met."},
+        "missed": {"type": "integer", "description": "Past decisions that it would have missed."},
+        "effect": {
+            "type": "integer",
+            "description": "Of the last 500 writes, how many it would have decided.",
+        },
+    }
+    words: Node = {"type": "array", "items": {"type": "string"}}
+    suggestion: Node = {
+        "type": "object",
+        "required": ["id", "rule", "evidence", "deciders", *counts],
+        "properties": {
+            "id": {"type": "string", "description": "Its name."},
+            "rule": {"type": "object", "description": "The rule that it would be."},
+            "evidence": {**words, "description": "Proposals that were decided this way, newest first."},
+            "deciders": {**words, "description": "Who decided."},
+            **counts,
+        },
+    }
+    answer: Node = {
+        "type": "object",
+        "required": ["suggestions"],
+        "properties": {"suggestions": {"type": "array", "items": suggestion}},
+    }
+    return described(
+        "suggestedRules",
+        "review",
+        "Rules that decisions suggest",
+        "memory:review",
+        description="Five decisions the same way within 90 days, and none the other way. A suggestion does nothing.",
+        responses={"200": told("The best supported first.", answer)} | problems(400, 405),
+    )
+
+
+def settling() -> Node:
+    asked: Node = {
+        "type": "object",
+        "required": ["accept"],
+        "properties": {
+            "accept": {"type": "boolean", "description": "Make it a rule, or do not suggest it again."}
+        },
+        "additionalProperties": False,
+    }
+    return described(
+        "settleSuggestedRule",
+        "review",
+        "Accept or dismiss a suggested rule",
+        "memory:admin",
+        description="An accepted one is first among the tenant's own, and ends by itself after 90 days.",
+        requestBody=sent(asked, example={"accept": True}),
+        responses={"200": told("All rules in force now.", ref("governance/rules"))}
+        | problems(400, 404, 405, 413, 415),
+    )

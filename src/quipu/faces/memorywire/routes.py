@@ -14,6 +14,7 @@ from quipu.faces.memorywire.operations import Operations, Writes
 from quipu.faces.memorywire.proposals import Proposals
 from quipu.faces.memorywire.records import Records
 from quipu.faces.memorywire.rules import Rules
+from quipu.faces.memorywire.stepping import Stepping
 from quipu.faces.memorywire.wire_remember import RememberBody
 from quipu.faces.memorywire.wire_requests import ExpireBody, ForgetBody, MergeBody
 from quipu.service.memory import MemoryService
@@ -53,6 +54,7 @@ def routes(service: MemoryService, *, public_url: str = "", idle_s: float = IDLE
         Route(paths.EXPORT, exchange.take_out, methods=["GET"]),
         Route(paths.CHANGES, Changes(service, idle_s).follow, methods=["GET"]),
         *_records(Records(service)),
+        Route(paths.STEP, Stepping(service, public_url).step, methods=["POST"]),
         *_proposals(Proposals(service)),
         *_rules(Rules(service)),
         Route(paths.AUDIT, Audits(service).page, methods=["GET"]),
@@ -76,6 +78,8 @@ def _rules(rules: Rules) -> list[BaseRoute]:
         Route(paths.RULES, rules.show, methods=["GET"]),
         Route(paths.RULES, rules.replace, methods=["PUT"]),
         Route(paths.RULES_TEST, rules.test, methods=["POST"]),
+        Route(paths.SUGGESTED, rules.suggested, methods=["GET"]),
+        Route(paths.SUGGESTION, rules.settle, methods=["POST"]),
     ]
 
 

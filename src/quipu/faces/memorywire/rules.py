@@ -13,6 +13,7 @@ from quipu.faces.http.authentication import principal_of
 from quipu.faces.http.bodies import json_body, json_object
 from quipu.faces.memorywire import answering, asking
 from quipu.model.governance import Replayed, Rule
+from quipu.model.learning import Suggestion
 from quipu.model.value import Json
 from quipu.rules.policy_parsing import rule_body
 from quipu.service.memory import MemoryService
@@ -61,11 +62,45 @@ class Rules:
         tried = await self._service.policies.tried(principal_of(request), draft, last)
         return answering.answered({"writes": [_replayed(one) for one in tried]})
 
+    async def suggested(self, request: Request) -> Response:
+        """Rules that decisions suggest."""
+        asking.known(request)
+        found = await self._service.learning.suggested(principal_of(request))
+        return answering.answered({"suggestions": [_suggestion(one) for one in found]})
+
+    async def settle(self, request: Request) -> Response:
+        """Accept one, or say that it is not wanted."""
+        body, name = await json_object(request), request.path_params["id"]
+        accept = body.get("accept")
+        if body.keys() != {"accept"} or not isinstance(accept, bool):
+            raise InvalidError.at(
+                "/accept", "bad_value", "True or false is needed here.", accepted=["true", "false"]
+            )
+        principal = principal_of(request)
+        if accept:
+            return answering.answered(self._told(await self._service.learning.accept(principal, name)))
+        await self._service.learning.dismiss(principal, name)
+        return answering.answered(self._told(await self._service.policies.list(principal)))
+
     def _told(self, rules: tuple[Rule, ...]) -> Mapping[str, Json]:
         return {
             "rules": [rule_body(rule) for rule in rules],
             "default": self._service.policies.default.value,
         }
+
+
+def _suggestion(one: Suggestion) -> dict[str, Json]:
+    return {
+        "id": one.id,
+        "rule": rule_body(one.rule),
+        "evidence": list(one.evidence),
+        "deciders": list(one.deciders),
+        "first_at": one.first_at,
+        "last_at": one.last_at,
+        "met": one.met,
+        "missed": one.missed,
+        "effect": one.effect,
+    }
 
 
 def _replayed(one: Replayed) -> dict[str, Json]:

@@ -25,6 +25,8 @@ URN = "urn:quipu:memorywire:v0:"
 V0 = "https://memorywire.dev/schemas/v0/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+#: Folders of other contracts.
+_OTHERS = frozenset({"openwop"})
 _NOT_V0 = frozenset({"$schema", "$id", "$defs", "$comment", "x-origin", "x-v0"})
 
 
@@ -44,6 +46,8 @@ def _names_in(place: Traversable, prefix: str) -> list[str]:
     found: list[str] = []
     for item in place.iterdir():
         if item.is_dir():
+            if item.name in _OTHERS:
+                continue
             found += _names_in(item, f"{prefix}{item.name}/")
         elif item.name.endswith(".json"):
             found.append(prefix + item.name.removesuffix(".json"))

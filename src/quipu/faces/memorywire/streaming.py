@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -92,7 +93,9 @@ class _Spool:
         self._written = self._read = 0
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
-        self._is_ended = False
+        self._is_ended = self._is_closed = False
+        #: A thread goes on writing when the one who waits for it is gone.
+        self._closing = threading.Lock()
 
     async def put(self, piece: bytes) -> None:
         if self._written == self._read and self._size + len(piece) <= _IN_MEMORY:
@@ -124,23 +127,32 @@ class _Spool:
                 await self._news.wait()
 
     def _write(self, piece: bytes) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  closed with the spool
-        self._file.seek(self._written)
-        self._file.write(piece)
-        self._written += len(piece)
+        with self._closing:
+            if self._is_closed:
+                return
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  closed with the spool
+            self._file.seek(self._written)
+            self._file.write(piece)
+            self._written += len(piece)
 
     def _read_on(self) -> bytes:
-        if self._file is None:
-            return b""
-        self._file.seek(self._read)
-        piece = self._file.read(min(_PIECE, self._written - self._read))
-        self._read += len(piece)
-        if self._read == self._written:
-            self._file.truncate(0)
-            self._read = self._written = 0
-        return piece
+        with self._closing:
+            if self._file is None or self._is_closed:
+                return b""
+            self._file.seek(self._read)
+            piece = self._file.read(min(_PIECE, self._written - self._read))
+            self._read += len(piece)
+            if self._read == self._written:
+                self._file.truncate(0)
+                self._read = self._written = 0
+            return piece
 
     async def close(self) -> None:
-        if self._file is not None:
-            await asyncio.to_thread(self._file.close)
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with self._closing:
+            self._is_closed = True
+            if self._file is not None:
+                self._file.close()

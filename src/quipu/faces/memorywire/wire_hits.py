@@ -104,7 +104,7 @@ def hit_body(hit: Hit) -> dict[str, Json]:
         "confidence": hit.confidence,
         "updated_at": hit.updated_at,
     }
-    for name in ("user_id", "session_id", "importance", "expires_at", "why"):
+    for name in ("user_id", "session_id", "importance", "expires_at", "signature", "why"):
         if (value := getattr(hit, name)) is not None:
             body[name] = plain(value)
     for name in ("tags", "stores"):

@@ -9,20 +9,24 @@ from typing import assert_never
 from quipu.faces.memorywire.wire_hits import plain
 from quipu.faces.memorywire.wire_records import privacy_body
 from quipu.model.operations import (
+    BatchRequest,
     Embedding,
     ExpireRequest,
     ForgetRequest,
     MergeRequest,
+    RecallRequest,
     RememberRequest,
+    RestoreRequest,
     UpdateStrategy,
 )
 from quipu.model.store import MAIN
 from quipu.model.value import Json
-from quipu.rules.staging import Held
+from quipu.rules.staging import Waiting
 
 
-def request_body(request: Held) -> dict[str, Json]:
+def request_body(request: Waiting) -> dict[str, Json]:
     """The body that asks for this, with nothing in it that goes without saying."""
+    body: dict[str, Json]
     match request:
         case RememberRequest():
             body = _remember(request)
@@ -57,13 +61,28 @@ def request_body(request: Held) -> dict[str, Json]:
                 "filter": request.filter,
                 "reason": request.reason,
             }
+        case RestoreRequest():
+            body = {"id": request.id, "reason": request.reason}
+        case BatchRequest():
+            return {"items": [request_body(item) for item in request.items]}
+        case RecallRequest():
+            body = {
+                "query": request.query,
+                "user_id": request.user_id,
+                "k": request.k,
+                "types": [kind.value for kind in request.types] or None,
+                "filter": request.filter,
+                "session_id": request.session_id,
+                "as_of": request.as_of,
+            }
         case _:
             assert_never(request)
+    store = getattr(request, "store", None)
     common: dict[str, Json] = {
         "agent_id": request.agent_id,
-        "store": None if request.store == MAIN else request.store,
+        "store": None if store == MAIN else store,
         "approval_required": request.approval_required or None,
-        "idempotency_key": request.idempotency_key,
+        "idempotency_key": getattr(request, "idempotency_key", None),
     }
     return _with_value(common | body)
 

@@ -33,6 +33,8 @@ class Access:
             expires_at=body.expires_at,
             rate=body.rate,
             recall_budget=body.recall_budget,
+            review_stores=body.review_stores,
+            review_operations=body.review_operations,
             tenant=body.tenant,
         )
         return answered(issued, 201)

@@ -59,6 +59,10 @@ class TokenBody:
     rate: int | None = None
     #: Memories that recalls may return per hour.
     recall_budget: int | None = None
+    #: Of a reviewer: patterns of the stores it decides on.
+    review_stores: tuple[str, ...] = ("*",)
+    #: Of a reviewer: the operations it decides on.
+    review_operations: tuple[str, ...] = ("*",)
     #: Another tenant, for those who run the server.
     tenant: str | None = None
 

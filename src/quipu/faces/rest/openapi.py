@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from quipu.faces.http.openapi import Described, Node, headers, problems
-from quipu.faces.rest import openapi_access, openapi_records, openapi_upkeep, schemas
+from quipu.faces.rest import (
+    openapi_access,
+    openapi_governing,
+    openapi_mirroring,
+    openapi_moving,
+    openapi_records,
+    openapi_settling,
+    openapi_upkeep,
+    schemas,
+)
 from quipu.faces.rest.asking import DecisionBody, RotateBody, SecretBody, TenantBody, TokenBody, VacuumBody
 from quipu.faces.rest.openapi_parts import Operation
 from quipu.faces.rest.paths import PREFIX
@@ -22,8 +31,20 @@ _TAGS = {
     "kept records": "Records as they are kept, with all that is needed to check them.",
     "upkeep": "The journal, its proof, and the ledger as a whole.",
     "access": "Tenants, tokens and secrets.",
+    "moving": "Whole memories as files, in many formats.",
+    **openapi_settling.TAGS,
+    **openapi_governing.TAGS,
+    **openapi_mirroring.TAGS,
 }
-OPERATIONS = (*openapi_records.OPERATIONS, *openapi_upkeep.OPERATIONS, *openapi_access.OPERATIONS)
+OPERATIONS = (
+    *openapi_records.OPERATIONS,
+    *openapi_upkeep.OPERATIONS,
+    *openapi_access.OPERATIONS,
+    *openapi_moving.OPERATIONS,
+    *openapi_settling.OPERATIONS,
+    *openapi_governing.OPERATIONS,
+    *openapi_mirroring.OPERATIONS,
+)
 
 
 def described() -> Described:
@@ -44,6 +65,10 @@ def described() -> Described:
             TenantBody,
             SecretBody,
             *openapi_records.OUTCOMES,
+            *openapi_moving.KINDS,
+            *openapi_settling.KINDS,
+            *openapi_governing.KINDS,
+            *openapi_mirroring.KINDS,
         ),
     )
     return Described(paths=paths, schemas=schemas.components(*kinds), tags=_TAGS)

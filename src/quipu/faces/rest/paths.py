@@ -8,7 +8,21 @@ MEMORYWIRE = "/memorywire/v0"
 #: Take as long as they take.
 STREAMING = frozenset(
     PREFIX + path
-    for path in ("/export", "/import", "/verify", "/vacuum", "/reembed", "/backup", "/journal/export")
+    for path in (
+        "/export",
+        "/import",
+        "/verify",
+        "/vacuum",
+        "/consolidate",
+        "/reembed",
+        "/backup",
+        "/journal/export",
+        "/imports",
+        "/imports/{id:path}/commit",
+        "/exports",
+        "/mirrors/{name:path}/verify",
+        "/mirrors/{name:path}/resync",
+    )
 )
-#: Take a body of any length, line by line.
-UNBOUNDED = frozenset({f"{PREFIX}/import"})
+#: Take a body of any length, a piece at a time.
+UNBOUNDED = frozenset({f"{PREFIX}/import", f"{PREFIX}/imports"})

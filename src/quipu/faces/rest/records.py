@@ -28,6 +28,7 @@ _OPERATIONS: Mapping[type, str] = {
     ForgetResponse: "forget",
     MergeResponse: "merge",
     ExpireResponse: "expire",
+    list: "batch",
 }
 
 

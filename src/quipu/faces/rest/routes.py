@@ -6,7 +6,14 @@ from starlette.routing import BaseRoute, Route
 
 from quipu.faces.http.catalogue import Face
 from quipu.faces.rest.access import Access
+from quipu.faces.rest.consolidation import Consolidations
+from quipu.faces.rest.exporting import Exporting
+from quipu.faces.rest.governing import Governing
+from quipu.faces.rest.graph import Graphs
+from quipu.faces.rest.importing import Importing
+from quipu.faces.rest.mirroring import Mirroring
 from quipu.faces.rest.paths import PREFIX, STREAMING, UNBOUNDED
+from quipu.faces.rest.procedures import Procedures
 from quipu.faces.rest.records import Records
 from quipu.faces.rest.upkeep import Upkeep
 from quipu.service.memory import MemoryService
@@ -19,10 +26,28 @@ def face(service: MemoryService) -> Face:
 
 def routes(service: MemoryService) -> list[BaseRoute]:
     """Every route. The service is asked at each request, not before."""
-    return [*_memory(Records(service)), *_ledger(Upkeep(service)), *_access(Access(service))]
+    return [
+        *_settling(service),
+        *_memory(Records(service)),
+        *_moving(Importing(service), Exporting(service)),
+        *_ledger(Upkeep(service)),
+        *_access(Access(service)),
+        *_governing(Governing(service)),
+        *_mirroring(Mirroring(service)),
+    ]
 
 
 # `:path`: an id may hold anything, and one that is not there is told as such, not as an address that does not exist.
+
+
+def _settling(service: MemoryService) -> list[BaseRoute]:
+    consolidations = Consolidations(service)
+    return [
+        Route(f"{PREFIX}/records/{{id:path}}/procedure", Procedures(service).show, methods=["GET"]),
+        Route(f"{PREFIX}/records/{{id:path}}/neighbours", Graphs(service).around, methods=["GET"]),
+        Route(f"{PREFIX}/consolidate", consolidations.consolidate, methods=["POST"]),
+        Route(f"{PREFIX}/consolidations/{{id:path}}/undo", consolidations.undo, methods=["POST"]),
+    ]
 
 
 def _memory(records: Records) -> list[BaseRoute]:
@@ -42,6 +67,17 @@ def _memory(records: Records) -> list[BaseRoute]:
     ]
 
 
+def _moving(importing: Importing, exporting: Exporting) -> list[BaseRoute]:
+    return [
+        Route(f"{PREFIX}/imports", importing.list, methods=["GET"]),
+        Route(f"{PREFIX}/imports", importing.tried, methods=["POST"]),
+        Route(f"{PREFIX}/imports/{{id:path}}/commit", importing.commit, methods=["POST"]),
+        Route(f"{PREFIX}/imports/{{id:path}}/decision", importing.decide, methods=["POST"]),
+        Route(f"{PREFIX}/imports/{{id:path}}/rollback", importing.roll_back, methods=["POST"]),
+        Route(f"{PREFIX}/exports", exporting.export, methods=["POST"]),
+    ]
+
+
 def _ledger(upkeep: Upkeep) -> list[BaseRoute]:
     return [
         Route(f"{PREFIX}/me", upkeep.me, methods=["GET"]),
@@ -58,6 +94,24 @@ def _ledger(upkeep: Upkeep) -> list[BaseRoute]:
         Route(f"{PREFIX}/vacuum", upkeep.vacuum, methods=["POST"]),
         Route(f"{PREFIX}/reembed", upkeep.reembed, methods=["POST"]),
         Route(f"{PREFIX}/backup", upkeep.backup, methods=["POST"]),
+    ]
+
+
+def _governing(governing: Governing) -> list[BaseRoute]:
+    return [
+        Route(f"{PREFIX}/recover", governing.recover, methods=["POST"]),
+        Route(f"{PREFIX}/webhooks", governing.webhooks, methods=["GET"]),
+        Route(f"{PREFIX}/webhooks", governing.add_webhook, methods=["POST"]),
+        Route(f"{PREFIX}/webhooks/{{id:path}}/ping", governing.ping_webhook, methods=["POST"]),
+        Route(f"{PREFIX}/webhooks/{{id:path}}", governing.remove_webhook, methods=["DELETE"]),
+    ]
+
+
+def _mirroring(mirroring: Mirroring) -> list[BaseRoute]:
+    return [
+        Route(f"{PREFIX}/mirrors", mirroring.list, methods=["GET"]),
+        Route(f"{PREFIX}/mirrors/{{name:path}}/verify", mirroring.verify, methods=["POST"]),
+        Route(f"{PREFIX}/mirrors/{{name:path}}/resync", mirroring.resync, methods=["POST"]),
     ]
 
 

@@ -19,7 +19,7 @@ KINDS: dict[str, frozenset[Op]] = {
     "removal": frozenset(
         {Op.FORGET, Op.ERASE, Op.EXPIRE, Op.ARCHIVE, Op.DEMOTE, Op.SWEEP, Op.PRUNE, Op.DELETE_STORE}
     ),
-    "decision": frozenset({Op.HOLD, Op.APPROVE, Op.DECIDE, Op.CHANGE_RULES}),
+    "decision": frozenset({Op.HOLD, Op.APPROVE, Op.DECIDE, Op.CHANGE_RULES, Op.DENY, Op.DISMISS_RULE}),
 }
 
 

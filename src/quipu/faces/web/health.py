@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from quipu.faces.web import mirroring
 from quipu.faces.web.visit import Visit
 from quipu.model.principal import Permission
 
@@ -15,5 +16,10 @@ async def page(visit: Visit) -> Response:
         counts = await visit.service.upkeep.statistics(visit.principal)
     told = await visit.service.health(visit.principal)
     return visit.page(
-        "health.html", health=told, counts=counts, session=visit.session, permissions=list(Permission)
+        "health.html",
+        health=told,
+        counts=counts,
+        mirrors=await mirroring.standing(visit),
+        session=visit.session,
+        permissions=list(Permission),
     )

@@ -4,38 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError
 from quipu.faces.web import wording
-from quipu.faces.web.visit import Visit
+from quipu.faces.web.visit import Visit, address
 from quipu.model.change import Proposal
 from quipu.model.governance import Edit
-from quipu.model.operations import MergeStrategy
+from quipu.model.operations import MergeStrategy, ProposalsRequest
 from quipu.model.principal import Permission
+from quipu.service.governance import UNDO_MS
 
 #: Fields of a request that say nothing to the reviewer, or are said elsewhere on the page.
 _UNSAID = frozenset(
     {"content", "agent_id", "approval_required", "finds_similar", "embedding", "idempotency_key", "reasoning"}
 )
 _STATUSES = ("pending", "approved", "rejected")
+_FILTERS = ("agent", "operation", "writer", "rule")
+_OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "batch", "recall")
 #: So many are on a page; a form that decides on many takes 50 fields.
 _MOST_PENDING, _MOST_DECIDED = 40, 200
 
 
 async def page(visit: Visit) -> Response:
-    """All that wait, or were decided."""
+    """All that wait, or were decided, as far as they pass the filters."""
     visit.need(Permission.REVIEW)
     status = visit.asked("status") or "pending"
     status = status if status in _STATUSES else "pending"
-    found = await visit.service.governance.proposals(visit.principal, status)
-    newest = sorted(found, key=lambda one: -one.created_at)
+    asked = {name: visit.asked(name) for name in _FILTERS}
     most = _MOST_PENDING if status == "pending" else _MOST_DECIDED
-    rows = [(proposal, summary(proposal), _is_own(visit, proposal)) for proposal in newest[:most]]
-    return visit.page(
-        "review.html", rows=rows, status=status, statuses=_STATUSES, left=max(0, len(newest) - most)
+    found = await visit.service.governance.page(
+        visit.principal,
+        ProposalsRequest(
+            status=status,
+            agent_id=asked["agent"],
+            operation=asked["operation"],
+            writer=asked["writer"],
+            rule=asked["rule"],
+            limit=most,
+            cursor=visit.asked("cursor"),
+            is_newest_first=True,
+        ),
     )
+    rows = [(proposal, summary(proposal), _is_own(visit, proposal)) for proposal in found.proposals]
+    more = address("/review", status=status, **asked, cursor=found.next_cursor)
+    return visit.page(
+        "review.html",
+        rows=rows,
+        status=status,
+        statuses=_STATUSES,
+        asked=asked,
+        operations=_OPERATIONS,
+        more=more if found.next_cursor else None,
+    )
+
+
+async def following(visit: Visit) -> Response:
+    """On to the next that waits and can be decided by who asks, oldest first."""
+    visit.need(Permission.REVIEW)
+    left = visit.asked("left") or ""
+    found = await visit.service.governance.page(visit.principal, ProposalsRequest(limit=_MOST_DECIDED))
+    waiting = [one.id for one in found.proposals if not _is_own(visit, one)]
+    later = waiting[waiting.index(left) + 1 :] if left in waiting else waiting
+    if not later:
+        return visit.go("/review", visit.session.notice or "Nothing else waits for you.")
+    notice, visit.session.notice = visit.session.notice, None
+    return visit.go(f"/review/{quote(later[0], safe='')}", notice, queue="1")
 
 
 def summary(proposal: Proposal) -> str:
@@ -55,6 +91,14 @@ def summary(proposal: Proposal) -> str:
                 else f"what matches {wording.as_json(request.get('filter'))}"
             )
             return f"{'erase' if request.get('hard_delete') else 'forget'} {many}"
+        case "restore":
+            return f"bring back {request.get('id')}"
+        case "batch":
+            items: list[Any] = request.get("items") or []
+            first = wording.brief(items[0].get("content") or "", 100) if items else ""
+            return f"{wording.counted(len(items), 'memory', 'memories')} together: {first}"
+        case "recall":
+            return f"recall {wording.brief(request.get('query') or '', 160)}"
         case _:
             return f"{request.get('action')} what {wording.as_json(request.get('policy'))} matches"
 
@@ -68,6 +112,7 @@ async def detail(visit: Visit) -> Response:
     visit.need(Permission.REVIEW)
     seen = await visit.service.reviewing.review(visit.principal, visit.request.path_params["id"])
     proposal = seen.proposal
+    preview = await visit.service.previewing.shown(visit.principal, seen, visit.asked("ask"))
     body: dict[str, Any] = dict(proposal.request)
     now = visit.site.clock()
     has_lapsed = proposal.lapses_at is not None and proposal.lapses_at <= now
@@ -91,6 +136,9 @@ async def detail(visit: Visit) -> Response:
         can_decide=proposal.status == "pending" and not has_lapsed,
         can_edit=proposal.operation == "remember" and proposal.approvals == 1,
         is_new=body.get("id") is None,
+        preview=preview,
+        asked=visit.asked("ask") or "",
+        in_queue=visit.asked("queue") == "1",
     )
 
 
@@ -101,6 +149,7 @@ async def decide(visit: Visit) -> Response:
     name = visit.request.path_params["id"]
     choice = given.get("decision", "")
     said = _said(choice, given)
+    was = await visit.service.governance.proposal(visit.principal, name)
     await visit.service.decide(
         visit.principal,
         name,
@@ -109,7 +158,34 @@ async def decide(visit: Visit) -> Response:
         **said,
     )
     decided = await visit.service.governance.proposal(visit.principal, name)
+    if decided.status != "pending":
+        visit.session.undo = (visit.site.clock() + UNDO_MS, was)
+    if given.get("queue") == "1":
+        visit.session.notice = _told(decided)
+        return visit.go("/review/next", left=name)
     return visit.go("/review", _told(decided))
+
+
+async def undo(visit: Visit) -> Response:
+    """Take the last decision back, as long as that can be done."""
+    given = await visit.form()
+    visit.need(Permission.REVIEW)
+    was = visit.undoable
+    if was is None or was.id != given.get("proposal"):
+        return visit.go("/review", "It is too late to take this back.")
+    settled = await visit.service.governance.proposal(visit.principal, was.id)
+    visit.session.undo = None
+    if settled.status == "rejected":
+        again = await visit.service.governance.reopen(visit.principal, was)
+        return visit.go(f"/review/{quote(again.id, safe='')}", "Taken back: it waits again.", queue="1")
+    _, waits = await visit.service.recovery.put_back(visit.principal, was)
+    if waits is None:
+        return visit.go("/review", "Not all of it could be taken back: look at it in the journal.")
+    return visit.go(
+        f"/review/{quote(waits.id, safe='')}",
+        "Taken back: what it did is undone, and it waits again.",
+        queue="1",
+    )
 
 
 def _said(choice: str, given: Mapping[str, str]) -> dict[str, Any]:

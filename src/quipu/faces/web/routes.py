@@ -11,13 +11,36 @@ from starlette.routing import BaseRoute, Route
 from quipu.errors import NotFoundError
 from quipu.faces.http.backoff import Backoff
 from quipu.faces.http.catalogue import Face
-from quipu.faces.web import health, journal, memories, overview, record, review, sheets, signin, stores
+from quipu.faces.web import (
+    dashboard,
+    exporting,
+    grants,
+    graph,
+    health,
+    importing,
+    journal,
+    memories,
+    overview,
+    patterns,
+    procedures,
+    record,
+    recovering,
+    review,
+    rules,
+    runs,
+    sheets,
+    signin,
+    stores,
+    tidying,
+    traces,
+)
 from quipu.faces.web.door import ErrorPages, Handler, SignedIn, visited
 from quipu.faces.web.lately import Lately
 from quipu.faces.web.sessions import RandomBytes, Sessions
 from quipu.faces.web.visit import Site
 from quipu.ports.surroundings import Clock
 from quipu.service.memory import MemoryService
+from quipu.telemetry.recent import Recent
 
 _SIGNIN, _STATIC, _DOWNLOAD = "/signin", "/static/{name}", "/journal/download"
 
@@ -26,26 +49,56 @@ _READS: dict[str, Handler] = {
     "/memories": memories.explorer,
     "/memories/{id}": record.page,
     "/memories/{id}/forget": record.confirm_forget,
+    "/memories/{id}/procedure": procedures.page,
+    "/memories/{id}/graph": graph.page,
     "/stores": stores.page,
+    "/runs": runs.page,
+    "/runs/{id}": runs.detail,
+    "/runs/{id}/diff": runs.diff,
     "/journal": journal.page,
     "/journal/proof": journal.proof,
     "/review": review.page,
+    "/review/next": review.following,
     "/review/{id}": review.detail,
+    "/rules": rules.page,
+    "/patterns": patterns.page,
+    "/candidates": tidying.page,
+    "/recover": recovering.page,
+    "/grants": grants.page,
+    "/grants/{id}": grants.detail,
+    "/erasures": grants.erasures,
+    "/imports": importing.page,
+    "/export": exporting.page,
+    "/dashboard": dashboard.page,
     "/health": health.page,
+    "/traces": traces.page,
 }
 _WRITES: dict[str, Handler] = {
+    "/runs/{id}/fork": runs.fork,
     "/memories/{id}/forget": record.forget,
     "/memories/{id}/restore": record.restore,
+    "/memories/{id}/step": procedures.step,
     "/journal/verify": journal.verify,
     _DOWNLOAD: journal.download,
     "/review": review.decide_many,
+    "/undo": review.undo,
+    "/rules": rules.change,
+    "/patterns": patterns.settle,
+    "/candidates": tidying.propose,
+    "/recover": recovering.apply,
+    "/grants": grants.issue,
+    "/grants/{id}/revoke": grants.revoke,
+    "/erasures": grants.erase,
+    "/imports": importing.look,
+    "/imports/{id}": importing.act,
+    "/export": exporting.download,
     "/review/{id}": review.decide,
     "/signout": signin.sign_out,
 }
 
 
-def face(service: MemoryService, *, clock: Clock, random: RandomBytes) -> Face:
-    """The page over a service. Its sessions live in this process."""
+def face(service: MemoryService, *, clock: Clock, random: RandomBytes, recent: Recent | None = None) -> Face:
+    """The page over a service. Its sessions live in this process; so do the last traces, where it keeps any."""
     site = Site(
         service=service,
         clock=clock,
@@ -54,12 +107,14 @@ def face(service: MemoryService, *, clock: Clock, random: RandomBytes) -> Face:
         key=random(32),
         backoff=Backoff(time.monotonic),
         lately=Lately(clock),
+        recent=recent,
     )
     return Face(
         name="web",
         routes=routes(site),
         public=frozenset({_SIGNIN, _STATIC}),
-        streaming=frozenset({_DOWNLOAD}),
+        streaming=frozenset({_DOWNLOAD, "/imports", "/imports/{id}", "/export"}),
+        unbounded=frozenset({"/imports"}),
         authenticator=SignedIn(site),
         show_error=ErrorPages(site),
     )

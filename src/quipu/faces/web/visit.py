@@ -15,9 +15,11 @@ from quipu.faces.http.backoff import Backoff
 from quipu.faces.web import forms, sheets
 from quipu.faces.web.lately import Lately
 from quipu.faces.web.sessions import RandomBytes, Session, Sessions
+from quipu.model.change import Proposal
 from quipu.model.principal import Permission, Principal
 from quipu.ports.surroundings import Clock
 from quipu.service.memory import MemoryService
+from quipu.telemetry.recent import Recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Site:
     #: Slows down who tries many tokens.
     backoff: Backoff
     lately: Lately
+    #: The last traces, where this process keeps them.
+    recent: Recent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,17 @@ class Visit:
             "principal": self.principal,
             "csrf": self.session.csrf,
             "now": self.site.clock(),
+            "undo": self.undoable,
             "may": {permission.name.lower(): self.may(permission) for permission in Permission},
         }
+
+    @property
+    def undoable(self) -> Proposal | None:
+        """The decision that can still be taken back. Afterwards nothing of what was rejected is kept here."""
+        kept = self.session.undo
+        if kept is not None and kept[0] < self.site.clock():
+            kept = self.session.undo = None
+        return None if kept is None else kept[1]
 
     def go(self, path: str, notice: str | None = None, /, **query: str | None) -> Response:
         """On to another page, which says what was done here."""

@@ -37,8 +37,8 @@ class _Waiting:
 class Groups:
     """Callers waiting for turns, tenant by tenant."""
 
-    def __init__(self, database: Database, canonical: Canonical, mirrors: Sequence[str] = ()) -> None:
-        self._database, self._canonical, self._mirrors = database, canonical, mirrors
+    def __init__(self, database: Database, canonical: Canonical) -> None:
+        self._database, self._canonical = database, canonical
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -106,7 +106,7 @@ class Groups:
             tied: Head | None = None
             try:
                 async with self._database.connection() as connection, transaction(connection):
-                    turn = await Turn.take(connection, tenant, self._canonical, self._mirrors)
+                    turn = await Turn.take(connection, tenant, self._canonical)
                     await turn.apply(*jobs)
                     tied = turn.working.head
             except BackendUnavailableError as error:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from quipu.errors import BackendUnavailableError, InternalError, NotFoundError, UnsupportedError
 from quipu.ledger import admission, rows, transfer
+from quipu.ledger.governing import Governing
 from quipu.ledger.postgres import checking, migrating, portable, statements, upkeep
 from quipu.ledger.postgres.announcing import Announcer
 from quipu.ledger.postgres.database import Database, Place
+from quipu.ledger.postgres.grants import PostgresLending
 from quipu.ledger.postgres.groups import Groups
+from quipu.ledger.postgres.outbox import PostgresOutbox
 from quipu.ledger.postgres.planning import replayed
 from quipu.ledger.postgres.portable import ServerTables
 from quipu.ledger.postgres.replica import Readers
@@ -23,16 +26,25 @@ from quipu.ledger.postgres.tidying import Tidier
 from quipu.ledger.postgres.transaction import transaction
 from quipu.ledger.postgres.turn import Job, Turn
 from quipu.ledger.postgres.working import answers
+from quipu.ledger.run_reads import RunReads
 from quipu.ledger.transfer import Tables
 from quipu.ledger.walking import PAGE, walk
 from quipu.model.access import Tenant, Token
-from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Proposal, Put, Settle
+from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Put, Settle
 from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
-from quipu.model.search import Found, Neighbours, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.search import (
+    Found,
+    Neighbours,
+    Scope,
+    Search,
+    Selection,
+    SharedWord,
+    Snapshot,
+    WordShares,
+)
 from quipu.model.store import MAIN, Store
-from quipu.model.value import JsonObject
 from quipu.ports.announcing import Told
 from quipu.ports.ledger import Guard, Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
@@ -45,7 +57,7 @@ T = TypeVar("T")
 Archive: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Tables]]
 
 
-class PostgresLedger:
+class PostgresLedger(Governing, RunReads):
     """Records, journal and index in one database, shared by any number of processes."""
 
     def __init__(
@@ -56,7 +68,6 @@ class PostgresLedger:
         mint_id: MintId,
         canonical: Canonical,
         name: str = "postgresql",
-        mirrors: Sequence[str] = (),
         cache_bytes: int = 1 << 30,
         held_bytes: int | None = None,
         pool_size: int = 8,
@@ -70,15 +81,17 @@ class PostgresLedger:
         nothing else is said.
         """
         self.name, self.place = name, place
-        self._clock, self._mint_id, self._canonical, self._mirrors = clock, mint_id, canonical, tuple(mirrors)
+        self._clock, self._mint_id, self._canonical = clock, mint_id, canonical
         self._steps = list(migrating.migrations() if steps is None else steps)
         self._archive = archive
         self._database = Database(place, size=pool_size, prepare=self._prepare)
-        self._groups = Groups(self._database, canonical, self._mirrors)
+        self._groups = Groups(self._database, canonical)
         self._opened: set[str] = set()
         self._is_closed = False
         self._announcer = Announcer(self._database)
         self._tidier = Tidier(self._database)
+        self.lending = PostgresLending(self._read, self._tidier.soon)
+        self.outbox = PostgresOutbox(self._read)
         copy = None
         if replica is not None:
             copy = Database(replica, size=pool_size, prepare=self._check, patience_s=0)
@@ -136,6 +149,9 @@ class PostgresLedger:
     async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
         return await self._read(lambda connection: statements.select(connection, statement, **values))
 
+    async def _altered(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        return await self._select(statement, **values)
+
     async def _select_near(
         self, statement: str, seq: int, /, *, tenant: str, **values: Any
     ) -> list[rows.Row]:
@@ -150,7 +166,7 @@ class PostgresLedger:
 
         async def locked(connection: Connection) -> T:
             async with transaction(connection):
-                return await work(await Turn.take(connection, tenant, self._canonical, self._mirrors))
+                return await work(await Turn.take(connection, tenant, self._canonical))
 
         return await self._read(locked)
 
@@ -228,11 +244,6 @@ class PostgresLedger:
     async def stores(self, tenant: str) -> Sequence[Store]:
         return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
 
-    async def proposals(self, tenant: str, status: str | None = None) -> Sequence[Proposal]:
-        return [
-            rows.proposal_of(row) for row in await self._select("proposals", tenant=tenant, status=status)
-        ]
-
     # -- journal ------------------------------------------------------------------------------------------------
 
     async def head(self, tenant: str) -> Head:
@@ -289,9 +300,6 @@ class PostgresLedger:
     async def tokens(self, tenant: str) -> Sequence[Token]:
         return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
 
-    async def rules(self, tenant: str) -> Sequence[JsonObject]:
-        return rows.rules_of(await self._select("rules", tenant=tenant))
-
     async def guard(self, tenant: str) -> Guard:
         found = await self._select("guard", tenant=tenant)
         if not found:
@@ -317,6 +325,16 @@ class PostgresLedger:
     async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         return await self._searching.find(
             scope, snapshot, lambda finder, source, _: finder.neighbours(source, scope, snapshot, ids)
+        )
+
+    async def shared_words(
+        self, scope: Scope, snapshot: Snapshot, leaders: Sequence[str], members: Sequence[str], text: str
+    ) -> Sequence[SharedWord]:
+        wanted = leaders, members, text
+        return await self._searching.find(
+            scope,
+            snapshot,
+            lambda finder, source, words: finder.shared_words(source, words, scope, snapshot, *wanted),
         )
 
     # -- upkeep -------------------------------------------------------------------------------------------------

@@ -8,19 +8,23 @@ from typing import Any, TypeAlias
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.ledger import admission, rows
+from quipu.ledger.postgres import runs
 from quipu.ledger.postgres.types import Vector
 from quipu.ledger.postgres.working import Answer, AnswerKey, Held, Latest, Working
 from quipu.ledger.search.spaces import moved_on
 from quipu.model.change import (
     AddToken,
+    AddWebhook,
     Approve,
     Change,
     Close,
     Commit,
     Committed,
     Demote,
+    Dismiss,
     DropSecret,
     DropStore,
+    DropWebhook,
     EndToken,
     Erase,
     KeepRules,
@@ -35,15 +39,25 @@ from quipu.model.change import (
 )
 from quipu.model.journal import Entry, Mention
 from quipu.model.record import State
+from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.ports.surroundings import Canonical
 from quipu.rules.chain import entry_hash
 
 #: Idempotency keys are honoured this long.
 KEY_LIFE_MS = 24 * 3600 * 1000
+#: Changes that concern no record as readers see it.
+_BESIDE = (Touch, *RUN_CHANGES)
 
 #: Search terms by text.
 Terms: TypeAlias = Mapping[str, bytes]
-_DROPPED = ("drop_vectors_of", "drop_links_of", "drop_mark", "drop_reasons", "drop_answers")
+_DROPPED = (
+    "drop_vectors_of",
+    "drop_links_of",
+    "drop_mark",
+    "drop_reasons",
+    "drop_answers",
+    "empty_variables",
+)
 
 
 @dataclass(slots=True)
@@ -54,24 +68,25 @@ class Writes:
     vectors: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     entries: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     others: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list[tuple[str, Mapping[str, Any]]])
+    #: Positions whose effects mirrors are to see.
+    intended: list[int] = field(default_factory=list[int])
 
     def extend(self, more: Writes) -> None:
         self.versions += more.versions
         self.vectors += more.vectors
         self.entries += more.entries
+        self.intended += more.intended
         self.others += more.others
 
 
 class Plan:
     """Decides the commits of one caller, which stand or fall together."""
 
-    def __init__(
-        self, working: Working, canonical: Canonical, terms: Terms, mirrors: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, working: Working, canonical: Canonical, terms: Terms) -> None:
         """`working` is this plan's own branch."""
         self.working = working
         self.writes = Writes()
-        self._canonical, self._terms, self._mirrors = canonical, terms, mirrors
+        self._canonical, self._terms = canonical, terms
         self._tenant = working.tenant
         self._seq = 0
         self._at = 0
@@ -87,11 +102,10 @@ class Plan:
         mentions = list(commit.mentions)
         for change in commit.changes:
             mentions.extend(self._change(change))
-        is_change = any(not isinstance(change, Touch) for change in commit.changes)
+        is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
         self._tie(commit, mentions, is_change=is_change)
         if is_change and mentions:
-            for mirror in self._mirrors:
-                self._write("intend", mirror=mirror, seq=self._seq)
+            self.writes.intended.append(self._seq)
         if commit.reason:
             for record_id in {mention.id: None for mention in mentions}:
                 self._write("add_reason", record_id=record_id, seq=self._seq, text=commit.reason)
@@ -153,9 +167,17 @@ class Plan:
                 self._admit(change)
             case KeepSecret() | DropSecret():
                 self._keep_out(change)
+            case OpenRun() | RunStep() | ExpireRun() | KeepRef():
+                runs.change(self.working, self.writes.others, self._at, change, self._seq)
             case KeepRules():
                 self._write("keep_rules", rules=rows.encoded(list(change.rules)), seq=self._seq)
                 self.working.head = replace(self.working.head, guarded=self._seq)
+            case AddWebhook(webhook=told, sealed=key):
+                self.writes.others.append(("add_webhook", admission.webhook_values(told, key)))
+            case DropWebhook():
+                self._write("drop_webhook", id=change.webhook_id)
+            case Dismiss():
+                self._write("dismiss", id=change.suggestion_id, at=self._at, reviewer=self._actor)
         return ()
 
     def _put(self, put: Put) -> Sequence[Mention]:
@@ -177,6 +199,8 @@ class Plan:
             target = working.latest.get(link.to)
             survivor = link.to if target is None or target.merged_into is None else target.merged_into
             self._write("add_link", from_id=record.id, to_id=survivor, rel=link.rel, seq=self._seq)
+        if record.created_at > self._at:
+            self._write("move_ahead", created_at=record.created_at)
         if put.lifts_demotion and put.expects:
             self._write("lift_demotion", id=record.id, seq=self._seq)
         self._note_version(put, row)
@@ -262,7 +286,8 @@ class Plan:
                 working.answers[key] = None
         for proposal_id, held in list(working.proposals.items()):
             if record_id in (proposal_id, held.record_id):
-                working.proposals[proposal_id] = replace(held, status="rejected")
+                status = "rejected" if held.status == "pending" else held.status
+                working.proposals[proposal_id] = replace(held, status=status)
         return [Mention(record_id, version, digest) for version, digest in working.versions[record_id]]
 
     def _demote(self, demote: Demote) -> Sequence[Mention]:
@@ -309,13 +334,14 @@ class Plan:
             agent_id=stage.agent_id,
             record_id=stage.record_id,
             request=rows.encoded(stage.request),
-            writer=self._actor,
+            writer=stage.writer or self._actor,
             held_by=rows.encoded(list(stage.held_by)),
             created_at=self._at,
             lapses_at=stage.lapses_at,
             approvals=stage.approvals,
             because=stage.because,
             salt=stage.salt or None,
+            traits=rows.encoded(stage.traits),
         )
 
     def _approve(self, approve: Approve) -> None:
@@ -337,6 +363,8 @@ class Plan:
             status=status,
             reviewer=settle.reviewer,
             reason=settle.reason,
+            keeps=settle.keeps,
+            teaches=settle.teaches,
             at=self._at,
         )
 

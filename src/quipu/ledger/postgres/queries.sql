@@ -134,8 +134,8 @@ DELETE FROM answer WHERE tenant = %(tenant)s AND (principal, operation, key) IN
 
 -- drop_proposals --
 -- Erasure: staged copies.
-UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, status = 'rejected',
-  reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, %(at)s)
+UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, traits = NULL,
+  status = CASE status WHEN 'pending' THEN 'rejected' ELSE status END, reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, %(at)s)
 WHERE tenant = %(tenant)s AND (record_id = %(id)s OR id = %(id)s);
 
 -- demote --
@@ -203,14 +203,14 @@ DELETE FROM answer WHERE tenant = %(tenant)s AND at < %(before)s;
 -- stage --
 -- Keep a held write aside.
 INSERT INTO proposal (tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at,
-  approvals, because, salt)
+  approvals, because, salt, traits)
 VALUES (%(tenant)s, %(id)s, %(operation)s, %(agent_id)s, %(record_id)s, %(request)s, %(writer)s, %(held_by)s, 'pending',
-  %(created_at)s, %(lapses_at)s, %(approvals)s, %(because)s, %(salt)s);
+  %(created_at)s, %(lapses_at)s, %(approvals)s, %(because)s, %(salt)s, %(traits)s);
 
 -- settle --
--- Decide a proposal, once; its staged content goes.
-UPDATE proposal SET status = %(status)s, reviewer = %(reviewer)s, reviewed_at = %(at)s, reason = %(reason)s, request = NULL,
-  salt = NULL
+-- Decide a proposal, once; its staged content goes, unless it is to be kept.
+UPDATE proposal SET status = %(status)s, reviewer = %(reviewer)s, reviewed_at = %(at)s, reason = %(reason)s, salt = NULL,
+  request = CASE WHEN %(keeps)s THEN request END, traits = CASE WHEN %(teaches)s THEN traits END
 WHERE tenant = %(tenant)s AND id = %(id)s AND status = 'pending';
 
 -- approve --
@@ -219,14 +219,169 @@ UPDATE proposal SET given = %(given)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND status = 'pending';
 
 -- proposals --
--- Proposals by status, oldest first.
+-- Proposals by status, oldest first, after a place.
 SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
-  reviewed_at, reason, approvals, given, because, salt
-FROM proposal WHERE tenant = %(tenant)s AND (%(status)s::text IS NULL OR status = %(status)s) ORDER BY created_at, id;
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = %(tenant)s AND (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(operation)s::text IS NULL OR operation = %(operation)s) AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
+  AND (%(created_at)s::bigint IS NULL OR (created_at, id) > (%(created_at)s, %(id)s::text))
+ORDER BY created_at, id LIMIT nullif(%(limit)s, -1);
+
+-- proposals_back --
+-- Proposals by status, newest first, before a place.
+SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = %(tenant)s AND (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(operation)s::text IS NULL OR operation = %(operation)s) AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
+  AND (%(created_at)s::bigint IS NULL OR (created_at, id) < (%(created_at)s, %(id)s::text))
+ORDER BY created_at DESC, id DESC LIMIT nullif(%(limit)s, -1);
+
+-- proposal --
+-- One proposal.
+SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- add_webhook --
+-- Send notices there from now on.
+INSERT INTO webhook (tenant, id, url, events, agents, with_content, created_at, created_by, sealed, position)
+VALUES (%(tenant)s, %(id)s, %(url)s, %(events)s, %(agents)s, %(with_content)s, %(created_at)s, %(created_by)s, %(sealed)s,
+  %(position)s);
+
+-- drop_webhook --
+-- Send none there any more.
+DELETE FROM webhook WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- webhooks --
+-- Where notices are sent, oldest first.
+SELECT tenant, id, url, events, agents, with_content, created_at, created_by, position, attempts, next_at, error, dropped,
+  sealed
+FROM webhook WHERE tenant = %(tenant)s ORDER BY id;
+
+-- move_webhook --
+-- How far it has been told, unless somebody else has told it meanwhile.
+UPDATE webhook SET position = %(position)s, attempts = %(attempts)s, next_at = %(next_at)s, error = %(error)s,
+  dropped = %(dropped)s
+WHERE tenant = %(tenant)s AND id = %(id)s AND position = %(was_position)s AND attempts = %(was_attempts)s
+  AND next_at = %(was_next_at)s
+RETURNING id;
+
+-- dismiss --
+-- A suggested rule is not wanted.
+INSERT INTO dismissal (tenant, id, at, reviewer) VALUES (%(tenant)s, %(id)s, %(at)s, %(reviewer)s) ON CONFLICT DO NOTHING;
+
+-- dismissals --
+-- Suggested rules that are not wanted.
+SELECT id FROM dismissal WHERE tenant = %(tenant)s;
 
 -- intend --
--- An effect to be carried to a mirror.
-INSERT INTO outbox (tenant, mirror, seq) VALUES (%(tenant)s, %(mirror)s, %(seq)s);
+-- Effects to be carried to every mirror that is written to.
+INSERT INTO outbox (tenant, mirror, seq)
+SELECT m.tenant, m.name, entry.seq FROM mirror m CROSS JOIN unnest(%(seqs)s::bigint[]) AS entry (seq)
+WHERE m.tenant = %(tenant)s AND m.writes = 1;
+
+-- register_mirror --
+-- The tenant has this mirror from now on.
+INSERT INTO mirror AS known (tenant, name, writes) VALUES (%(tenant)s, %(name)s, %(writes)s)
+ON CONFLICT (tenant, name) DO UPDATE SET writes = excluded.writes WHERE known.tenant = %(tenant)s;
+
+-- drop_mirror --
+-- The tenant has this mirror no more.
+DELETE FROM mirror WHERE tenant = %(tenant)s AND name = %(name)s;
+
+-- drop_intents --
+-- Nothing is to be carried to this mirror any more.
+DELETE FROM outbox WHERE tenant = %(tenant)s AND mirror = %(name)s;
+
+-- drop_mirrored --
+-- Nothing is known any more of what this mirror holds.
+DELETE FROM mirrored WHERE tenant = %(tenant)s AND mirror = %(name)s;
+
+-- claim_mirror --
+-- Whoever carries effects to a mirror is alone until a moment, unless somebody else already is.
+UPDATE mirror SET holder = %(holder)s, held_until = %(until)s
+WHERE tenant = %(tenant)s AND name = %(name)s AND (holder IS NULL OR holder = %(holder)s OR held_until <= %(now)s) RETURNING name;
+
+-- intents --
+-- Effects that are due, with the records that they are about.
+SELECT o.seq, o.attempts, j.at, j.records FROM outbox o JOIN journal j ON j.tenant = o.tenant AND j.seq = o.seq
+WHERE o.tenant = %(tenant)s AND o.mirror = %(name)s AND o.status = 'intent' AND o.next_at <= %(now)s
+ORDER BY o.seq LIMIT %(limit)s;
+
+-- end_intent --
+-- An effect was carried out.
+DELETE FROM outbox WHERE tenant = %(tenant)s AND mirror = %(name)s AND seq = %(seq)s;
+
+-- retry_intent --
+-- An effect failed and is tried again later, or given up.
+UPDATE outbox SET status = %(status)s, attempts = %(attempts)s, next_at = %(next_at)s, error = %(error)s
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND seq = %(seq)s;
+
+-- revive_intents --
+-- Everything that waits or was given up is due now.
+UPDATE outbox SET status = 'intent', attempts = 0, next_at = 0, error = NULL WHERE tenant = %(tenant)s AND mirror = %(name)s;
+
+-- keep_mirrored --
+-- Where a record is in a mirror; a native id that is not known does not hide one that is.
+INSERT INTO mirrored AS known (tenant, mirror, record_id, native_id, version, store_id, agent_id, user_id, state)
+VALUES (%(tenant)s, %(name)s, %(record_id)s, %(native_id)s, %(version)s, %(store_id)s, %(agent_id)s, %(user_id)s, %(state)s)
+ON CONFLICT (tenant, mirror, record_id) DO UPDATE SET native_id = coalesce(excluded.native_id, known.native_id),
+  version = excluded.version, store_id = excluded.store_id, agent_id = excluded.agent_id, user_id = excluded.user_id,
+  state = excluded.state
+WHERE known.tenant = %(tenant)s;
+
+-- end_mirrored --
+-- Nothing of a record is left in a mirror; that its native id was ours is still known.
+UPDATE mirrored SET state = 'gone', version = 0, store_id = '', agent_id = '', user_id = NULL
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND record_id = %(record_id)s;
+
+-- mirrored --
+-- Where records are in a mirror.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND record_id = ANY(%(ids)s);
+
+-- mirrored_as --
+-- Whose native ids these are.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND native_id = ANY(%(ids)s);
+
+-- mirrored_elsewhere --
+-- Which of these native ids are another tenant's: those are never shown.
+SELECT DISTINCT native_id FROM mirrored WHERE mirror = %(name)s AND native_id = ANY(%(ids)s) AND tenant <> %(tenant)s;
+
+-- mirrored_page --
+-- What a mirror should hold, by record.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND record_id > %(after)s ORDER BY record_id LIMIT %(limit)s;
+
+-- mirror_containers --
+-- Where copies of a scope are.
+SELECT DISTINCT store_id, agent_id, user_id FROM mirrored
+WHERE tenant = %(tenant)s AND mirror = %(name)s AND state IN ('sending', 'kept') AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
+  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+ORDER BY store_id, agent_id, user_id LIMIT %(limit)s;
+
+-- mirror_standings --
+-- How each of the tenant's mirrors stands.
+SELECT m.name, m.writes, m.filled, m.fill_below, m.succeeded_at, m.error, m.drift,
+  (SELECT count(*) FROM outbox o WHERE o.tenant = m.tenant AND o.mirror = m.name AND o.status = 'intent'),
+  (SELECT count(*) FROM outbox o WHERE o.tenant = m.tenant AND o.mirror = m.name AND o.status = 'dead'),
+  (SELECT min(j.at) FROM outbox o JOIN journal j ON j.tenant = o.tenant AND j.seq = o.seq
+   WHERE o.tenant = m.tenant AND o.mirror = m.name)
+FROM mirror m WHERE m.tenant = %(tenant)s ORDER BY m.name;
+
+-- note_mirror --
+-- How the last effect went.
+UPDATE mirror SET succeeded_at = coalesce(%(succeeded_at)s::bigint, succeeded_at), error = %(error)s
+WHERE tenant = %(tenant)s AND name = %(name)s;
+
+-- note_drift --
+-- A mirror showed texts that are not the ledger's.
+UPDATE mirror SET drift = drift + %(count)s WHERE tenant = %(tenant)s AND name = %(name)s;
+
+-- fill_mirror --
+-- How far what was there before the mirror has been sent to it.
+UPDATE mirror SET filled = %(filled)s, fill_below = %(below)s WHERE tenant = %(tenant)s AND name = %(name)s;
 
 -- record_newest --
 -- The newest version of each of these records.
@@ -443,9 +598,10 @@ UPDATE tenant SET suspended_at = %(at)s WHERE tenant = %(tenant)s;
 -- add_token --
 -- A credential, known by the hash of its text.
 INSERT INTO token (tenant, id, digest, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at,
-  revoked_at, rate, recall_budget)
+  revoked_at, rate, recall_budget, review_stores, review_operations)
 VALUES (%(tenant)s, %(id)s, %(digest)s, %(name)s, %(prefix)s, %(permissions)s, %(agents)s, %(user_id)s, %(created_at)s,
-  %(created_by)s, %(expires_at)s, %(revoked_at)s, %(rate)s, %(recall_budget)s);
+  %(created_by)s, %(expires_at)s, %(revoked_at)s, %(rate)s, %(recall_budget)s, %(review_stores)s,
+  %(review_operations)s);
 
 -- end_token --
 -- A credential ends; one that ended earlier stays ended.
@@ -455,13 +611,13 @@ WHERE tenant = %(tenant)s AND id = %(id)s AND (revoked_at IS NULL OR revoked_at 
 -- token --
 -- The credential with this text.
 SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
-  recall_budget
+  recall_budget, review_stores, review_operations
 FROM token WHERE tenant = %(tenant)s AND digest = %(digest)s;
 
 -- tokens --
 -- All credentials of a tenant.
 SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
-  recall_budget
+  recall_budget, review_stores, review_operations
 FROM token WHERE tenant = %(tenant)s ORDER BY id;
 
 -- keep_secret --
@@ -490,3 +646,270 @@ SELECT rules FROM tenant WHERE tenant = %(tenant)s;
 SELECT t.guarded, s.id, s.label, s.run_id, s.created_at, s.created_by, s.sealed
 FROM tenant AS t LEFT JOIN secret AS s ON s.tenant = t.tenant
 WHERE t.tenant = %(tenant)s ORDER BY s.id;
+
+-- open_run --
+-- A run begins.
+INSERT INTO run (tenant, id, workflow_id, status, driver, position, taken_at, authority, inputs, configurable, metadata,
+  tags, agent, secrets, worker, lease_until, last, source_run_id, from_seq, mode, created_at, ended_at, error)
+VALUES (%(tenant)s, %(id)s, %(workflow_id)s, %(status)s, %(driver)s, %(position)s, %(taken_at)s, %(authority)s, %(inputs)s, %(configurable)s, %(metadata)s,
+  %(tags)s, %(agent)s, %(secrets)s, %(worker)s, %(lease_until)s, %(last)s, %(source_run_id)s, %(from_seq)s, %(mode)s, %(created_at)s, %(ended_at)s, %(error)s);
+
+-- step_run --
+-- A run goes on.
+UPDATE run SET status = %(status)s, last = %(last)s, worker = %(worker)s, lease_until = %(lease_until)s, secrets = %(secrets)s,
+  error = coalesce(%(error)s::json, error), ended_at = coalesce(ended_at, %(ended_at)s::bigint)
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- add_event --
+-- Something happened in a run.
+INSERT INTO run_event (tenant, run_id, sequence, type, node_id, payload, at, causation_id, position)
+VALUES (%(tenant)s, %(run_id)s, %(sequence)s, %(type)s, %(node_id)s, %(payload)s, %(at)s, %(causation_id)s, %(position)s);
+
+-- set_variable --
+-- A result of a run.
+INSERT INTO run_variable (tenant, run_id, name, sequence, value) VALUES (%(tenant)s, %(run_id)s, %(name)s, %(sequence)s, %(value)s)
+ON CONFLICT (tenant, run_id, name, sequence) DO UPDATE SET value = excluded.value;
+
+-- set_variable_record --
+-- Which record a result repeats.
+INSERT INTO run_variable_record (tenant, record_id, run_id, name, sequence)
+VALUES (%(tenant)s, %(record_id)s, %(run_id)s, %(name)s, %(sequence)s) ON CONFLICT DO NOTHING;
+
+-- empty_variables --
+-- Erasure: results that repeat the record.
+UPDATE run_variable SET value = 'null' WHERE tenant = %(tenant)s AND (run_id, name, sequence) IN
+  (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = %(tenant)s AND record_id = %(id)s);
+
+-- drop_run_events --
+-- Retention: the log of a run.
+DELETE FROM run_event WHERE tenant = %(tenant)s AND run_id = %(id)s;
+
+-- drop_run_variables --
+-- Retention: the results of a run.
+DELETE FROM run_variable WHERE tenant = %(tenant)s AND run_id = %(id)s;
+
+-- drop_run_variable_records --
+-- Retention: what they repeated.
+DELETE FROM run_variable_record WHERE tenant = %(tenant)s AND run_id = %(id)s;
+
+-- expire_run --
+-- Retention: what is left says that there was such a run.
+UPDATE run SET expired = 1, inputs = '{}', configurable = '{}', metadata = '{}', tags = '[]'
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- run_head --
+-- What a step has to know of its run.
+SELECT id, status, last, worker, lease_until, secrets FROM run WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);
+
+-- run --
+-- One run.
+SELECT * FROM run WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- run_page --
+-- Runs, the newest first.
+SELECT * FROM run WHERE tenant = %(tenant)s AND id < %(below)s AND (%(workflow_id)s::text IS NULL OR workflow_id = %(workflow_id)s)
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- unfinished_runs --
+-- Runs that an engine should see to.
+SELECT * FROM run WHERE tenant = %(tenant)s AND status IN ('pending', 'running', 'cancelling')
+  AND driver = 'engine' AND lease_until <= %(now)s ORDER BY id;
+
+-- ended_runs --
+-- Runs whose history has had its time.
+SELECT * FROM run WHERE tenant = %(tenant)s AND ended_at < %(before)s AND expired = 0 ORDER BY id LIMIT %(limit)s;
+
+-- run_events --
+-- A stretch of a run's log.
+SELECT run_id, sequence, type, node_id, payload, at, causation_id, position FROM run_event
+WHERE tenant = %(tenant)s AND run_id = %(run_id)s AND sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
+
+-- run_variables --
+-- Results of a run, each time they were set, with the records they repeat.
+SELECT v.name, v.sequence, v.value, r.record_id FROM run_variable AS v
+LEFT JOIN run_variable_record AS r
+  ON r.tenant = v.tenant AND r.run_id = v.run_id AND r.name = v.name AND r.sequence = v.sequence
+WHERE v.tenant = %(tenant)s AND v.run_id = %(run_id)s ORDER BY v.sequence, v.name, r.record_id;
+
+-- add_run_note --
+-- A run notes something; the number is that of the commit.
+INSERT INTO run_note (tenant, run_id, backend, position, text) VALUES (%(tenant)s, %(run_id)s, %(backend)s, %(position)s, %(text)s);
+
+-- clear_run_notes --
+-- What a run has noted in one place goes.
+DELETE FROM run_note WHERE tenant = %(tenant)s AND run_id = %(id)s AND backend = %(backend)s;
+
+-- drop_run_notes --
+-- All that a run has noted goes.
+DELETE FROM run_note WHERE tenant = %(tenant)s AND run_id = %(id)s;
+
+-- run_notes --
+-- What a run has noted in one place, in order.
+SELECT text FROM run_note WHERE tenant = %(tenant)s AND run_id = %(run_id)s AND backend = %(backend)s ORDER BY position;
+
+-- run_note_count --
+-- How much that is.
+SELECT count(*) FROM run_note WHERE tenant = %(tenant)s AND run_id = %(run_id)s AND backend = %(backend)s;
+
+-- keep_ref --
+-- A ref is given out.
+INSERT INTO memory_ref (tenant, ref, agent_id, store_id, created_at)
+VALUES (%(tenant)s, %(ref)s, %(agent_id)s, %(store_id)s, %(created_at)s) ON CONFLICT DO NOTHING;
+
+-- minted_ref --
+-- What a ref stands for.
+SELECT tenant, ref, agent_id, store_id, created_at FROM memory_ref WHERE tenant = %(tenant)s AND ref = %(ref)s;
+
+-- ref_minted_for --
+-- The ref of an agent's memory in a store.
+SELECT tenant, ref, agent_id, store_id, created_at FROM memory_ref
+WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND store_id = %(store_id)s;
+
+-- newest_entries --
+-- One agent's live records at a position, the newest by creation first.
+SELECT * FROM record WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND born <= %(seq)s
+  AND (died IS NULL OR died > %(seq)s) AND state = 'live' AND (expires_at IS NULL OR expires_at > %(now)s)
+  AND %(seq)s >= (SELECT horizon FROM tenant WHERE tenant = %(tenant)s)
+  AND created_at <= (SELECT greatest(%(until)s, ahead) FROM tenant WHERE tenant = %(tenant)s)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s)
+  AND (%(tag)s::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(tags) AS given WHERE given = %(tag)s))
+ORDER BY created_at DESC, born DESC, id DESC LIMIT %(limit)s;
+
+-- move_ahead --
+-- A record says that it was created later than it was written.
+UPDATE tenant SET ahead = %(created_at)s WHERE tenant = %(tenant)s AND ahead < %(created_at)s;
+
+-- derived_from --
+-- What was made out of a record by compaction, at whatever time.
+SELECT DISTINCT from_id FROM link WHERE tenant = %(tenant)s AND to_id = %(id)s AND rel = 'compacted_from';
+
+-- lending_head --
+-- How an owner stands: their last change, their vectors, and whether they are shut out.
+SELECT t.changed, s.model, s.dimensions, t.suspended_at
+FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
+WHERE t.tenant = %(tenant)s;
+
+-- lent_grant --
+-- A grant, whatever became of it.
+SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
+FROM lent_grant WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- lent_grants --
+-- All grants of an owner, newest first.
+SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
+FROM lent_grant WHERE tenant = %(tenant)s ORDER BY registered_at DESC, id DESC;
+
+-- keep_grant --
+-- A grant as it stands now.
+INSERT INTO lent_grant (tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed)
+VALUES (%(tenant)s, %(id)s, %(hash)s, %(body)s, %(grantee)s, %(status)s, %(registered_at)s, %(expires_at)s, %(revoked_at)s, %(uses)s, %(disclosed)s)
+ON CONFLICT (tenant, id) DO UPDATE SET
+  status = excluded.status, revoked_at = excluded.revoked_at, uses = excluded.uses, disclosed = excluded.disclosed;
+
+-- lent_item --
+-- Whether a grant has shown a record.
+SELECT 1 FROM lent_item WHERE tenant = %(tenant)s AND grant_id = %(grant_id)s AND record_id = %(record_id)s;
+
+-- lent_to --
+-- The grants that have shown a record.
+SELECT grant_id FROM lent_item WHERE tenant = %(tenant)s AND record_id = %(record_id)s ORDER BY grant_id;
+
+-- lent_items --
+-- The records that a grant has shown, and when first.
+SELECT record_id, at FROM lent_item WHERE tenant = %(tenant)s AND grant_id = %(grant_id)s ORDER BY at, record_id;
+
+-- add_lent_item --
+-- A grant has shown a record for the first time.
+INSERT INTO lent_item (tenant, grant_id, record_id, at) VALUES (%(tenant)s, %(grant_id)s, %(record_id)s, %(at)s);
+
+-- log_tail --
+-- The last line of a log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = %(tenant)s AND record_id = %(record_id)s AND log = %(log)s ORDER BY seq DESC LIMIT 1;
+
+-- log_first --
+-- The first line of a log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = %(tenant)s AND record_id = %(record_id)s AND log = %(log)s AND seq = 1;
+
+-- item_log --
+-- A whole log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = %(tenant)s AND record_id = %(record_id)s AND log = %(log)s ORDER BY seq;
+
+-- add_log_line --
+-- The next line of a log.
+INSERT INTO item_log (tenant, record_id, log, seq, version, entry, hash)
+VALUES (%(tenant)s, %(record_id)s, %(log)s, %(seq)s, %(version)s, %(entry)s, %(hash)s);
+
+-- receipt_end --
+-- The last receipt of an owner's chain.
+SELECT seq, hash FROM receipt WHERE tenant = %(tenant)s ORDER BY seq DESC LIMIT 1;
+
+-- receipts --
+-- A stretch of the chain.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = %(tenant)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s;
+
+-- add_receipt --
+-- The next receipt.
+INSERT INTO receipt (tenant, seq, id, type, agent, grant_id, at, body, hash)
+VALUES (%(tenant)s, %(seq)s, %(id)s, %(type)s, %(agent)s, %(grant_id)s, %(at)s, %(body)s, %(hash)s);
+
+-- erasures --
+-- Requests to delete, newest first.
+SELECT tenant, id, step, requested_at, completed_at, request, receipt
+FROM erasure WHERE tenant = %(tenant)s ORDER BY requested_at DESC, id DESC;
+
+-- keep_erasure --
+-- How far a deletion has come.
+INSERT INTO erasure (tenant, id, step, requested_at, completed_at, request, receipt)
+VALUES (%(tenant)s, %(id)s, %(step)s, %(requested_at)s, %(completed_at)s, %(request)s, %(receipt)s)
+ON CONFLICT (tenant, id) DO UPDATE SET
+  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt;
+
+-- cascade_steps --
+-- Who holds what was erased.
+SELECT erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt
+FROM cascade_step WHERE tenant = %(tenant)s ORDER BY erasure_id, grantee, grant_id;
+
+-- keep_cascade_step --
+-- How far one of them has been reached.
+INSERT INTO cascade_step (tenant, erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt)
+VALUES (%(tenant)s, %(erasure_id)s, %(grantee)s, %(grant_id)s, %(item_ids)s, %(status)s, %(attempts)s, %(next_at)s, %(receipt)s)
+ON CONFLICT (tenant, erasure_id, grantee, grant_id) DO UPDATE SET
+  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt;
+
+-- hold_item --
+-- Something that another host has lent.
+INSERT INTO held_item (tenant, source, grant_id, item_id, item, receipt_id, received_at, expires_at)
+VALUES (%(tenant)s, %(source)s, %(grant_id)s, %(item_id)s, %(item)s, %(receipt_id)s, %(received_at)s, %(expires_at)s)
+ON CONFLICT (tenant, source, grant_id, item_id) DO UPDATE SET
+  item = excluded.item, receipt_id = excluded.receipt_id, received_at = excluded.received_at,
+  expires_at = excluded.expires_at;
+
+-- held_items --
+-- What others have lent, newest first.
+SELECT tenant, source, grant_id, item_id, item, receipt_id, received_at, expires_at
+FROM held_item WHERE tenant = %(tenant)s ORDER BY received_at DESC, item_id;
+
+-- drop_held_item --
+-- They want it back.
+DELETE FROM held_item
+WHERE tenant = %(tenant)s AND source = %(source)s AND grant_id = %(grant_id)s AND item_id = %(item_id)s;
+
+-- drop_expired_items --
+-- Its time is over.
+DELETE FROM held_item WHERE tenant = %(tenant)s AND expires_at <= %(now)s;
+
+-- used_proof --
+-- Whether a proof was used.
+SELECT 1 FROM used_proof WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- use_proof --
+-- It is used now.
+INSERT INTO used_proof (tenant, id, until) VALUES (%(tenant)s, %(id)s, %(until)s);
+
+-- drop_used_proofs --
+-- Proofs that would be refused for their age anyway.
+DELETE FROM used_proof WHERE tenant = %(tenant)s AND until <= %(now)s;

@@ -22,11 +22,40 @@ TABLES = (
     "answer_record",
     "proposal",
     "outbox",
+    "mirror",
+    "mirrored",
     "token",
     "secret",
+    "run",
+    "run_event",
+    "run_variable",
+    "run_variable_record",
+    "run_note",
+    "memory_ref",
+    "lent_grant",
+    "lent_item",
+    "item_log",
+    "receipt",
+    "erasure",
+    "cascade_step",
+    "held_item",
+    "used_proof",
+    "webhook",
+    "dismissal",
 )
 #: Those that an erasure takes something out of.
-ERASABLE = ("record", "embedding", "link", "mark", "reason", "answer", "answer_record", "proposal")
+ERASABLE = (
+    "record",
+    "embedding",
+    "link",
+    "mark",
+    "reason",
+    "answer",
+    "answer_record",
+    "proposal",
+    "run_variable",
+    "held_item",
+)
 
 
 def over(statement: str, tables: tuple[str, ...]) -> sql.Composed:

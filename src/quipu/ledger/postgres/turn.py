@@ -46,17 +46,14 @@ class Turn:
     connection: Connection
     working: Working
     canonical: Canonical
-    mirrors: Sequence[str] = ()
 
     @classmethod
-    async def take(
-        cls, connection: Connection, tenant: str, canonical: Canonical, mirrors: Sequence[str] = ()
-    ) -> Turn:
+    async def take(cls, connection: Connection, tenant: str, canonical: Canonical) -> Turn:
         """Wait for the tenant's turn, in the transaction that is open."""
         row = await statements.first(connection, "lock_head", tenant=tenant)
         if row is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
-        return cls(connection, Working(tenant, Head(*row)), canonical, mirrors)
+        return cls(connection, Working(tenant, Head(*row)), canonical)
 
     async def apply(self, *jobs: Job) -> None:
         """Decide and write; each job says how it went."""
@@ -74,7 +71,7 @@ class Turn:
         writes = Writes()
         for job in jobs:
             branch = self.working.branch()
-            plan = Plan(branch, self.canonical, job.terms, self.mirrors)
+            plan = Plan(branch, self.canonical, job.terms)
             try:
                 job.done = [plan.apply(commit, job.guard) for commit in job.commits]
             except QuipuError as error:
@@ -91,6 +88,9 @@ class Turn:
         await _insert(connection, "add_entry", "copy_entries", writes.entries)
         for statement, values in writes.others:
             await statements.execute(connection, statement, values)
+        if writes.intended:
+            intended = {"tenant": self.working.tenant, "seqs": writes.intended}
+            await statements.execute(connection, "intend", intended)
         if writes.entries:
             head = self.working.head
             moved: Mapping[str, Any] = {

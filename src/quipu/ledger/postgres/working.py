@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from quipu.ledger.postgres import statements
 from quipu.ledger.postgres.statements import Connection
+from quipu.ledger.runs import RunHead
 from quipu.model.change import (
     Approve,
     Close,
@@ -26,6 +27,7 @@ from quipu.model.change import (
     Settle,
     Touch,
 )
+from quipu.model.runs import ExpireRun, RunStep
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -99,6 +101,7 @@ class Working:
     )
     proposals: MutableMapping[str, Held] = field(default_factory=dict[str, Held])
     secrets: MutableMapping[str, bool] = field(default_factory=dict[str, bool])
+    runs: MutableMapping[str, RunHead] = field(default_factory=dict[str, RunHead])
     #: Model and dimensions of the space in use.
     model: str | None = None
     dimensions: int | None = None
@@ -114,6 +117,7 @@ class Working:
             answers=_over(self.answers),
             proposals=_over(self.proposals),
             secrets=_over(self.secrets),
+            runs=_over(self.runs),
         )
 
     def adopt(self, branch: Working) -> None:
@@ -126,6 +130,7 @@ class Working:
         _take_over(self.answers, branch.answers)
         _take_over(self.proposals, branch.proposals)
         _take_over(self.secrets, branch.secrets)
+        _take_over(self.runs, branch.runs)
 
 
 def _over(lower: MutableMapping[K, V]) -> MutableMapping[K, V]:
@@ -146,6 +151,7 @@ class Wanted:
     dropped_stores: set[str] = field(default_factory=set[str])
     proposals: set[str] = field(default_factory=set[str])
     keys: set[AnswerKey] = field(default_factory=set[AnswerKey])
+    runs: set[str] = field(default_factory=set[str])
     needs_stores: bool = False
     needs_space: bool = False
     needs_secrets: bool = False
@@ -182,6 +188,8 @@ class Wanted:
                 self.proposals.add(proposal_id)
             case DropSecret():
                 self.needs_secrets = True
+            case RunStep(run_id=run_id) | ExpireRun(run_id=run_id):
+                self.runs.add(run_id)
             case _:
                 pass
 
@@ -220,6 +228,11 @@ async def read_into(connection: Connection, working: Working, wanted: Wanted) ->
         for number, model, dimensions in await statements.select(connection, "spaces", tenant=tenant):
             if number == working.head.space:
                 working.model, working.dimensions = model, dimensions
+    if wanted.runs:
+        for run_id, *rest in await statements.select(
+            connection, "run_head", tenant=tenant, ids=list(wanted.runs)
+        ):
+            working.runs[run_id] = RunHead.of(rest)
     if wanted.needs_secrets:
         working.secrets.update(
             (row[1], True) for row in await statements.select(connection, "guard", tenant=tenant)

@@ -15,11 +15,11 @@ from quipu.ledger.search.postings import Mask
 from quipu.ledger.search.source import Known, Source
 from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer, Words
-from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, Snapshot, WordShares
+from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, SharedWord, Snapshot, WordShares
 from quipu.model.value import Json
-from quipu.rules import filters
+from quipu.rules import filters, hops
 from quipu.rules.filters import Missing
-from quipu.rules.texts import named
+from quipu.rules.texts import body_text, named
 
 #: A subject that everything shares must not make a clique of everything.
 _SAME_SUBJECT = 64
@@ -131,6 +131,37 @@ class Finder:
                 edges[record_id] = frozenset((near | _around(partition, row, mask)) - {record_id})
             return edges
 
+    def shared_words(
+        self,
+        source: Source,
+        tokenizer: Tokenizer,
+        scope: Scope,
+        snapshot: Snapshot,
+        leaders: Sequence[str],
+        members: Sequence[str],
+        text: str,
+    ) -> list[SharedWord]:
+        with self._cache.partition(source, scope) as loaded:
+            partition = loaded.partition
+            mask = partition.in_reach(scope, snapshot)
+            in_reach = int(np.count_nonzero(mask))
+            leading, compared = (
+                {row: id for id in ids if (row := _seen(partition, id, mask)) is not None}
+                for ids in (leaders, members)
+            )
+            asked = {term for _, terms in self._words(tokenizer, text) for term in terms}
+            rows = partition["row"][list(leading)].tolist()
+            said = (tokenizer.words(body_text(record)) for record in source.records(scope.tenant, rows))
+            terms = {term for words in said for _, terms in words for term in terms} - asked
+            shared: list[SharedWord] = []
+            for term in sorted(terms):
+                having = partition.postings.of(term).rows
+                there = having[mask[having]].tolist()
+                if 1 < len(there) <= hops.RARE * in_reach:
+                    who = (frozenset(ids[row] for row in there if row in ids) for ids in (leading, compared))
+                    shared.append(SharedWord(len(there) / in_reach, *who))
+            return shared
+
 
 def _seen(partition: Partition, record_id: str, mask: Mask) -> int | None:
     """The row of a record's version in reach, if there is one."""
@@ -162,6 +193,7 @@ def _around(partition: Partition, row: int, mask: Mask) -> set[str]:
     near = {partition.ids[other] for other in beside if other >= 0}
     subject = partition["subject"][row]
     if subject >= 0:
-        same = np.flatnonzero((partition["subject"] == subject) & mask)[:_SAME_SUBJECT]
-        near |= {partition.ids[other] for other in same.tolist()}
+        same = np.flatnonzero((partition["subject"] == subject) & mask)
+        if len(same) <= _SAME_SUBJECT:
+            near |= {partition.ids[other] for other in same.tolist()}
     return near

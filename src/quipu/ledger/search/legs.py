@@ -72,6 +72,8 @@ def found(
             theirs = Reach(reach.scope, rows_of(partition, reach.visible, search.users))
             nearest = VectorLeg(partition, near, theirs, turns, search.context).nearest(search.limit)
             rows = np.union1d(rows, nearest)
+    if search.restriction.ids is not None:
+        rows = np.flatnonzero(reach.visible)
     return Found(
         candidates=_candidates(partition, rows, keywords, leg),
         in_reach=in_reach,

@@ -256,6 +256,11 @@ class Partition:
             mask = mask & (self["created"] >= by.created_from)
         for level in by.without_sensitivity:
             mask = mask & (self["level"] != self.levels.find(level))
+        if by.ids is not None:
+            wanted = np.zeros(len(mask), bool)
+            for record_id in by.ids:
+                wanted[list(self.rows_of(record_id))] = True
+            mask = mask & wanted
         return mask
 
 

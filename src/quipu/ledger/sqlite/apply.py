@@ -11,7 +11,7 @@ from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.ledger import rows
 from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import registry, statements
+from quipu.ledger.sqlite import registry, runs, statements
 from quipu.model.change import (
     Approve,
     Change,
@@ -30,11 +30,14 @@ from quipu.model.change import (
 )
 from quipu.model.journal import Entry, Mention
 from quipu.model.record import State
+from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.ports.surroundings import Canonical
 from quipu.rules.chain import entry_hash
 
 #: Idempotency keys are honoured this long.
 KEY_LIFE_MS = 24 * 3600 * 1000
+#: Changes that concern no record as readers see it.
+_BESIDE = (Touch, *RUN_CHANGES)
 
 
 @dataclass(slots=True)
@@ -65,7 +68,7 @@ class Transaction:
         self._model: str | None = None
         self._stores: set[tuple[str, str]] = set()
 
-    def apply(self, commit: Commit, mirrors: Sequence[str] = (), guard: int | None = None) -> Committed:
+    def apply(self, commit: Commit, guard: int | None = None) -> Committed:
         head = self._head(commit.tenant)
         if guard is not None and guard != head.guarded:
             raise ConflictError("The list of secrets has changed meanwhile.", reason="secrets_changed")
@@ -79,10 +82,9 @@ class Transaction:
         for change in commit.changes:
             mentions.extend(self._change(change))
         self._tie(commit, head, mentions, at)
-        is_change = any(not isinstance(change, Touch) for change in commit.changes)
+        is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
         if is_change and mentions:
-            for mirror in mirrors:
-                self._run("intend", tenant=commit.tenant, mirror=mirror, seq=self._seq)
+            self._run("intend", tenant=commit.tenant, seq=self._seq)
         if commit.reason:
             for record_id in {mention.id: None for mention in mentions}:
                 self._run(
@@ -119,7 +121,7 @@ class Transaction:
         digest = entry_hash(entry, self._canonical)
         values = rows.entry_values(entry)[:-1]
         statements.insert(self._connection, "add_entry", (*values, bytes.fromhex(digest)))
-        is_change = any(not isinstance(change, Touch) for change in commit.changes)
+        is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
         self._run(
             "move_head",
             tenant=commit.tenant,
@@ -159,8 +161,12 @@ class Transaction:
                 return self._approve(change)
             case Settle():
                 return self._settle(change)
+            case OpenRun() | RunStep() | ExpireRun() | KeepRef():
+                runs.change(self._connection, self._tenant, self._seq, self._at, change)
+                return ()
             case _:
-                registry.change(self._connection, self._tenant, self._seq, change)
+                tied = registry.Tied(self._tenant, self._seq, self._at, self._actor)
+                registry.change(self._connection, tied, change)
                 return ()
 
     def _put(self, put: Put) -> Sequence[Mention]:
@@ -185,6 +191,8 @@ class Transaction:
                 rel=link.rel,
                 seq=self._seq,
             )
+        if record.created_at > self._at:
+            self._run("move_ahead", tenant=record.tenant, created_at=record.created_at)
         if put.lifts_demotion and put.expects:
             self._run("lift_demotion", tenant=record.tenant, id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
@@ -246,7 +254,7 @@ class Transaction:
         self._run("empty_versions", tenant=self._tenant, id=erase.id, seq=self._seq)
         for row, *_ in versions:
             self._run("drop_vectors_of", row=row)
-        for name in ("drop_links_of", "drop_mark", "drop_reasons", "drop_answers"):
+        for name in ("drop_links_of", "drop_mark", "drop_reasons", "drop_answers", "empty_variables"):
             self._run(name, tenant=self._tenant, id=erase.id)
         self._run("drop_proposals", tenant=self._tenant, id=erase.id, at=self._at)
         return [Mention(erase.id, version, digest.hex()) for _row, version, digest, _emptied in versions]
@@ -299,13 +307,14 @@ class Transaction:
             agent_id=stage.agent_id,
             record_id=stage.record_id,
             request=rows.encoded(stage.request),
-            writer=self._actor,
+            writer=stage.writer or self._actor,
             held_by=rows.encoded(list(stage.held_by)),
             created_at=self._at,
             lapses_at=stage.lapses_at,
             approvals=stage.approvals,
             because=stage.because,
             salt=stage.salt or None,
+            traits=rows.encoded(stage.traits),
         )
         return ()
 
@@ -330,6 +339,8 @@ class Transaction:
             status=status,
             reviewer=settle.reviewer,
             reason=settle.reason,
+            keeps=int(settle.keeps),
+            teaches=int(settle.teaches),
             at=self._at,
         )
         if not self._connection.changes():

@@ -16,21 +16,34 @@ import apsw
 
 from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError
 from quipu.ledger import admission, rows
+from quipu.ledger.governing import Governing
+from quipu.ledger.run_reads import RunReads
 from quipu.ledger.search.terms import Tokenizer
 from quipu.ledger.sqlite import file, registry, statements
 from quipu.ledger.sqlite.apply import Transaction, answered
+from quipu.ledger.sqlite.grants import SqliteLending
+from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
 from quipu.ledger.walking import PAGE, walk
 from quipu.model.access import Tenant, Token
-from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Proposal, Settle
+from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Settle
 from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
-from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, Selection, Snapshot, WordShares
+from quipu.model.search import (
+    Found,
+    Neighbours,
+    Restriction,
+    Scope,
+    Search,
+    Selection,
+    SharedWord,
+    Snapshot,
+    WordShares,
+)
 from quipu.model.store import MAIN, Store
-from quipu.model.value import JsonObject
 from quipu.ports.announcing import Told
 from quipu.ports.ledger import Guard, Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
@@ -45,7 +58,7 @@ _READERS = 4
 _PATIENCE_MS = 5_000
 
 
-class SqliteLedger:
+class SqliteLedger(Governing, RunReads):
     """Records, journal and index in one file, safe with several threads and several processes."""
 
     def __init__(
@@ -56,7 +69,6 @@ class SqliteLedger:
         mint_id: MintId,
         canonical: Canonical,
         name: str = "sqlite",
-        mirrors: Sequence[str] = (),
         cache_bytes: int = 1 << 30,
         steps: Sequence[str] | None = None,
     ) -> None:
@@ -64,7 +76,7 @@ class SqliteLedger:
         self._folder = None if path else Path(tempfile.mkdtemp(prefix="quipu-"))
         self.path = path or (self._folder or Path()) / "memory.db"
         self.name = name
-        self._clock, self._mint_id, self._canonical, self._mirrors = clock, mint_id, canonical, tuple(mirrors)
+        self._clock, self._mint_id, self._canonical = clock, mint_id, canonical
         is_durable = path is not None
         file.prepare(self.path, steps if steps is not None else file.migrations(), is_durable=is_durable)
         self._cache_bytes = cache_bytes
@@ -78,6 +90,8 @@ class SqliteLedger:
         self._is_closed = False
         self._owes_flush = False
         self._told: list[Told] = []
+        self.outbox = SqliteOutbox(self._read, self._write)
+        self.lending = SqliteLending(self._read, self._write, self._flush_erased)
 
     # -- opening and closing ------------------------------------------------------------------------------------
 
@@ -139,6 +153,9 @@ class SqliteLedger:
     async def _write(self, job: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
         return await self._writer.run(job, alone=alone)
 
+    async def _altered(self, statement: str, /, **values: rows.Value) -> list[rows.Row]:
+        return await self._write(lambda connection: statements.select(connection, statement, **values))
+
     def _transaction(self, connection: apsw.Connection) -> Transaction:
         return Transaction(connection, self._writer_tokenizer, self._canonical)
 
@@ -147,7 +164,7 @@ class SqliteLedger:
     async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
         def job(connection: apsw.Connection) -> list[Committed]:
             transaction = self._transaction(connection)
-            return [transaction.apply(commit, self._mirrors, guard) for commit in commits]
+            return [transaction.apply(commit, guard) for commit in commits]
 
         done = await self._write(job)
         tenants = frozenset(commit.tenant for commit in commits)
@@ -229,11 +246,6 @@ class SqliteLedger:
     async def stores(self, tenant: str) -> Sequence[Store]:
         return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
 
-    async def proposals(self, tenant: str, status: str | None = None) -> Sequence[Proposal]:
-        return [
-            rows.proposal_of(row) for row in await self._select("proposals", tenant=tenant, status=status)
-        ]
-
     # -- journal ------------------------------------------------------------------------------------------------
 
     async def head(self, tenant: str) -> Head:
@@ -291,9 +303,6 @@ class SqliteLedger:
     async def tokens(self, tenant: str) -> Sequence[Token]:
         return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
 
-    async def rules(self, tenant: str) -> Sequence[JsonObject]:
-        return rows.rules_of(await self._select("rules", tenant=tenant))
-
     async def guard(self, tenant: str) -> Guard:
         return await self._read(lambda connection, _: registry.guard(connection, tenant))
 
@@ -335,6 +344,16 @@ class SqliteLedger:
 
     async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         return await self._read(lambda c, _: self._finder.neighbours(FileSource(c), scope, snapshot, ids))
+
+    async def shared_words(
+        self, scope: Scope, snapshot: Snapshot, leaders: Sequence[str], members: Sequence[str], text: str
+    ) -> Sequence[SharedWord]:
+        wanted = leaders, members, text
+        return await self._find(
+            scope,
+            None,
+            lambda c, words: self._finder.shared_words(FileSource(c), words, scope, snapshot, *wanted),
+        )
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 

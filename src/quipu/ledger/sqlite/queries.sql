@@ -130,8 +130,8 @@ DELETE FROM answer WHERE tenant = :tenant AND (principal, operation, key) IN
 
 -- drop_proposals --
 -- Erasure: staged copies.
-UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, status = 'rejected',
-  reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, :at)
+UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, traits = NULL,
+  status = CASE status WHEN 'pending' THEN 'rejected' ELSE status END, reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, :at)
 WHERE tenant = :tenant AND (record_id = :id OR id = :id);
 
 -- demote --
@@ -195,14 +195,14 @@ DELETE FROM answer WHERE tenant = :tenant AND at < :before;
 -- stage --
 -- Keep a held write aside.
 INSERT INTO proposal (tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at,
-  approvals, because, salt)
+  approvals, because, salt, traits)
 VALUES (:tenant, :id, :operation, :agent_id, :record_id, :request, :writer, :held_by, 'pending', :created_at, :lapses_at,
-  :approvals, :because, :salt);
+  :approvals, :because, :salt, :traits);
 
 -- settle --
--- Decide a proposal, once; its staged content goes.
-UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason, request = NULL,
-  salt = NULL
+-- Decide a proposal, once; its staged content goes, unless it is to be kept.
+UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason, salt = NULL,
+  request = CASE WHEN :keeps THEN request END, traits = CASE WHEN :teaches THEN traits END
 WHERE tenant = :tenant AND id = :id AND status = 'pending';
 
 -- approve --
@@ -211,14 +211,164 @@ UPDATE proposal SET given = :given
 WHERE tenant = :tenant AND id = :id AND status = 'pending' AND json_array_length(given) = :expects;
 
 -- proposals --
--- Proposals by status, oldest first.
+-- Proposals by status, oldest first, after a place.
 SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
-  reviewed_at, reason, approvals, given, because, salt
-FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status) ORDER BY created_at, id;
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
+  AND (:operation IS NULL OR operation = :operation) AND (:agent_id IS NULL OR agent_id = :agent_id)
+  AND (:created_at IS NULL OR (created_at, id) > (:created_at, :id))
+ORDER BY created_at, id LIMIT :limit;
+
+-- proposals_back --
+-- Proposals by status, newest first, before a place.
+SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
+  AND (:operation IS NULL OR operation = :operation) AND (:agent_id IS NULL OR agent_id = :agent_id)
+  AND (:created_at IS NULL OR (created_at, id) < (:created_at, :id))
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- proposal --
+-- One proposal.
+SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
+  reviewed_at, reason, approvals, given, because, salt, traits
+FROM proposal WHERE tenant = :tenant AND id = :id;
+
+-- add_webhook --
+-- Send notices there from now on.
+INSERT INTO webhook (tenant, id, url, events, agents, with_content, created_at, created_by, sealed, position)
+VALUES (:tenant, :id, :url, :events, :agents, :with_content, :created_at, :created_by, :sealed, :position);
+
+-- drop_webhook --
+-- Send none there any more.
+DELETE FROM webhook WHERE tenant = :tenant AND id = :id;
+
+-- webhooks --
+-- Where notices are sent, oldest first.
+SELECT tenant, id, url, events, agents, with_content, created_at, created_by, position, attempts, next_at, error, dropped,
+  sealed
+FROM webhook WHERE tenant = :tenant ORDER BY id;
+
+-- move_webhook --
+-- How far it has been told, unless somebody else has told it meanwhile.
+UPDATE webhook SET position = :position, attempts = :attempts, next_at = :next_at, error = :error, dropped = :dropped
+WHERE tenant = :tenant AND id = :id AND position = :was_position AND attempts = :was_attempts AND next_at = :was_next_at
+RETURNING id;
+
+-- dismiss --
+-- A suggested rule is not wanted.
+INSERT INTO dismissal (tenant, id, at, reviewer) VALUES (:tenant, :id, :at, :reviewer) ON CONFLICT DO NOTHING;
+
+-- dismissals --
+-- Suggested rules that are not wanted.
+SELECT id FROM dismissal WHERE tenant = :tenant;
 
 -- intend --
--- An effect to be carried to a mirror.
-INSERT INTO outbox (tenant, mirror, seq) VALUES (:tenant, :mirror, :seq);
+-- An effect to be carried to every mirror that is written to.
+INSERT INTO outbox (tenant, mirror, seq) SELECT tenant, name, :seq FROM mirror WHERE tenant = :tenant AND writes = 1;
+
+-- register_mirror --
+-- The tenant has this mirror from now on.
+INSERT INTO mirror AS known (tenant, name, writes) VALUES (:tenant, :name, :writes)
+ON CONFLICT (tenant, name) DO UPDATE SET writes = excluded.writes WHERE known.tenant = :tenant;
+
+-- drop_mirror --
+-- The tenant has this mirror no more.
+DELETE FROM mirror WHERE tenant = :tenant AND name = :name;
+
+-- drop_intents --
+-- Nothing is to be carried to this mirror any more.
+DELETE FROM outbox WHERE tenant = :tenant AND mirror = :name;
+
+-- drop_mirrored --
+-- Nothing is known any more of what this mirror holds.
+DELETE FROM mirrored WHERE tenant = :tenant AND mirror = :name;
+
+-- claim_mirror --
+-- Whoever carries effects to a mirror is alone until a moment, unless somebody else already is.
+UPDATE mirror SET holder = :holder, held_until = :until
+WHERE tenant = :tenant AND name = :name AND (holder IS NULL OR holder = :holder OR held_until <= :now) RETURNING name;
+
+-- intents --
+-- Effects that are due, with the records that they are about.
+SELECT o.seq, o.attempts, j.at, j.records FROM outbox o JOIN journal j ON j.tenant = o.tenant AND j.seq = o.seq
+WHERE o.tenant = :tenant AND o.mirror = :name AND o.status = 'intent' AND o.next_at <= :now
+ORDER BY o.seq LIMIT :limit;
+
+-- end_intent --
+-- An effect was carried out.
+DELETE FROM outbox WHERE tenant = :tenant AND mirror = :name AND seq = :seq;
+
+-- retry_intent --
+-- An effect failed and is tried again later, or given up.
+UPDATE outbox SET status = :status, attempts = :attempts, next_at = :next_at, error = :error
+WHERE tenant = :tenant AND mirror = :name AND seq = :seq;
+
+-- revive_intents --
+-- Everything that waits or was given up is due now.
+UPDATE outbox SET status = 'intent', attempts = 0, next_at = 0, error = NULL WHERE tenant = :tenant AND mirror = :name;
+
+-- keep_mirrored --
+-- Where a record is in a mirror; a native id that is not known does not hide one that is.
+INSERT INTO mirrored AS known (tenant, mirror, record_id, native_id, version, store_id, agent_id, user_id, state)
+VALUES (:tenant, :name, :record_id, :native_id, :version, :store_id, :agent_id, :user_id, :state)
+ON CONFLICT (tenant, mirror, record_id) DO UPDATE SET native_id = coalesce(excluded.native_id, known.native_id),
+  version = excluded.version, store_id = excluded.store_id, agent_id = excluded.agent_id, user_id = excluded.user_id,
+  state = excluded.state
+WHERE known.tenant = :tenant;
+
+-- end_mirrored --
+-- Nothing of a record is left in a mirror; that its native id was ours is still known.
+UPDATE mirrored SET state = 'gone', version = 0, store_id = '', agent_id = '', user_id = NULL
+WHERE tenant = :tenant AND mirror = :name AND record_id = :record_id;
+
+-- mirrored --
+-- Where records are in a mirror.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = :tenant AND mirror = :name AND record_id = :id;
+
+-- mirrored_as --
+-- Whose native ids these are.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = :tenant AND mirror = :name AND native_id = :id;
+
+-- mirrored_elsewhere --
+-- Which of these native ids are another tenant's: those are never shown.
+SELECT DISTINCT native_id FROM mirrored WHERE mirror = :name AND native_id = :id AND tenant <> :tenant;
+
+-- mirrored_page --
+-- What a mirror should hold, by record.
+SELECT record_id, native_id, version, store_id, agent_id, user_id, state FROM mirrored
+WHERE tenant = :tenant AND mirror = :name AND record_id > :after ORDER BY record_id LIMIT :limit;
+
+-- mirror_containers --
+-- Where copies of a scope are.
+SELECT DISTINCT store_id, agent_id, user_id FROM mirrored
+WHERE tenant = :tenant AND mirror = :name AND state IN ('sending', 'kept') AND (:agent_id IS NULL OR agent_id = :agent_id)
+  AND (:store_id IS NULL OR store_id = :store_id) AND (:user_id IS NULL OR user_id = :user_id)
+ORDER BY store_id, agent_id, user_id LIMIT :limit;
+
+-- mirror_standings --
+-- How each of the tenant's mirrors stands.
+SELECT m.name, m.writes, m.filled, m.fill_below, m.succeeded_at, m.error, m.drift,
+  (SELECT count(*) FROM outbox o WHERE o.tenant = m.tenant AND o.mirror = m.name AND o.status = 'intent'),
+  (SELECT count(*) FROM outbox o WHERE o.tenant = m.tenant AND o.mirror = m.name AND o.status = 'dead'),
+  (SELECT min(j.at) FROM outbox o JOIN journal j ON j.tenant = o.tenant AND j.seq = o.seq
+   WHERE o.tenant = m.tenant AND o.mirror = m.name)
+FROM mirror m WHERE m.tenant = :tenant ORDER BY m.name;
+
+-- note_mirror --
+-- How the last effect went.
+UPDATE mirror SET succeeded_at = coalesce(:succeeded_at, succeeded_at), error = :error
+WHERE tenant = :tenant AND name = :name;
+
+-- note_drift --
+-- A mirror showed texts that are not the ledger's.
+UPDATE mirror SET drift = drift + :count WHERE tenant = :tenant AND name = :name;
+
+-- fill_mirror --
+-- How far what was there before the mirror has been sent to it.
+UPDATE mirror SET filled = :filled, fill_below = :below WHERE tenant = :tenant AND name = :name;
 
 -- record_newest --
 -- The newest version of one record.
@@ -424,9 +574,10 @@ UPDATE tenant SET suspended_at = :at WHERE tenant = :tenant;
 -- add_token --
 -- A credential, known by the hash of its text.
 INSERT INTO token (tenant, id, digest, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at,
-  revoked_at, rate, recall_budget)
+  revoked_at, rate, recall_budget, review_stores, review_operations)
 VALUES (:tenant, :id, :digest, :name, :prefix, :permissions, :agents, :user_id, :created_at, :created_by, :expires_at,
-  :revoked_at, :rate, :recall_budget);
+  :revoked_at, :rate, :recall_budget, :review_stores,
+  :review_operations);
 
 -- end_token --
 -- A credential ends; one that ended earlier stays ended.
@@ -436,13 +587,13 @@ WHERE tenant = :tenant AND id = :id AND (revoked_at IS NULL OR revoked_at > :rev
 -- token --
 -- The credential with this text.
 SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
-  recall_budget
+  recall_budget, review_stores, review_operations
 FROM token WHERE tenant = :tenant AND digest = :digest;
 
 -- tokens --
 -- All credentials of a tenant.
 SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
-  recall_budget
+  recall_budget, review_stores, review_operations
 FROM token WHERE tenant = :tenant ORDER BY id;
 
 -- keep_secret --
@@ -471,3 +622,270 @@ SELECT rules FROM tenant WHERE tenant = :tenant;
 SELECT t.guarded, s.id, s.label, s.run_id, s.created_at, s.created_by, s.sealed
 FROM tenant AS t LEFT JOIN secret AS s ON s.tenant = t.tenant
 WHERE t.tenant = :tenant ORDER BY s.id;
+
+-- open_run --
+-- A run begins.
+INSERT INTO run (tenant, id, workflow_id, status, driver, position, taken_at, authority, inputs, configurable, metadata,
+  tags, agent, secrets, worker, lease_until, last, source_run_id, from_seq, mode, created_at, ended_at, error)
+VALUES (:tenant, :id, :workflow_id, :status, :driver, :position, :taken_at, :authority, :inputs, :configurable, :metadata,
+  :tags, :agent, :secrets, :worker, :lease_until, :last, :source_run_id, :from_seq, :mode, :created_at, :ended_at, :error);
+
+-- step_run --
+-- A run goes on.
+UPDATE run SET status = :status, last = :last, worker = :worker, lease_until = :lease_until, secrets = :secrets,
+  error = coalesce(:error, error), ended_at = coalesce(ended_at, :ended_at)
+WHERE tenant = :tenant AND id = :id;
+
+-- add_event --
+-- Something happened in a run.
+INSERT INTO run_event (tenant, run_id, sequence, type, node_id, payload, at, causation_id, position)
+VALUES (:tenant, :run_id, :sequence, :type, :node_id, :payload, :at, :causation_id, :position);
+
+-- set_variable --
+-- A result of a run.
+INSERT INTO run_variable (tenant, run_id, name, sequence, value) VALUES (:tenant, :run_id, :name, :sequence, :value)
+ON CONFLICT (tenant, run_id, name, sequence) DO UPDATE SET value = excluded.value;
+
+-- set_variable_record --
+-- Which record a result repeats.
+INSERT INTO run_variable_record (tenant, record_id, run_id, name, sequence)
+VALUES (:tenant, :record_id, :run_id, :name, :sequence) ON CONFLICT DO NOTHING;
+
+-- empty_variables --
+-- Erasure: results that repeat the record.
+UPDATE run_variable SET value = 'null' WHERE tenant = :tenant AND (run_id, name, sequence) IN
+  (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = :tenant AND record_id = :id);
+
+-- drop_run_events --
+-- Retention: the log of a run.
+DELETE FROM run_event WHERE tenant = :tenant AND run_id = :id;
+
+-- drop_run_variables --
+-- Retention: the results of a run.
+DELETE FROM run_variable WHERE tenant = :tenant AND run_id = :id;
+
+-- drop_run_variable_records --
+-- Retention: what they repeated.
+DELETE FROM run_variable_record WHERE tenant = :tenant AND run_id = :id;
+
+-- expire_run --
+-- Retention: what is left says that there was such a run.
+UPDATE run SET expired = 1, inputs = '{}', configurable = '{}', metadata = '{}', tags = '[]'
+WHERE tenant = :tenant AND id = :id;
+
+-- run_head --
+-- What a step has to know of its run.
+SELECT status, last, worker, lease_until, secrets FROM run WHERE tenant = :tenant AND id = :id;
+
+-- run --
+-- One run.
+SELECT * FROM run WHERE tenant = :tenant AND id = :id;
+
+-- run_page --
+-- Runs, the newest first.
+SELECT * FROM run WHERE tenant = :tenant AND id < :below AND (:workflow_id IS NULL OR workflow_id = :workflow_id)
+ORDER BY id DESC LIMIT :limit;
+
+-- unfinished_runs --
+-- Runs that an engine should see to.
+SELECT * FROM run WHERE tenant = :tenant AND status IN ('pending', 'running', 'cancelling')
+  AND driver = 'engine' AND lease_until <= :now ORDER BY id;
+
+-- ended_runs --
+-- Runs whose history has had its time.
+SELECT * FROM run WHERE tenant = :tenant AND ended_at < :before AND expired = 0 ORDER BY id LIMIT :limit;
+
+-- run_events --
+-- A stretch of a run's log.
+SELECT run_id, sequence, type, node_id, payload, at, causation_id, position FROM run_event
+WHERE tenant = :tenant AND run_id = :run_id AND sequence > :after ORDER BY sequence LIMIT :limit;
+
+-- run_variables --
+-- Results of a run, each time they were set, with the records they repeat.
+SELECT v.name, v.sequence, v.value, r.record_id FROM run_variable AS v
+LEFT JOIN run_variable_record AS r
+  ON r.tenant = v.tenant AND r.run_id = v.run_id AND r.name = v.name AND r.sequence = v.sequence
+WHERE v.tenant = :tenant AND v.run_id = :run_id ORDER BY v.sequence, v.name, r.record_id;
+
+-- add_run_note --
+-- A run notes something; the number is that of the commit.
+INSERT INTO run_note (tenant, run_id, backend, position, text) VALUES (:tenant, :run_id, :backend, :position, :text);
+
+-- clear_run_notes --
+-- What a run has noted in one place goes.
+DELETE FROM run_note WHERE tenant = :tenant AND run_id = :id AND backend = :backend;
+
+-- drop_run_notes --
+-- All that a run has noted goes.
+DELETE FROM run_note WHERE tenant = :tenant AND run_id = :id;
+
+-- run_notes --
+-- What a run has noted in one place, in order.
+SELECT text FROM run_note WHERE tenant = :tenant AND run_id = :run_id AND backend = :backend ORDER BY position;
+
+-- run_note_count --
+-- How much that is.
+SELECT count(*) FROM run_note WHERE tenant = :tenant AND run_id = :run_id AND backend = :backend;
+
+-- keep_ref --
+-- A ref is given out.
+INSERT INTO memory_ref (tenant, ref, agent_id, store_id, created_at)
+VALUES (:tenant, :ref, :agent_id, :store_id, :created_at) ON CONFLICT DO NOTHING;
+
+-- minted_ref --
+-- What a ref stands for.
+SELECT tenant, ref, agent_id, store_id, created_at FROM memory_ref WHERE tenant = :tenant AND ref = :ref;
+
+-- ref_minted_for --
+-- The ref of an agent's memory in a store.
+SELECT tenant, ref, agent_id, store_id, created_at FROM memory_ref
+WHERE tenant = :tenant AND agent_id = :agent_id AND store_id = :store_id;
+
+-- newest_entries --
+-- One agent's live records at a position, the newest by creation first.
+SELECT * FROM record INDEXED BY record_created WHERE tenant = :tenant AND agent_id = :agent_id AND born <= :seq
+  AND (died IS NULL OR died > :seq) AND state = 'live' AND (expires_at IS NULL OR expires_at > :now)
+  AND :seq >= (SELECT horizon FROM tenant WHERE tenant = :tenant)
+  AND created_at <= (SELECT max(:until, ahead) FROM tenant WHERE tenant = :tenant)
+  AND (:user_id IS NULL OR user_id = :user_id) AND (:store_id IS NULL OR store_id = :store_id)
+  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(record.tags) WHERE json_each.value = :tag))
+ORDER BY created_at DESC, born DESC, id DESC LIMIT :limit;
+
+-- move_ahead --
+-- A record says that it was created later than it was written.
+UPDATE tenant SET ahead = :created_at WHERE tenant = :tenant AND ahead < :created_at;
+
+-- derived_from --
+-- What was made out of a record by compaction, at whatever time.
+SELECT DISTINCT from_id FROM link WHERE tenant = :tenant AND to_id = :id AND rel = 'compacted_from';
+
+-- lending_head --
+-- How an owner stands: their last change, their vectors, and whether they are shut out.
+SELECT t.changed, s.model, s.dimensions, t.suspended_at
+FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
+WHERE t.tenant = :tenant;
+
+-- lent_grant --
+-- A grant, whatever became of it.
+SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
+FROM lent_grant WHERE tenant = :tenant AND id = :id;
+
+-- lent_grants --
+-- All grants of an owner, newest first.
+SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
+FROM lent_grant WHERE tenant = :tenant ORDER BY registered_at DESC, id DESC;
+
+-- keep_grant --
+-- A grant as it stands now.
+INSERT INTO lent_grant (tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed)
+VALUES (:tenant, :id, :hash, :body, :grantee, :status, :registered_at, :expires_at, :revoked_at, :uses, :disclosed)
+ON CONFLICT (tenant, id) DO UPDATE SET
+  status = excluded.status, revoked_at = excluded.revoked_at, uses = excluded.uses, disclosed = excluded.disclosed;
+
+-- lent_item --
+-- Whether a grant has shown a record.
+SELECT 1 FROM lent_item WHERE tenant = :tenant AND grant_id = :grant_id AND record_id = :record_id;
+
+-- lent_to --
+-- The grants that have shown a record.
+SELECT grant_id FROM lent_item WHERE tenant = :tenant AND record_id = :record_id ORDER BY grant_id;
+
+-- lent_items --
+-- The records that a grant has shown, and when first.
+SELECT record_id, at FROM lent_item WHERE tenant = :tenant AND grant_id = :grant_id ORDER BY at, record_id;
+
+-- add_lent_item --
+-- A grant has shown a record for the first time.
+INSERT INTO lent_item (tenant, grant_id, record_id, at) VALUES (:tenant, :grant_id, :record_id, :at);
+
+-- log_tail --
+-- The last line of a log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = :tenant AND record_id = :record_id AND log = :log ORDER BY seq DESC LIMIT 1;
+
+-- log_first --
+-- The first line of a log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = :tenant AND record_id = :record_id AND log = :log AND seq = 1;
+
+-- item_log --
+-- A whole log.
+SELECT record_id, log, seq, version, entry, hash FROM item_log
+WHERE tenant = :tenant AND record_id = :record_id AND log = :log ORDER BY seq;
+
+-- add_log_line --
+-- The next line of a log.
+INSERT INTO item_log (tenant, record_id, log, seq, version, entry, hash)
+VALUES (:tenant, :record_id, :log, :seq, :version, :entry, :hash);
+
+-- receipt_end --
+-- The last receipt of an owner's chain.
+SELECT seq, hash FROM receipt WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1;
+
+-- receipts --
+-- A stretch of the chain.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit;
+
+-- add_receipt --
+-- The next receipt.
+INSERT INTO receipt (tenant, seq, id, type, agent, grant_id, at, body, hash)
+VALUES (:tenant, :seq, :id, :type, :agent, :grant_id, :at, :body, :hash);
+
+-- erasures --
+-- Requests to delete, newest first.
+SELECT tenant, id, step, requested_at, completed_at, request, receipt
+FROM erasure WHERE tenant = :tenant ORDER BY requested_at DESC, id DESC;
+
+-- keep_erasure --
+-- How far a deletion has come.
+INSERT INTO erasure (tenant, id, step, requested_at, completed_at, request, receipt)
+VALUES (:tenant, :id, :step, :requested_at, :completed_at, :request, :receipt)
+ON CONFLICT (tenant, id) DO UPDATE SET
+  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt;
+
+-- cascade_steps --
+-- Who holds what was erased.
+SELECT erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt
+FROM cascade_step WHERE tenant = :tenant ORDER BY erasure_id, grantee, grant_id;
+
+-- keep_cascade_step --
+-- How far one of them has been reached.
+INSERT INTO cascade_step (tenant, erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt)
+VALUES (:tenant, :erasure_id, :grantee, :grant_id, :item_ids, :status, :attempts, :next_at, :receipt)
+ON CONFLICT (tenant, erasure_id, grantee, grant_id) DO UPDATE SET
+  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt;
+
+-- hold_item --
+-- Something that another host has lent.
+INSERT INTO held_item (tenant, source, grant_id, item_id, item, receipt_id, received_at, expires_at)
+VALUES (:tenant, :source, :grant_id, :item_id, :item, :receipt_id, :received_at, :expires_at)
+ON CONFLICT (tenant, source, grant_id, item_id) DO UPDATE SET
+  item = excluded.item, receipt_id = excluded.receipt_id, received_at = excluded.received_at,
+  expires_at = excluded.expires_at;
+
+-- held_items --
+-- What others have lent, newest first.
+SELECT tenant, source, grant_id, item_id, item, receipt_id, received_at, expires_at
+FROM held_item WHERE tenant = :tenant ORDER BY received_at DESC, item_id;
+
+-- drop_held_item --
+-- They want it back.
+DELETE FROM held_item
+WHERE tenant = :tenant AND source = :source AND grant_id = :grant_id AND item_id = :item_id;
+
+-- drop_expired_items --
+-- Its time is over.
+DELETE FROM held_item WHERE tenant = :tenant AND expires_at <= :now;
+
+-- used_proof --
+-- Whether a proof was used.
+SELECT 1 FROM used_proof WHERE tenant = :tenant AND id = :id;
+
+-- use_proof --
+-- It is used now.
+INSERT INTO used_proof (tenant, id, until) VALUES (:tenant, :id, :until);
+
+-- drop_used_proofs --
+-- Proofs that would be refused for their age anyway.
+DELETE FROM used_proof WHERE tenant = :tenant AND until <= :now;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import assert_never
 
 import apsw
@@ -11,7 +12,10 @@ from quipu.ledger import admission, rows
 from quipu.ledger.sqlite import statements
 from quipu.model.change import (
     AddToken,
+    AddWebhook,
+    Dismiss,
     DropSecret,
+    DropWebhook,
     EndToken,
     KeepRules,
     KeepSecret,
@@ -21,8 +25,19 @@ from quipu.model.change import (
 from quipu.ports.ledger import Guard
 
 
-def change(connection: apsw.Connection, tenant: str, seq: int, wanted: RegistryChange) -> None:
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """The entry that tells of a change."""
+
+    tenant: str
+    seq: int
+    at: int
+    actor: str
+
+
+def change(connection: apsw.Connection, tied: Tied, wanted: RegistryChange) -> None:
     """Carry out a change that concerns no record."""
+    tenant, seq = tied.tenant, tied.seq
     match wanted:
         case AddToken(token=token, digest=digest):
             statements.run(connection, "add_token", **admission.token_values(token, digest))
@@ -40,6 +55,14 @@ def change(connection: apsw.Connection, tenant: str, seq: int, wanted: RegistryC
             statements.run(connection, "move_guard", tenant=tenant, seq=seq)
         case KeepRules(rules=rules):
             statements.run(connection, "keep_rules", tenant=tenant, rules=rows.encoded(list(rules)), seq=seq)
+        case AddWebhook(webhook=webhook, sealed=sealed):
+            statements.run(connection, "add_webhook", **admission.webhook_values(webhook, sealed))
+        case DropWebhook(webhook_id=webhook_id):
+            statements.run(connection, "drop_webhook", tenant=tenant, id=webhook_id)
+        case Dismiss(suggestion_id=suggestion_id):
+            statements.run(
+                connection, "dismiss", tenant=tenant, id=suggestion_id, at=tied.at, reviewer=tied.actor
+            )
         case _:
             assert_never(wanted)
 

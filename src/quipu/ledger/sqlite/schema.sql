@@ -22,6 +22,8 @@ CREATE TABLE tenant (
   guarded INTEGER NOT NULL DEFAULT 0,
   -- the tenant's own rules, in their order; a change of them moves `guarded`
   rules TEXT,
+  -- the latest time of creation that lay beyond its own commit, which only an import brings; 0 if none did
+  ahead INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT tenant_hash CHECK (length(hash) = 32)
 ) STRICT, WITHOUT ROWID;
 
@@ -101,6 +103,7 @@ CREATE INDEX record_agent ON record (tenant, agent_id, id);
 CREATE INDEX record_died ON record (tenant, agent_id, died) WHERE died IS NOT NULL;
 CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
 CREATE INDEX record_emptied ON record (tenant, emptied) WHERE emptied IS NOT NULL;
+CREATE INDEX record_created ON record (tenant, agent_id, created_at, born, id);
 
 -- A tenant moves between two spaces at a time, so slot = 2 × row + (space mod 2) holds both without another index.
 CREATE TABLE vector (
@@ -233,11 +236,14 @@ CREATE TABLE proposal (
   because TEXT,
   -- makes the digest in the journal one that nobody can guess; goes with the staged content
   salt BLOB,
+  -- what a held write is like, without its text: store, type, source, sensitivity
+  traits TEXT,
   CONSTRAINT proposal_key PRIMARY KEY (tenant, id),
   CONSTRAINT proposal_status CHECK (status IN ('pending', 'approved', 'rejected'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX proposal_record ON proposal (tenant, record_id) WHERE record_id IS NOT NULL;
+CREATE INDEX proposal_waiting ON proposal (tenant, status, created_at, id);
 
 -- Effects still to be carried to mirrors: intent, then done, or given up with the last error's code.
 CREATE TABLE outbox (
@@ -251,6 +257,43 @@ CREATE TABLE outbox (
   CONSTRAINT outbox_key PRIMARY KEY (tenant, mirror, seq),
   CONSTRAINT outbox_status CHECK (status IN ('intent', 'done', 'dead'))
 ) STRICT, WITHOUT ROWID;
+
+-- A mirror of the tenant's records: whether it is written to, who carries effects to it now, and how it stands.
+CREATE TABLE mirror (
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  writes INTEGER NOT NULL DEFAULT 1,
+  -- whether everything that was there before the mirror has been sent to it, and if not, how far down the ids
+  filled INTEGER NOT NULL DEFAULT 0,
+  fill_below TEXT,
+  holder TEXT,
+  held_until INTEGER NOT NULL DEFAULT 0,
+  succeeded_at INTEGER,
+  error TEXT,
+  -- how many times it showed a text that is not the ledger's
+  drift INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT mirror_key PRIMARY KEY (tenant, name),
+  CONSTRAINT mirror_flags CHECK (writes IN (0, 1) AND filled IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- Which native id a record has in a mirror. A row stays when the copy is gone, so that nobody can bring it back.
+CREATE TABLE mirrored (
+  tenant TEXT NOT NULL,
+  mirror TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  native_id TEXT,
+  version INTEGER NOT NULL,
+  store_id TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  user_id TEXT,
+  -- sending: on its way, perhaps there; deleted: no longer found, bytes may be left; gone: nothing is left
+  state TEXT NOT NULL,
+  CONSTRAINT mirrored_key PRIMARY KEY (tenant, mirror, record_id),
+  CONSTRAINT mirrored_state CHECK (state IN ('sending', 'kept', 'deleted', 'gone'))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX mirrored_native ON mirrored (mirror, native_id, tenant);
+CREATE INDEX mirrored_container ON mirrored (tenant, mirror, agent_id, store_id, user_id);
 
 CREATE TABLE token (
   tenant TEXT NOT NULL,
@@ -267,6 +310,9 @@ CREATE TABLE token (
   revoked_at INTEGER,
   rate INTEGER,
   recall_budget INTEGER,
+  -- what a reviewer decides on: glob patterns of stores, and operations
+  review_stores TEXT NOT NULL DEFAULT '["*"]',
+  review_operations TEXT NOT NULL DEFAULT '["*"]',
   CONSTRAINT token_key PRIMARY KEY (tenant, id),
   CONSTRAINT token_digest UNIQUE (tenant, digest),
   CONSTRAINT token_digest_length CHECK (length(digest) = 32)
@@ -281,4 +327,246 @@ CREATE TABLE secret (
   created_by TEXT NOT NULL,
   sealed BLOB NOT NULL,
   CONSTRAINT secret_key PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+-- Where notices of held writes and decisions are sent, and how far along the journal each has been told.
+CREATE TABLE webhook (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  url TEXT NOT NULL,
+  events TEXT NOT NULL,
+  agents TEXT NOT NULL,
+  with_content INTEGER NOT NULL DEFAULT 0,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  -- the key that notices are signed with
+  sealed BLOB NOT NULL,
+  position INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_at INTEGER NOT NULL DEFAULT 0,
+  error TEXT,
+  dropped INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT webhook_key PRIMARY KEY (tenant, id),
+  CONSTRAINT webhook_content CHECK (with_content IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- Suggested rules that a person does not want.
+CREATE TABLE dismissal (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  reviewer TEXT NOT NULL,
+  CONSTRAINT dismissal_key PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  workflow_id TEXT NOT NULL,
+  status TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  -- what it sees of memory: a position of the journal, and when it was taken
+  position INTEGER NOT NULL,
+  taken_at INTEGER NOT NULL,
+  authority TEXT NOT NULL,
+  inputs TEXT NOT NULL,
+  configurable TEXT NOT NULL,
+  metadata TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  agent TEXT,
+  -- ids of the secrets that were resolved in it, never values
+  secrets TEXT NOT NULL,
+  -- the engine that executes it, and until when others leave it alone
+  worker TEXT,
+  lease_until INTEGER NOT NULL,
+  -- number of its last event
+  last INTEGER NOT NULL,
+  source_run_id TEXT,
+  from_seq INTEGER,
+  mode TEXT,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  error TEXT,
+  -- its events and variables are gone
+  expired INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT run_key PRIMARY KEY (tenant, id),
+  CONSTRAINT run_status CHECK (status IN ('pending', 'running', 'cancelling', 'completed', 'failed', 'cancelled')),
+  CONSTRAINT run_driver CHECK (driver IN ('engine', 'external', 'replay')),
+  CONSTRAINT run_mode CHECK (mode IN ('replay', 'branch')),
+  CONSTRAINT run_expired CHECK (expired IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_unfinished ON run (tenant, id) WHERE status IN ('pending', 'running', 'cancelling');
+CREATE INDEX run_ended ON run (tenant, ended_at) WHERE expired = 0;
+
+CREATE TABLE run_event (
+  tenant TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  node_id TEXT,
+  payload TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  causation_id TEXT,
+  -- where in the journal it was told
+  position INTEGER NOT NULL,
+  CONSTRAINT run_event_key PRIMARY KEY (tenant, run_id, sequence),
+  CONSTRAINT run_event_sequence CHECK (sequence >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_variable (
+  tenant TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  CONSTRAINT run_variable_key PRIMARY KEY (tenant, run_id, name, sequence)
+) STRICT, WITHOUT ROWID;
+
+-- Which records a variable repeats, so that erasing one erases the value.
+CREATE TABLE run_variable_record (
+  tenant TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  CONSTRAINT run_variable_record_key PRIMARY KEY (tenant, record_id, run_id, name, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_variable_record_run ON run_variable_record (tenant, run_id);
+
+-- What a run notes for itself while it is at work; nothing of it is left when it has ended.
+CREATE TABLE run_note (
+  tenant TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  backend TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  CONSTRAINT run_note_key PRIMARY KEY (tenant, run_id, backend, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE memory_ref (
+  tenant TEXT NOT NULL,
+  ref TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  store_id TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  CONSTRAINT memory_ref_key PRIMARY KEY (tenant, ref),
+  CONSTRAINT memory_ref_owner UNIQUE (tenant, agent_id, store_id)
+) STRICT, WITHOUT ROWID;
+
+-- Grants: signed permissions for somebody outside to read a slice. `body` is what was signed; `disclosed` counts
+-- different records, and its rows are those of lent_item.
+CREATE TABLE lent_grant (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  body TEXT NOT NULL,
+  grantee TEXT NOT NULL,
+  status TEXT NOT NULL,
+  registered_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  revoked_at INTEGER,
+  uses INTEGER NOT NULL DEFAULT 0,
+  disclosed INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT lent_grant_key PRIMARY KEY (tenant, id),
+  CONSTRAINT lent_grant_status CHECK (status IN ('active', 'revoked', 'suspended'))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE lent_item (
+  tenant TEXT NOT NULL,
+  grant_id TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  CONSTRAINT lent_item_key PRIMARY KEY (tenant, grant_id, record_id),
+  CONSTRAINT lent_item_grant FOREIGN KEY (tenant, grant_id) REFERENCES lent_grant (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX lent_item_record ON lent_item (tenant, record_id);
+
+-- Two logs for each item that was ever lent: what it was, and who saw it. Hashes and ids only: they outlive an erasure.
+CREATE TABLE item_log (
+  tenant TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  log TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  entry TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  CONSTRAINT item_log_key PRIMARY KEY (tenant, record_id, log, seq),
+  CONSTRAINT item_log_log CHECK (log IN ('state', 'disclosed'))
+) STRICT, WITHOUT ROWID;
+
+-- One chain of receipts for each owner; `body` is what was signed, with its signatures.
+CREATE TABLE receipt (
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  type TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  grant_id TEXT,
+  at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  CONSTRAINT receipt_key PRIMARY KEY (tenant, seq),
+  CONSTRAINT receipt_id UNIQUE (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER receipt_is_never_changed BEFORE UPDATE ON receipt
+BEGIN
+  SELECT RAISE(ABORT, 'receipts are append-only');
+END;
+
+CREATE TRIGGER receipt_is_never_cut BEFORE DELETE ON receipt
+BEGIN
+  SELECT RAISE(ABORT, 'receipts are append-only');
+END;
+
+-- Requests to delete, and how far they have come; after the erasure only ids are left in `request`.
+CREATE TABLE erasure (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  step TEXT NOT NULL,
+  requested_at INTEGER NOT NULL,
+  completed_at INTEGER,
+  request TEXT NOT NULL,
+  receipt TEXT,
+  CONSTRAINT erasure_key PRIMARY KEY (tenant, id),
+  CONSTRAINT erasure_step CHECK (step IN ('accepted', 'propagating', 'done'))
+) STRICT, WITHOUT ROWID;
+
+-- Grantees that hold something that was erased: each is told until it has answered.
+CREATE TABLE cascade_step (
+  tenant TEXT NOT NULL,
+  erasure_id TEXT NOT NULL,
+  grantee TEXT NOT NULL,
+  grant_id TEXT NOT NULL,
+  item_ids TEXT NOT NULL,
+  status TEXT NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_at INTEGER NOT NULL DEFAULT 0,
+  receipt TEXT,
+  CONSTRAINT cascade_step_key PRIMARY KEY (tenant, erasure_id, grantee, grant_id),
+  CONSTRAINT cascade_step_status CHECK (status IN ('waiting', 'done', 'unreachable'))
+) STRICT, WITHOUT ROWID;
+
+-- What other hosts have lent to us, until it expires or they want it back.
+CREATE TABLE held_item (
+  tenant TEXT NOT NULL,
+  source TEXT NOT NULL,
+  grant_id TEXT NOT NULL,
+  item_id TEXT NOT NULL,
+  item TEXT NOT NULL,
+  receipt_id TEXT NOT NULL,
+  received_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  CONSTRAINT held_item_key PRIMARY KEY (tenant, source, grant_id, item_id)
+) STRICT, WITHOUT ROWID;
+
+-- Proofs that were used, so that each is good once.
+CREATE TABLE used_proof (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  until INTEGER NOT NULL,
+  CONSTRAINT used_proof_key PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from quipu.testing.ledger.finding import FindingContract
 from quipu.testing.ledger.governance import GovernanceContract
+from quipu.testing.ledger.grants import GrantsContract
 from quipu.testing.ledger.journal import JournalContract
+from quipu.testing.ledger.mirrors import MirrorsContract
 from quipu.testing.ledger.neighbourhood import NeighbourhoodContract
 from quipu.testing.ledger.records import RecordsContract
 from quipu.testing.ledger.registry import RegistryContract
+from quipu.testing.ledger.runs import RunsContract
 from quipu.testing.ledger.stores import StoresContract
 from quipu.testing.ledger.upkeep import UpkeepContract
 
@@ -32,5 +35,8 @@ class LedgerContract(
     FindingContract,
     NeighbourhoodContract,
     UpkeepContract,
+    MirrorsContract,
+    RunsContract,
+    GrantsContract,
 ):
     """All of it, split as the port is: by noun."""

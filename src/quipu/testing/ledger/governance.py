@@ -8,8 +8,20 @@ from typing import Any
 import pytest
 
 from quipu.errors import ConflictError, NotFoundError
-from quipu.model.change import Approval, Approve, KeepRules, Proposal, Settle, Stage
+from quipu.model.change import (
+    AddWebhook,
+    Approval,
+    Approve,
+    Dismiss,
+    DropWebhook,
+    KeepRules,
+    Proposal,
+    Settle,
+    Stage,
+)
 from quipu.model.journal import Op
+from quipu.model.notices import Event, Webhook
+from quipu.ports.ledger import Proposals
 from quipu.testing.builders import Scribe, adding
 from quipu.testing.ledger.case import LedgerCase
 
@@ -27,6 +39,20 @@ def a_stage(**given: Any) -> Stage:
         "salt": b"\x01\x02",
     }
     return Stage(**{**known, **given})
+
+
+def a_webhook(tenant: str) -> Webhook:
+    return Webhook(
+        tenant=tenant,
+        id="whk_1",
+        url="https://example.org/held",
+        events=(Event.HELD, Event.DECIDED),
+        agents=("a*",),
+        with_content=False,
+        created_at=3,
+        created_by="carla",
+        position=2,
+    )
 
 
 async def only(scribe: Scribe) -> Proposal:
@@ -112,3 +138,82 @@ class GovernanceContract(LedgerCase):
         now = (await scribe.ledger.guard(scribe.tenant)).position
         assert now == done.seq
         await scribe.ledger.commit(scribe.committing(adding(scribe.drafted())), guard=now)
+
+    # -- pages, what is kept, what is learnt from ---------------------------------------------------------------
+
+    async def test_proposals_come_by_page_in_both_directions(self, scribe: Scribe) -> None:
+        for number in range(5):
+            agent = "ana" if number % 2 == 0 else "bo"
+            await scribe.commit(a_stage(proposal_id=f"prp_{number}", agent_id=agent), op=Op.HOLD)
+        ledger, tenant = scribe.ledger, scribe.tenant
+
+        async def named(wanted: Proposals) -> list[str]:
+            return [one.id for one in await ledger.proposals(tenant, "pending", wanted)]
+
+        assert await named(Proposals(limit=2)) == ["prp_0", "prp_1"]
+        second = await ledger.proposal(tenant, "prp_1")
+        assert second is not None
+        place = (second.created_at, second.id)
+        assert await named(Proposals(limit=2, after=place)) == ["prp_2", "prp_3"]
+        assert await named(Proposals(after=place, is_newest_first=True)) == ["prp_0"]
+        assert await named(Proposals(is_newest_first=True, limit=1)) == ["prp_4"]
+        assert await named(Proposals(agent_id="bo")) == ["prp_1", "prp_3"]
+        assert await named(Proposals(operation="merge")) == []
+        assert await ledger.proposal(tenant, "prp_9") is None
+        assert await ledger.proposals(tenant, "approved") == []
+
+    async def test_a_proposal_is_the_tenants_own(self, scribe: Scribe) -> None:
+        other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+        await scribe.commit(a_stage(), op=Op.HOLD)
+        assert await scribe.ledger.proposal(other.tenant, "prp_1") is None
+
+    async def test_what_a_held_write_is_like_stays_until_it_is_erased(self, scribe: Scribe) -> None:
+        like = {"store": "main", "type": "semantic", "source": "web_page"}
+        await scribe.commit(a_stage(traits=like, record_id="mem_1"), op=Op.HOLD)
+        await scribe.commit(Settle(proposal_id="prp_1", approved=True, reviewer="x"), op=Op.DECIDE)
+        settled = await only(scribe)
+        assert (settled.traits, settled.request) == (like, {})
+        await scribe.erase("mem_1")
+        erased = await only(scribe)
+        assert (erased.traits, erased.status) == ({}, "approved")
+
+    async def test_what_was_rejected_is_kept_where_that_is_wanted_and_goes_with_an_erasure(
+        self, scribe: Scribe
+    ) -> None:
+        await scribe.commit(a_stage(record_id="mem_1"), op=Op.HOLD)
+        no = Settle(proposal_id="prp_1", approved=False, reviewer="x", keeps=True)
+        await scribe.commit(no, op=Op.DECIDE)
+        kept = await only(scribe)
+        assert (kept.status, kept.request, kept.salt) == ("rejected", {"content": "tea"}, b"")
+        await scribe.erase("mem_1")
+        assert (await only(scribe)).request == {}
+
+    async def test_dismissed_suggestions_are_kept_once(self, scribe: Scribe) -> None:
+        other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+        for _ in range(2):
+            await scribe.commit(Dismiss(suggestion_id="sug_1"), op=Op.DISMISS_RULE)
+        assert await scribe.ledger.dismissals(scribe.tenant) == {"sug_1"}
+        assert await scribe.ledger.dismissals(other.tenant) == frozenset()
+
+    # -- notices ------------------------------------------------------------------------------------------------
+
+    async def test_a_webhook_is_kept_moved_and_dropped(self, scribe: Scribe) -> None:
+        webhook = a_webhook(scribe.tenant)
+        await scribe.commit(AddWebhook(webhook=webhook, sealed=b"\x07\x08"), op=Op.ADD_WEBHOOK)
+        (kept,) = await scribe.ledger.webhooks(scribe.tenant)
+        assert (kept.webhook, kept.sealed) == (webhook, b"\x07\x08")
+        moved = replace(webhook, position=9, attempts=2, next_at=7, error="refused", dropped=1)
+        assert await scribe.ledger.move_webhook(webhook, moved)
+        assert not await scribe.ledger.move_webhook(webhook, replace(moved, position=10)), (
+            "somebody was faster"
+        )
+        (kept,) = await scribe.ledger.webhooks(scribe.tenant)
+        assert kept.webhook == moved
+        await scribe.commit(DropWebhook(webhook_id=webhook.id), op=Op.DROP_WEBHOOK)
+        assert list(await scribe.ledger.webhooks(scribe.tenant)) == []
+        assert not await scribe.ledger.move_webhook(moved, replace(moved, position=11))
+
+    async def test_webhooks_are_the_tenants_own(self, scribe: Scribe) -> None:
+        other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+        await scribe.commit(AddWebhook(webhook=a_webhook(scribe.tenant), sealed=b"\x07"), op=Op.ADD_WEBHOOK)
+        assert list(await scribe.ledger.webhooks(other.tenant)) == []

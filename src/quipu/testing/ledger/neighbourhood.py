@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quipu.model.search import SharedWord
 from quipu.testing.builders import FixedClock, Scribe, linked
 from quipu.testing.ledger.case import LedgerCase
 
@@ -117,3 +118,32 @@ class NeighbourhoodContract(LedgerCase):
         await scribe.erase(source.id)
         for seq in range((await scribe.ledger.head(scribe.tenant)).seq + 1):
             assert (await scribe.neighbours(target.id, seq=seq))[target.id] == frozenset()
+
+    # -- words in common ----------------------------------------------------------------------------------------
+
+    async def test_rare_words_in_common_are_told_with_who_has_them(self, scribe: Scribe) -> None:
+        for number in range(57):
+            await scribe.put(f"about {number}")
+        leader = await scribe.put("about the kiln and a kayak")
+        kiln = await scribe.put("two kilns")
+        both = await scribe.put("a kayak beside a kiln")
+        asked = [leader.id], [kiln.id, both.id], "a"
+        kayaks, kilns = sorted(await scribe.shared_words(*asked), key=lambda one: one.share)
+        assert kayaks == SharedWord(2 / 60, frozenset({leader.id}), frozenset({both.id}))
+        assert kilns == SharedWord(3 / 60, frozenset({leader.id}), frozenset({kiln.id, both.id}))
+        await scribe.put("kiln", agent_id="bo")
+        assert len(await scribe.shared_words(*asked)) == 2
+        await scribe.put("one kiln more")
+        (only,) = await scribe.shared_words(*asked)
+        assert only.members == {both.id}
+
+    async def test_a_word_of_the_text_and_a_forgotten_record_say_nothing(self, scribe: Scribe) -> None:
+        for number in range(40):
+            await scribe.put(f"note {number}")
+        leader, other = await scribe.put("old kiln"), await scribe.put("kiln too")
+        assert await scribe.shared_words([leader.id], [other.id], "Which kilns?") == []
+        await scribe.forget(other)
+        assert await scribe.shared_words([leader.id], [other.id]) == []
+        assert await scribe.shared_words(["mem_none"], [leader.id]) == []
+        (kiln,) = await scribe.shared_words([leader.id], [other.id], seq=other.born)
+        assert kiln.members == {other.id}

@@ -75,6 +75,8 @@ class RegistryContract(LedgerCase):
             expires_at=9,
             rate=3,
             recall_budget=4,
+            review_stores=("main", "shop-*"),
+            review_operations=("remember",),
             permissions=frozenset(Permission),
         )
         await scribe.commit(AddToken(token=plain, digest=_DIGEST), op=Op.ISSUE_TOKEN)

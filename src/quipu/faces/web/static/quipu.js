@@ -21,6 +21,34 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     links[next].focus();
     links[next].closest(".hit").scrollIntoView({ block: "nearest" });
+  } else if (event.key === "x") {
+    const tick = document.activeElement?.closest(".hit")?.querySelector("input[type=checkbox]");
+    if (!tick) return;
+    event.preventDefault();
+    tick.checked = !tick.checked;
+  } else {
+    press(event);
+  }
+});
+
+// A control with a key of its own is pressed by it; one that opens something hands the cursor on to what it opened.
+function press(event) {
+  const named = /^[a-z]$/.test(event.key) ? document.querySelector(`[data-key="${event.key}"]`) : null;
+  if (!named) return;
+  event.preventDefault();
+  if (named.matches("form")) named.requestSubmit();
+  else named.click();
+  const opened = named.matches("summary") ? named.parentElement.querySelector("textarea") : null;
+  if (opened) opened.focus();
+}
+
+// In a text, Ctrl+Enter sends what is written, and Escape leaves it.
+document.addEventListener("keydown", (event) => {
+  if (!event.target.matches("textarea")) return;
+  if (event.key === "Escape") event.target.blur();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    event.target.form.requestSubmit(event.target.form.querySelector("button[type=submit]"));
   }
 });
 

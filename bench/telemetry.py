@@ -1,0 +1,185 @@
+"""What being watched costs a recall: off, idle and on, against the same build without any call to an observer.
+
+All four take turns within one run, question by question and in changing order, over one ledger; what is compared is the
+median of each pair's ratio, so that whatever else the machine does meets all of them alike. Beside the time on the wall
+stands the processor's, of the whole process: what others do on the machine has no part in it, so that one decides. Once
+as people have it, with the default embedder and questions never asked before, and once with keyword search alone, the
+quickest recall there is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import random
+import statistics
+import time
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from bench import labelled
+from bench.metrics import latency_summary
+from quipu import bootstrap
+from quipu.bootstrap.telemetry import Telemetry, Watched, observer
+from quipu.config import Config
+from quipu.model.operations import RecallRequest, RememberRequest
+from quipu.model.outcomes import RecallResponse
+from quipu.model.principal import Principal, local
+from quipu.model.record import MemoryType
+from quipu.ports.observing import Unobserved
+from quipu.service import recalling
+from quipu.service.memory import MemoryService
+
+AGENT = "bench"
+_WARM_UP = 50
+Note = Callable[[str], None]
+
+
+class Dropping(SpanExporter):
+    """A collector that is infinitely fast."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        return
+
+
+class _Unwatched(ast.NodeTransformer):
+    """Takes every block that an observer stands around out of it."""
+
+    def visit_With(self, node: ast.With) -> Any:
+        self.generic_visit(node)
+        is_watched = any("observer" in ast.dump(item.context_expr) for item in node.items)
+        return node.body if is_watched else node
+
+
+def _plain_recalling() -> type[recalling.Recalling]:
+    """The recall as it would be if nobody had ever watched it: its own source, without the calls."""
+    tree = _Unwatched().visit(ast.parse(inspect.getsource(recalling)))
+    module = types.ModuleType("bench_recalling")
+    exec(compile(ast.fix_missing_locations(tree), recalling.__file__, "exec"), module.__dict__)  # noqa: S102  our own source
+    return module.Recalling
+
+
+class Plain(MemoryService):
+    """A service whose recall calls no observer."""
+
+    def strip(self) -> None:
+        """Put the recall without calls in place."""
+        self._recalling.__class__ = _plain_recalling()
+
+    async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
+        return await self._recall(principal, request)
+
+
+def _services(
+    running: bootstrap.Running, config: Config, tracers: TracerProvider
+) -> dict[str, MemoryService]:
+    """One for each way of being watched, over the same ledger."""
+    parts = replace(running.parts, observer=Unobserved())
+    told = Telemetry(tracer_provider=tracers, meter_provider=MeterProvider([InMemoryMetricReader()]))
+    plain = Plain(parts, "bench")
+    plain.strip()
+
+    def watched(telemetry: Telemetry) -> MemoryService:
+        watching = observer(config, Watched(telemetry=telemetry), clock_ns=bootstrap.now_ns)
+        return MemoryService(replace(parts, observer=watching), "bench")
+
+    return {
+        "plain": plain,
+        "off": MemoryService(parts, "bench"),
+        "idle": watched(Telemetry()),
+        "on": watched(told),
+    }
+
+
+async def measured(folder: Path, recalls: int, note: Note = lambda _: None) -> dict[str, Any]:
+    """Latency of each, and how much slower than plain it is, as a share."""
+    return {
+        "recalls": recalls,
+        "facts": len(labelled.facts()),
+        "embedded": await _compared(folder / "embedded.db", "onnx", recalls, note),
+        "keyword": await _compared(folder / "keyword.db", "none", recalls, note),
+    }
+
+
+async def _compared(path: Path, embedder: str, recalls: int, note: Note) -> dict[str, Any]:
+    config = Config(store_url=f"sqlite://{path}", embedder=embedder, rate_per_minute=0, recall_budget=0)
+    running = await bootstrap.start(config.with_values(telemetry=False))
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(BatchSpanProcessor(Dropping()))
+    try:
+        await running.parts.ledger.open("default")
+        services = _services(running, config, tracers)
+        requests = [
+            RememberRequest(agent_id=AGENT, type=MemoryType.SEMANTIC, content=fact.text, user_id=fact.user_id)
+            for fact in labelled.facts()
+        ]
+        await services["plain"].remember_many(local(), requests)
+        queries = [query.query for query in labelled.queries("calibration")]
+        taken = await _taken(services, queries, recalls, note)
+        for service in services.values():
+            await service.close()
+    finally:
+        tracers.shutdown()
+        await running.close()
+    return {name: _told(ours, taken["plain"]) for name, ours in taken.items()}
+
+
+class Taken:
+    """What each recall took, in milliseconds: on the wall, and of the processor."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+
+def _told(ours: Taken, plain: Taken) -> dict[str, Any]:
+    more = statistics.median(one - other for one, other in zip(ours.cpu, plain.cpu, strict=True))
+    return {
+        **latency_summary(ours.wall),
+        "slower": _slower(ours.wall, plain.wall),
+        "cpu_ms": statistics.median(ours.cpu),
+        "cpu_more_us": more * 1000,
+        "cpu_slower": _slower(ours.cpu, plain.cpu),
+    }
+
+
+def _slower(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True)) - 1
+
+
+async def _taken(
+    services: dict[str, MemoryService], queries: Sequence[str], recalls: int, note: Note
+) -> dict[str, Taken]:
+    """By service; the n-th recall of each is asked nearly the same, right after one another."""
+    principal, order = local(), random.Random(7)
+    taken = {name: Taken() for name in services}
+    letters = dict(zip(services, "abcd", strict=True))
+    for turn in range(-_WARM_UP, recalls):
+        names = list(services)
+        order.shuffle(names)
+        for name in names:
+            # No two questions are the same, so that none finds its vector in the embedder's cache.
+            asked = f"{queries[turn % len(queries)]} {turn}{letters[name]}"
+            request = RecallRequest(agent_id=AGENT, query=asked)
+            began, worked = time.perf_counter(), time.process_time()
+            await services[name].recall(principal, request)
+            wall, cpu = time.perf_counter() - began, time.process_time() - worked
+            if turn >= 0:
+                taken[name].wall.append(wall * 1000)
+                taken[name].cpu.append(cpu * 1000)
+        if turn % 250 == 0:
+            note(f"telemetry: {turn:,} of {recalls:,}")
+            for service in services.values():
+                await service.flush()
+    return taken

@@ -1,0 +1,103 @@
+"""From settings to what lending is made of: keys, tokens, documents of others, and the guarded way to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quipu.config import Config
+from quipu.crypto import sdjwt
+from quipu.crypto.dids import FetchedDocuments, FileKeyring
+from quipu.crypto.jose import JsonWebSignatures
+from quipu.errors import InvalidError
+from quipu.model.grants import TextMode
+from quipu.ports.keys import Answer, LendingParts
+from quipu.ports.surroundings import Clock
+from quipu.rules import dids
+from quipu.rules.grants import Limits
+
+if TYPE_CHECKING:
+    from quipu.crypto.dids_peers import GuardedPeers
+
+
+class LaterPeers:
+    """Other hosts; nothing is loaded for them before the first one is asked."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self._allowed = allowed
+        self._peers: GuardedPeers | None = None
+
+    def _opened(self) -> GuardedPeers:
+        if self._peers is None:
+            from quipu.crypto.dids_peers import GuardedPeers
+
+            self._peers = GuardedPeers(self._allowed)
+        return self._peers
+
+    def url(self, host: str, path: str) -> str:
+        """Where a host keeps a document."""
+        return self._opened().url(host, path)
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._opened().get(url, headers)
+
+    async def post(self, url: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._opened().post(url, body, headers)
+
+    async def delete(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._opened().delete(url, headers)
+
+    async def close(self) -> None:
+        if self._peers is not None:
+            await self._peers.close()
+
+
+def open_lending(folder: Path | None, config: Config, clock: Clock) -> LendingParts:
+    """Everything that lending needs; keys are made when they are first used."""
+    url = config.public_url.rstrip("/")
+    peers = LaterPeers(frozenset(_listed(config.oap_allowed_hosts)))
+    keyring = FileKeyring(folder, url, _owners(config.oap_owners))
+    return LendingParts(
+        keyring=keyring,
+        jose=JsonWebSignatures(),
+        documents=FetchedDocuments(keyring, peers, clock, peers.url),
+        peers=peers,
+        prove=sdjwt.issued,
+        public_url=url,
+        limits=Limits(
+            max_items=config.oap_max_items, days=config.oap_max_days, ceiling=config.oap_trust_ceiling
+        ),
+        text_mode=_mode(config.oap_free_text),
+        queries_per_minute=config.oap_queries_per_minute,
+    )
+
+
+def _mode(text: str) -> TextMode:
+    try:
+        return TextMode(text)
+    except ValueError:
+        raise InvalidError(
+            "There is no such way with free text.",
+            reason="bad_setting",
+            hint=f"Set QUIPU_OAP_FREE_TEXT to one of {', '.join(TextMode)}.",
+        ) from None
+
+
+def _owners(text: str) -> dict[str, str]:
+    """`did=tenant, did=tenant`."""
+    owners: dict[str, str] = {}
+    for part in _listed(text):
+        did, _, tenant = part.partition("=")
+        if not tenant:
+            raise InvalidError(
+                "An owner's DID is given with its tenant.",
+                reason="bad_setting",
+                hint="Such as QUIPU_OAP_OWNERS=did:web:user.example=default.",
+            )
+        owners[dids.checked(did.strip())] = tenant.strip()
+    return owners
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

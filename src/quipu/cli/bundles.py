@@ -1,0 +1,126 @@
+"""bundle: look into a bundle, and check it, without any memory at hand."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from quipu.cli import output
+from quipu.cli.command import Command, Group
+from quipu.cli.proof import UNCHECKED, Keys, trusted
+from quipu.cli.session import Session
+from quipu.errors import InvalidError, QuipuError
+
+if TYPE_CHECKING:
+    from quipu.formats.reading import Opened
+
+app = typer.Typer(name="bundle", cls=Group, no_args_is_help=True)
+
+File: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="A bundle, or a PAM memory store.")]
+_SAID = {
+    "valid": "Signed by a key you trust",
+    "foreign": "The signature is right, by a key that was not compared with yours",
+    "absent": "Nobody signed it",
+}
+
+
+@app.callback(cls=Group, rich_help_panel="In and out")
+def bundle() -> None:
+    """Check a file of memories, and look into it, without a database or a network.
+
+    [bold]Example[/bold]
+      quipu bundle verify memories.bundle.zip
+      quipu bundle show memories.bundle.zip
+
+    Files that `quipu export` writes, signed, and those of others that can be read here.
+    """
+
+
+@app.command("verify", cls=Command)
+def verify(ctx: typer.Context, file: File, keys: Keys = None) -> None:
+    """Check signature and digests of a bundle, every byte of it.
+
+    [bold]Examples[/bold]
+      quipu bundle verify memories.bundle.zip
+      quipu bundle verify memories.bundle.zip --keys trusted.json
+
+    Exit codes: 0 it holds, 1 nobody signed it, 2 it was altered.
+    See also: bundle show, import, audit keys.
+    """
+    run = Session.of(ctx)
+    with file_at(file) as opened_file:
+        opened = _opened(opened_file, file, keys)
+        good = bad = 0
+        for _, item in opened.items():
+            good, bad = (good, bad + 1) if isinstance(item, QuipuError) else (good + 1, bad)
+    told = {**_body(opened), "items": good, "unreadable": bad}
+    if not run.answer_json(told):
+        shown = output.console()
+        shown.print(_SAID[opened.signature], markup=False)
+        shown.print(f"{output.counted(good, 'item')}, owner {opened.owner or 'unknown'}", markup=False)
+        if bad:
+            shown.print(f"{output.counted(bad, 'item')} cannot be read", markup=False)
+    if opened.signature == "absent":
+        raise typer.Exit(UNCHECKED)
+
+
+@app.command("show", cls=Command)
+def show(
+    ctx: typer.Context,
+    file: File,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="How many items are shown.")] = 10,
+) -> None:
+    """Show what is in a bundle: whose it is, and its first items.
+
+    [bold]Example[/bold]
+      quipu bundle show memories.bundle.zip --limit 3
+
+    See also: bundle verify, import --dry-run.
+    """
+    run = Session.of(ctx)
+    with file_at(file) as opened_file:
+        opened = _opened(opened_file, file, None)
+        items: list[Any] = [
+            item for _, item in islice(opened.items(), limit) if not isinstance(item, QuipuError)
+        ]
+    if run.answer_json({**_body(opened), "items": items}):
+        return
+    shown = output.console()
+    shown.print(f"{opened.format.value}, owner {opened.owner or 'unknown'}", markup=False)
+    for item in items:
+        text = output.brief(item.get("content", {}).get("text") or "")
+        shown.print(f"{output.clean(str(item.get('item_id')))}  {item.get('kind')}  {text}", markup=False)
+
+
+def file_at(file: Path) -> Any:
+    """The file, open."""
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise InvalidError(
+            f"{file} cannot be read: {error.strerror}.", reason="no_file", hint="Check the path."
+        ) from error
+
+
+def _opened(opened: Any, file: Path, keys: Path | None) -> Opened:
+    from quipu import bootstrap
+    from quipu.formats import reading
+    from quipu.formats.archives import Source
+    from quipu.formats.signing import Checking
+
+    known = {} if keys is None else trusted(keys)
+    checking = Checking(canonical=bootstrap.canonical, verify=bootstrap.keys.verify, keys=known)
+    return reading.opened(Source(opened, file.name), checking)
+
+
+def _body(opened: Opened) -> dict[str, Any]:
+    return {
+        "format": opened.format.value,
+        "signature": opened.signature,
+        "owner": opened.owner,
+        "export_id": opened.export_id,
+        "stores": [store.get("name") for store in opened.stores],
+    }

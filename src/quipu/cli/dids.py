@@ -1,0 +1,90 @@
+"""did: what this memory and its host are known by."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import typer
+
+from quipu.cli import lending, output
+from quipu.cli.command import Command, Group
+from quipu.cli.session import Session
+
+app = typer.Typer(name="did", cls=Group, no_args_is_help=True)
+
+
+@app.callback(cls=Group, rich_help_panel="Lending")
+def did() -> None:
+    """Show what this memory is known by to others, and change its keys.
+
+    [bold]Example[/bold]
+      quipu did show
+
+    With QUIPU_PUBLIC_URL set, people are known by their address (did:web), else by
+    their key (did:key).
+    """
+
+
+@app.command("show", cls=Command)
+def show(ctx: typer.Context) -> None:
+    """Show the DIDs of the owner and of the host, with their documents.
+
+    [bold]Example[/bold]
+      quipu did show --json
+
+    See also: share, did rotate.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        return sharing.identity(who), await sharing.document(who.tenant)
+
+    known, document = lending.lending(run, "did show", work)
+    if not run.answer_json({**known, "document": document}):
+        console = output.console()
+        console.print(f"owner  {known['owner']}", markup=False)
+        console.print(f"host   {known['host']}", markup=False)
+
+
+@app.command("resolve", cls=Command)
+def resolve(
+    ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="DID", help="did:web:... or did:key:...")]
+) -> None:
+    """Fetch the document of somebody's DID, and show their keys.
+
+    [bold]Example[/bold]
+      quipu did resolve did:web:contractor.example
+
+    See also: share, did show.
+    """
+    run = Session.of(ctx)
+    document = lending.lending(run, "did resolve", lambda sharing, who: sharing.resolve(who, name))
+    if not run.answer_json(dict(document)):
+        methods = cast("list[Any]", document.get("verificationMethod", []))
+        rows = [[method.get("id"), method.get("publicKeyJwk", {}).get("crv")] for method in methods]
+        output.console().print(output.table(["key", "kind"], rows, whole=("key",)))
+
+
+@app.command("rotate", cls=Command)
+def rotate(
+    ctx: typer.Context,
+    host: Annotated[bool, typer.Option("--host", help="The host's key instead of the owner's.")] = False,
+    compromised: Annotated[
+        bool, typer.Option("--compromised", help="Also suspend everything that the old key has signed.")
+    ] = False,
+) -> None:
+    """Sign with a new key from now on; the old one stays in the document.
+
+    [bold]Example[/bold]
+      quipu did rotate --compromised
+
+    See also: did show, grant revoke-all.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> str:
+        return sharing.rotate(who, host=host, is_compromised=compromised)
+
+    kid = lending.lending(run, "did rotate", work)
+    if not run.answer_json({"kid": kid}):
+        output.console().print(f"Signing with {kid}", markup=False)

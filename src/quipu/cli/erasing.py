@@ -1,0 +1,71 @@
+"""erase: delete for good, here and at everybody who was shown it, with a receipt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from quipu.cli import lending, options, output
+from quipu.cli.command import Command
+from quipu.cli.session import Session
+from quipu.errors import InvalidError
+
+app = typer.Typer()
+
+
+@app.command("erase", cls=Command, rich_help_panel="Lending")
+def erase(
+    ctx: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Records to erase.")] = None,
+    labels: lending.Labels = None,
+    grant: Annotated[
+        str | None, typer.Option("--grant", metavar="GRANT", help="Everything that this grant has shown.")
+    ] = None,
+    scope: Annotated[str | None, typer.Option("--scope", metavar="NAME", help="A whole scope.")] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="All memories of this owner.")] = False,
+    reason: options.Reason = None,
+    yes: options.Yes = False,
+) -> None:
+    """Erase memories for good, also where they were lent, and get a signed receipt.
+
+    [bold]Examples[/bold]
+      quipu erase mem_... --yes
+      quipu erase --label project_x --reason gdpr-art-17 --yes
+
+    Content, versions, vectors and salts go at once; whoever was shown any of it is
+    told until they answer. Only ids, hashes and receipts are left. Nothing undoes it.
+    See also: forget, grant seen, verify.
+    """
+    run = Session.of(ctx)
+    request: dict[str, Any] = {"item_ids": ids} if ids else {}
+    if labels:
+        request["filter"] = {"labels_any": labels}
+    if grant:
+        request["grant_id"] = grant
+    if scope:
+        request["scope_id"] = scope
+    if not request and not everything:
+        raise InvalidError(
+            "Say what to erase.", reason="usage", hint="Give ids, --label, --grant, --scope or --everything."
+        )
+    if reason:
+        request["reason"] = reason
+    if not yes:
+        typer.confirm("Erase for good?", abort=True, err=True)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        body = {"principal_did": sharing.identity(who)["owner"], **request}
+        done = await sharing.erasing.erase(who, body)
+        return done, await sharing.erasing.report(who, done.id)
+
+    done, report = lending.lending(run, "erase", work)
+    if run.answer_json({"step": done.step.value, "receipt": done.receipt, "report": report}):
+        return
+    console = output.console()
+    console.print(
+        f"Erased {output.counted(done.receipt['scope']['items_deleted'], 'memory', 'memories')}", markup=False
+    )
+    console.print(f"Receipt {done.receipt['receipt_id']}", markup=False)
+    for step in report["steps"]:
+        console.print(f"  {step['did']}: {step.get('status', 'done')}", markup=False)

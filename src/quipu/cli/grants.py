@@ -1,0 +1,204 @@
+"""grant: what was lent, who saw what, and taking it back; and asking others under their grants."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from quipu.cli import lending, options, output
+from quipu.cli.command import Command, Group
+from quipu.cli.session import Session
+
+app = typer.Typer(name="grant", cls=Group, no_args_is_help=True)
+
+GrantId = Annotated[str, typer.Argument(metavar="GRANT", help="Its id, mgr_...")]
+Host = Annotated[str, typer.Argument(metavar="HOST", help="Address or DID of the host that lends.")]
+
+
+@app.callback(cls=Group, rich_help_panel="Lending")
+def grant() -> None:
+    """See what you have lent, who saw it, and take it back; ask others who lend to you.
+
+    [bold]Example[/bold]
+      quipu grant list
+      quipu grant revoke mgr_...
+
+    `quipu share` lends. A grant is a signed permission to read a slice of memory.
+    """
+
+
+@app.command("list", cls=Command)
+def list_grants(ctx: typer.Context) -> None:
+    """List what you have lent, newest first.
+
+    [bold]Example[/bold]
+      quipu grant list
+
+    See also: share, grant show, grant revoke.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        return await sharing.grants.list(who), sharing.now()
+
+    found, now = lending.lending(run, "grant list", work)
+    if run.answer_json({"grants": [lending.grant_body(kept, now) for kept in found]}):
+        return
+    rows = [lending.grant_row(kept, now) for kept in found]
+    output.console().print(output.table(["id", "lent to", "status", "until", "shown", "purpose"], rows))
+
+
+@app.command("show", cls=Command)
+def show(ctx: typer.Context, grant_id: GrantId) -> None:
+    """Show a grant and every record it has shown.
+
+    [bold]Example[/bold]
+      quipu grant show mgr_...
+
+    See also: grant list, grant seen.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        kept = await sharing.grants.get(who, grant_id)
+        return kept, await sharing.grants.shown(who, grant_id), sharing.now()
+
+    kept, shown, now = lending.lending(run, "grant show", work)
+    if run.answer_json({**lending.grant_body(kept, now), "shown": [name for name, _ in shown]}):
+        return
+    console = output.console()
+    console.print(
+        output.table(["id", "lent to", "status", "until", "shown", "purpose"], [lending.grant_row(kept, now)])
+    )
+    rows = [[name, output.when(at)] for name, at in shown]
+    console.print(output.table(["id", "first shown"], rows))
+
+
+@app.command("seen", cls=Command)
+def seen(
+    ctx: typer.Context,
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="A record.")],
+) -> None:
+    """Tell who outside has seen a memory, and when.
+
+    [bold]Example[/bold]
+      quipu grant seen mem_...
+
+    See also: grant list, history.
+    """
+    run = Session.of(ctx)
+    told = lending.lending(run, "grant seen", lambda sharing, who: sharing.grants.who_saw(who, record_id))
+    if run.answer_json({"seen": list(told)}):
+        return
+    rows = [[entry["at"], entry["actor"], entry["receipt_id"]] for entry in told]
+    output.console().print(output.table(["at", "who", "receipt"], rows, whole=("receipt",)))
+
+
+@app.command("revoke", cls=Command)
+def revoke(ctx: typer.Context, grant_id: GrantId) -> None:
+    """Take a grant back; it counts from the very next request on.
+
+    [bold]Example[/bold]
+      quipu grant revoke mgr_...
+
+    See also: grant list, grant revoke-all.
+    """
+    run = Session.of(ctx)
+    kept = lending.lending(run, "grant revoke", lambda sharing, who: sharing.grants.revoke(who, grant_id))
+    if not run.answer_json({"grant_id": kept.id, "status": kept.status.value, "revoked_at": kept.revoked_at}):
+        output.console().print(f"Revoked {kept.id}", markup=False)
+
+
+@app.command("revoke-all", cls=Command)
+def revoke_all(ctx: typer.Context, yes: options.Yes = False) -> None:
+    """Take back everything you have lent, at once.
+
+    [bold]Example[/bold]
+      quipu grant revoke-all --yes
+
+    See also: grant revoke, did rotate.
+    """
+    run = Session.of(ctx)
+    if not yes:
+        typer.confirm("Revoke every grant?", abort=True, err=True)
+    ended = lending.lending(run, "grant revoke-all", lambda sharing, who: sharing.grants.kill(who))
+    if not run.answer_json({"revoked": ended}):
+        output.console().print(f"Revoked {output.counted(ended, 'grant')}", markup=False)
+
+
+@app.command("receipts", cls=Command)
+def receipts(ctx: typer.Context) -> None:
+    """Show the chain of receipts, and check that it is whole.
+
+    [bold]Example[/bold]
+      quipu grant receipts
+
+    See also: verify, grant seen.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        return await sharing.grants.receipts(who), await sharing.grants.verify(who)
+
+    found, faults = lending.lending(run, "grant receipts", work)
+    body = {"receipts": [one.body for one in found], "faults": [fault.kind for fault in faults]}
+    if not run.answer_json(body):
+        rows = [[output.when(one.at), one.type, one.agent, one.id] for one in found]
+        console = output.console()
+        console.print(output.table(["at", "type", "who", "receipt"], rows, whole=("receipt",)))
+        console.print("The chain is whole." if not faults else f"The chain is broken at {faults[0].seq}.")
+    if faults:
+        raise typer.Exit(2)
+
+
+@app.command("ask", cls=Command)
+def ask(
+    ctx: typer.Context,
+    host: Host,
+    grant_id: GrantId,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="What to look for; empty lists everything.")
+    ] = "",
+    most: Annotated[int, typer.Option("--most", min=1, max=100, help="Items at most.")] = 20,
+) -> None:
+    """Ask another host for what it lends you under a grant.
+
+    [bold]Example[/bold]
+      quipu grant ask https://memory.example.org mgr_... "meeting days"
+
+    What comes back is checked, and kept apart from your own memory until it expires.
+    See also: grant held, share.
+    """
+    run = Session.of(ctx)
+    body = {"query": query, "max_results": most}
+    told = lending.lending(
+        run, "grant ask", lambda sharing, who: sharing.borrowing.ask(who, host, grant_id, body)
+    )
+    if run.answer_json({"source": told.source, "items": list(told.items), "warnings": list(told.warnings)}):
+        return
+    _tell(list(told.items))
+
+
+@app.command("held", cls=Command)
+def held(ctx: typer.Context) -> None:
+    """List what others have lent you, as long as it may be kept.
+
+    [bold]Example[/bold]
+      quipu grant held
+
+    See also: grant ask.
+    """
+    run = Session.of(ctx)
+    found = lending.lending(run, "grant held", lambda sharing, who: sharing.borrowing.held(who))
+    items = [dict(one.item) for one in found]
+    if not run.answer_json({"items": items}):
+        _tell(items)
+
+
+def _tell(items: list[Any]) -> None:
+    rows = [
+        [item["item_id"], item["kind"], output.brief(item["content"].get("text", "(no text)"))]
+        for item in items
+    ]
+    output.console().print(output.table(["id", "kind", "text (somebody else's)"], rows))

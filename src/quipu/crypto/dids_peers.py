@@ -1,0 +1,155 @@
+"""Requests to other hosts, kept out of private networks (OAP contract 6.1).
+
+1. https only; the name is resolved once and exactly that address is connected to, under the name's certificate.
+2. An address that is private, loopback, link-local, multicast or reserved is refused, in whatever form it is written.
+3. No redirects, five seconds, and no more bytes than a document has.
+
+Origins that the operator names exactly are let through, so that two hosts on one machine can be tried out; plain http
+only on loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from quipu.crypto.canonical import canonical
+from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.ports.keys import Answer
+from quipu.rules import dids
+from quipu.rules.exposure import is_loopback
+
+MEDIA_TYPE = "application/oap+json"
+_TIMEOUT_S = 5.0
+_DOCUMENT = 256 << 10
+#: An answer to a query: a hundred items.
+_LARGEST = 8 << 20
+
+
+class GuardedPeers:
+    """Asks other hosts."""
+
+    def __init__(
+        self, allowed: frozenset[str] = frozenset(), client: httpx.AsyncClient | None = None
+    ) -> None:
+        """`allowed` are exact origins, such as http://127.0.0.1:8321."""
+        for origin in allowed:
+            parts = urlsplit(origin)
+            is_plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
+            if not parts.hostname or parts.path or not (parts.scheme == "https" or is_plain):
+                raise InvalidError(
+                    "An allowed host is an origin: https, or http on this machine.",
+                    reason="bad_setting",
+                    hint="Such as http://127.0.0.1:8321, without a path.",
+                )
+        self._allowed = allowed
+        self._client = client or httpx.AsyncClient(
+            timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False
+        )
+
+    def url(self, host: str, path: str) -> str:
+        """Where a `did:web` host keeps a document."""
+        plain = f"http://{host}"
+        return f"{plain}{path}" if plain in self._allowed else f"https://{host}{path}"
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._asked("GET", url, None, headers)
+
+    async def post(self, url: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._asked(
+            "POST", url, canonical(body), {"Content-Type": MEDIA_TYPE, **(headers or {})}
+        )
+
+    async def delete(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._asked("DELETE", url, None, headers)
+
+    async def _asked(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None
+    ) -> Answer:
+        most = _DOCUMENT if method == "GET" and not headers else _LARGEST
+        request = await self._guarded(method, url, content, headers or {})
+        try:
+            async with asyncio.timeout(_TIMEOUT_S * 2):
+                answer = await self._client.send(request, stream=True)
+                try:
+                    return await _read(answer, most)
+                finally:
+                    await answer.aclose()
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise BackendUnavailableError(
+                "The other host does not answer.", reason="peer_unreachable"
+            ) from error
+
+    async def _guarded(
+        self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> httpx.Request:
+        """The request, addressed to the one address that was looked at."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise _refused() from None
+        origin = f"{parts.scheme}://{parts.netloc}"
+        is_allowed = origin in self._allowed
+        if not host or parts.username is not None or (parts.scheme != "https" and not is_allowed):
+            raise _refused()
+        address = await _resolved(host, port or (443 if parts.scheme == "https" else 80))
+        if not is_allowed and not dids.is_public(address):
+            raise _refused()
+        shown = f"[{address}]" if ":" in address else address
+        target = httpx.URL(url).copy_with(host=shown)
+        return self._client.build_request(
+            method,
+            target,
+            content=content,
+            headers={"Accept": f"{MEDIA_TYPE}, application/json", **headers, "Host": parts.netloc},
+            extensions={"sni_hostname": host},
+        )
+
+
+async def _resolved(host: str, port: int) -> str:
+    """The address that is asked; all of a name's addresses must be of the same standing, so the first one is as good."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise BackendUnavailableError("The other host has no address.", reason="peer_unreachable") from error
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    return next((address for address in addresses if not dids.is_public(address)), addresses[0])
+
+
+async def _read(answer: httpx.Response, most: int) -> Answer:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in answer.aiter_bytes():
+        size += len(piece)
+        if size > most:
+            raise BackendUnavailableError("The other host says too much.", reason="peer_unreachable")
+        pieces.append(piece)
+    content = b"".join(pieces)
+    kind = answer.headers.get("content-type", "").partition(";")[0]
+    body: Any = None
+    if kind.endswith("json"):
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise BackendUnavailableError(
+                "The other host answers in no JSON.", reason="peer_unreachable"
+            ) from error
+    return Answer(status=answer.status_code, body=body, headers=dict(answer.headers), content=content)
+
+
+def _refused() -> InvalidError:
+    return InvalidError(
+        "That address is not asked: https, and no private network.",
+        reason="address_refused",
+        hint="QUIPU_OAP_ALLOWED_HOSTS names exceptions, for trying things out on one machine.",
+    )

@@ -1,0 +1,86 @@
+"""Reading a request: who shows which token, and what the body says."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from quipu.errors import InvalidError, UnauthenticatedError
+from quipu.faces.http import bodies
+from quipu.faces.http.json_text import loads, refuse_deep
+from quipu.faces.oap.answering import MEDIA_TYPE
+from quipu.model.grants import Lent
+from quipu.model.principal import Principal
+from quipu.rules.grants_tokens import GRANT_TYPE
+from quipu.service.lending_tokens import Shown
+from quipu.service.sharing import Sharing
+
+_LONGEST = 32 << 10
+
+
+def brings_own(request: Request) -> bool:
+    """Whether the credential is a grant's token, which is no credential of this server's."""
+    scheme, token = _authorization(request)
+    if scheme == "dpop":
+        return True
+    return scheme == "bearer" and _type(token) == GRANT_TYPE
+
+
+def shown(request: Request, sharing: Sharing) -> Shown:
+    """What is shown at the door."""
+    scheme, token = _authorization(request)
+    proofs = request.headers.getlist("dpop")
+    if len(proofs) > 1 or len(request.headers.getlist("authorization")) > 1 or len(token) > _LONGEST:
+        raise UnauthenticatedError(reason="bad_token")
+    root = sharing.public_url or f"{request.url.scheme}://{request.url.netloc}"
+    return Shown(
+        scheme=scheme,
+        token=token,
+        proof=proofs[0] if proofs else None,
+        method=request.method,
+        url=f"{root}{request.url.path}",
+    )
+
+
+async def lent(request: Request, sharing: Sharing, *, is_read_later: bool = False) -> Lent:
+    """The grant of whoever asks; `is_read_later` where the service reads the grant row once more as it decides."""
+    if not brings_own(request):
+        raise UnauthenticatedError(reason="no_credential")
+    return await sharing.doors.lent(shown(request, sharing), is_read_later=is_read_later)
+
+
+def principal(request: Request) -> Principal | None:
+    """The owner, where one is logged in."""
+    return getattr(request.state, "principal", None)
+
+
+async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """The object that was sent."""
+    data = await request.body()
+    if not data and may_be_empty:
+        return {}
+    bodies.media_type(request, MEDIA_TYPE, bodies.JSON)
+    refuse_deep(data)
+    value: object = loads(data)
+    if not isinstance(value, dict):
+        raise InvalidError.at("", "bad_json", "The body must be a JSON object.", accepted=["object"])
+    return cast("dict[str, Any]", value)
+
+
+def _authorization(request: Request) -> tuple[str, str]:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return scheme.lower(), token.strip()
+
+
+def _type(token: str) -> str | None:
+    """The type that a token claims to have, before anything of it is believed."""
+    first = token.partition(".")[0] if len(token) <= _LONGEST else ""
+    try:
+        header: object = json.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    return cast("dict[str, Any]", header).get("typ") if isinstance(header, dict) else None

@@ -1,0 +1,86 @@
+"""Memory on the wire: query, vectors, logs, receipts, deletion (contract 5.3, 5.5, 5.7, 9)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from quipu.errors import UnauthenticatedError
+from quipu.faces.oap.answering import enveloped
+from quipu.faces.oap.asking import body, lent, principal
+from quipu.model.disclosure import ErasureStep
+from quipu.rules.grants import parsed_query
+from quipu.service.sharing import Sharing
+
+
+class Memory:
+    """What leaves under a grant, and what an owner asks about it."""
+
+    def __init__(self, sharing: Sharing) -> None:
+        self._sharing = sharing
+
+    async def query(self, request: Request) -> Response:
+        """Items of a grant that fit a query."""
+        who = await lent(request, self._sharing, is_read_later=True)
+        answer = await self._sharing.disclosing.query(
+            who, parsed_query(await body(request, may_be_empty=True))
+        )
+        return enveloped(
+            request, self._sharing, answer.output, receipt=answer.receipt, warnings=list(answer.warnings)
+        )
+
+    async def vector(self, request: Request) -> Response:
+        """The vector of an item that was shown."""
+        who = await lent(request, self._sharing)
+        data = await self._sharing.disclosing.vector(who, request.path_params["id"])
+        digest = base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
+        headers = {"Content-Digest": f"sha-256=:{digest}:", "Cache-Control": "no-store", "OAP-Version": "1.0"}
+        return Response(data, media_type="application/octet-stream", headers=headers)
+
+    async def log(self, request: Request) -> Response:
+        """The log of an item: both, for its owner; what it was, for who was shown it."""
+        item_id, owner = request.path_params["id"], principal(request)
+        if owner is not None:
+            return enveloped(request, self._sharing, await self._sharing.disclosing.own_log(owner, item_id))
+        who = await lent(request, self._sharing)
+        return enveloped(request, self._sharing, {"log": await self._sharing.disclosing.log(who, item_id)})
+
+    async def audit(self, request: Request) -> Response:
+        """Receipts: the owner's chain; a grantee's own."""
+        owner = principal(request)
+        if owner is None:
+            who = await lent(request, self._sharing)
+            return enveloped(
+                request, self._sharing, {"receipts": await self._sharing.disclosing.receipts_of(who)}
+            )
+        after = request.query_params.get("after", "0")
+        found = await self._sharing.grants.receipts(owner, int(after) if after.isdigit() else 0)
+        told = {"receipts": [one.body for one in found], "next": found[-1].seq if found else None}
+        return enveloped(request, self._sharing, told)
+
+    async def delete(self, request: Request) -> Response:
+        """The owner's request to erase; or, signed by a host that lent to us, to let go of what it lent."""
+        given, owner = await body(request), principal(request)
+        signature = request.headers.get("oap-signature")
+        if owner is None and signature is not None:
+            told = await self._sharing.erasing.cascade.received(given, signature)
+            return enveloped(request, self._sharing, told)
+        if owner is None:
+            raise UnauthenticatedError(reason="no_credential")
+        done = await self._sharing.erasing.erase(owner, given)
+        output: dict[str, Any] = {
+            "receipt": done.receipt,
+            "report": await self._sharing.erasing.report(owner, done.id),
+        }
+        return enveloped(request, self._sharing, output, 200 if done.step is ErasureStep.DONE else 202)
+
+    async def incident(self, request: Request) -> Response:
+        """Somebody reports that something went wrong."""
+        given, owner = await body(request), principal(request)
+        who = owner if owner is not None else await lent(request, self._sharing)
+        receipt = await self._sharing.incident(who, given)
+        return enveloped(request, self._sharing, {"receipt_id": receipt}, 202)

@@ -1,0 +1,127 @@
+"""Reading what was sent: bodies and queries of this contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from quipu.errors import ForbiddenError, InvalidError
+from quipu.faces.http.authentication import principal_of
+from quipu.faces.http.bodies import json_object
+from quipu.model.runs import ForkMode, RunError, Variable
+from quipu.rules import runs_options
+from quipu.service.runs import OpenRequest
+from quipu.service.runs_forking import ForkRequest
+
+_LONGEST_NAME = 128
+_MOST_TAGS = 100
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The object that was sent; an empty body is an empty object. The tenant, if it is named, is the caller's own."""
+    body = await json_object(request, may_be_empty=True)
+    tenant = body.get("tenantId")
+    if tenant is not None and tenant != principal_of(request).tenant:
+        raise ForbiddenError("This credential is another tenant's.", reason="tenant")
+    return body
+
+
+def key_of(request: Request) -> str | None:
+    return request.headers.get("idempotency-key")
+
+
+def objects(body: Mapping[str, Any], *names: str) -> None:
+    """Each of these is an object, if it is there."""
+    for name in names:
+        if body.get(name) is not None and not isinstance(body[name], dict):
+            raise InvalidError.at(f"/{name}", "wrong_type", f"{name} is an object.", accepted=["object"])
+
+
+def open_request(body: Mapping[str, Any], *, is_external: bool = False) -> OpenRequest:
+    """What a run is opened with. Fields that nobody knows are a vendor's own and passed over."""
+    name = text(body, "workflowId", most=256)
+    objects(body, "inputs", "configurable", "metadata", "agent")
+    for field in ("tenantId", "scopeId", "callbackUrl"):
+        if body.get(field) is not None and not isinstance(body[field], str):
+            raise InvalidError.at(f"/{field}", "wrong_type", f"{field} is a text.", accepted=["string"])
+    tags = runs_options.tags(body.get("tags"))
+    if len(tags) > _MOST_TAGS:
+        raise InvalidError.at(
+            "/tags", "too_large", "There are too many tags.", accepted=[f"at most {_MOST_TAGS}"]
+        )
+    return OpenRequest(
+        workflow_id=name,
+        inputs=body.get("inputs") or {},
+        configurable=body.get("configurable") or {},
+        metadata=body.get("metadata") or {},
+        tags=tags,
+        agent=body.get("agent"),
+        is_external=is_external,
+    )
+
+
+def fork_request(run_id: str, body: Mapping[str, Any]) -> ForkRequest:
+    """A fork as it was asked for; only a branch has an overlay, and it must say where it begins."""
+    mode = body.get("mode")
+    if mode not in ("replay", "branch"):
+        raise InvalidError.at("/mode", "bad_value", "There is no such mode.", accepted=["replay", "branch"])
+    from_seq = body.get("fromSeq")
+    if from_seq is None and mode == "branch":
+        raise InvalidError.at("/fromSeq", "missing_field", "A branch needs fromSeq.")
+    if from_seq is not None and (isinstance(from_seq, bool) or not isinstance(from_seq, int) or from_seq < 0):
+        raise InvalidError.at(
+            "/fromSeq", "bad_value", "fromSeq is a number of the log.", accepted=["integer >= 0"]
+        )
+    objects(body, "runOptionsOverlay")
+    overlay: Mapping[str, Any] = body.get("runOptionsOverlay") or {}
+    if overlay and mode == "replay":
+        raise InvalidError.at("/runOptionsOverlay", "bad_value", "A replay changes nothing.")
+    objects(overlay, "inputs", "configurable")
+    return ForkRequest(
+        run_id=run_id,
+        mode=ForkMode(mode),
+        from_seq=from_seq or 0,
+        inputs=overlay.get("inputs"),
+        configurable=overlay.get("configurable"),
+    )
+
+
+def text(body: Mapping[str, Any], name: str, *, most: int = _LONGEST_NAME) -> str:
+    """A text that must be there."""
+    value = body.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= most or not value.isprintable():
+        raise InvalidError.at(
+            f"/{name}", "bad_value", f"{name} is a text.", accepted=[f"1 to {most} characters"]
+        )
+    return value
+
+
+def run_error(body: Mapping[str, Any]) -> RunError:
+    """Why something failed, in an orchestrator's words."""
+    objects(body, "error")
+    given: Mapping[str, Any] = body.get("error") or {}
+    return RunError(text(given, "code"), text(given, "message", most=1024))
+
+
+def variables(body: Mapping[str, Any]) -> Sequence[Variable]:
+    """Results of a run."""
+    objects(body, "variables")
+    given = cast("Mapping[str, Any]", body.get("variables") or {})
+    return [Variable(text({"name": name}, "name"), value) for name, value in given.items()]
+
+
+def number(request: Request, name: str, *, default: int, least: int, most: int | None = None) -> int:
+    """A whole number of the query."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    try:
+        value = int(given)
+    except ValueError:
+        value = least - 1
+    if value < least or (most is not None and value > most) or len(given) > 18:
+        accepted = f"integer >= {least}" if most is None else f"{least} to {most}"
+        raise InvalidError.at(f"/{name}", "bad_value", f"{name} is a whole number.", accepted=[accepted])
+    return value

@@ -1,0 +1,156 @@
+"""Lending: what was lent to whom, exactly what they would see and have seen, taking it back, and erasing for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from quipu.errors import InvalidError, QuipuError
+from quipu.faces.web.visit import Visit
+from quipu.model.principal import Permission
+
+_FIELDS = (
+    "grantee",
+    "purpose",
+    "labels",
+    "kinds",
+    "subjects",
+    "scope",
+    "level",
+    "days",
+    "most",
+    "everything",
+)
+_BLANK = {"scope": "personal", "level": "1", "days": "30", "most": "500"}
+
+
+async def page(visit: Visit) -> Response:
+    """All grants, and the form for another one; with fields in the address, also what its grantee would see."""
+    visit.need(Permission.ADMIN)
+    asked = {name: visit.asked(name) or "" for name in _FIELDS}
+    if not asked["grantee"]:
+        return await _shown(visit, {**asked, **_BLANK})
+    try:
+        preview = await visit.service.sharing.disclosing.preview(visit.principal, _draft(asked))
+    except QuipuError as error:
+        return await _shown(visit, asked, error=error, status=400)
+    return await _shown(visit, asked, preview=preview)
+
+
+async def issue(visit: Visit) -> Response:
+    """Sign it and lend."""
+    given = await visit.form()
+    visit.need(Permission.ADMIN)
+    asked = {name: given.get(name, "").strip() for name in _FIELDS}
+    try:
+        draft, days = _draft(asked), _number(asked["days"], "/days")
+        kept = await visit.service.sharing.grants.issue_for(visit.principal, draft, days)
+    except QuipuError as error:
+        return await _shown(visit, asked, error=error, status=400)
+    return visit.go(f"/grants/{kept.id}", "Lent. It can be taken back at any time.")
+
+
+async def detail(visit: Visit) -> Response:
+    """One grant, and what it has shown."""
+    visit.need(Permission.ADMIN)
+    grant_id, sharing = visit.request.path_params["id"], visit.service.sharing
+    kept = await sharing.grants.get(visit.principal, grant_id)
+    shown = await sharing.grants.shown(visit.principal, grant_id)
+    return visit.page("grant.html", kept=kept, standing=kept.standing(visit.site.clock()).value, shown=shown)
+
+
+async def revoke(visit: Visit) -> Response:
+    """Take it back."""
+    await visit.form()
+    visit.need(Permission.ADMIN)
+    grant_id = visit.request.path_params["id"]
+    await visit.service.sharing.grants.revoke(visit.principal, grant_id)
+    return visit.go(f"/grants/{grant_id}", "Taken back. The next request under it is refused.")
+
+
+async def erasures(visit: Visit) -> Response:
+    """What was erased for good, and whether everybody who had seen it has let go of it."""
+    visit.need(Permission.ADMIN)
+    return await _erasures(visit)
+
+
+async def erase(visit: Visit) -> Response:
+    """Erase for good, here and where it was lent."""
+    given = await visit.form()
+    visit.need(Permission.ADMIN)
+    sharing = visit.service.sharing
+    ids = given.get("ids", "").replace(",", " ").split()
+    if not ids:
+        error = InvalidError("Name at least one memory.", reason="usage")
+        return await _erasures(visit, error=error, status=400)
+    request = {
+        "principal_did": sharing.identity(visit.principal)["owner"],
+        "item_ids": ids,
+        "reason": given.get("reason", "").strip() or "gdpr-art-17",
+    }
+    try:
+        done = await sharing.erasing.erase(visit.principal, request)
+    except QuipuError as error:
+        return await _erasures(visit, error=error, status=400)
+    count = len(done.request["ids"]) if isinstance(done.request["ids"], list) else 0
+    return visit.go("/erasures", f"Erased: {count}. Nothing brings it back.")
+
+
+async def _erasures(visit: Visit, *, error: QuipuError | None = None, status: int = 200) -> Response:
+    sharing = visit.service.sharing
+    found = await sharing.erasing.list(visit.principal)
+    reports = [await sharing.erasing.report(visit.principal, one.id) for one in found[:50]]
+    pairs = list(zip(found[:50], reports, strict=True))
+    return visit.page("erasures.html", status, erasures=pairs, error=error)
+
+
+async def _shown(
+    visit: Visit,
+    asked: Mapping[str, str],
+    *,
+    preview: list[dict[str, Any]] | None = None,
+    error: QuipuError | None = None,
+    status: int = 200,
+) -> Response:
+    sharing, now = visit.service.sharing, visit.site.clock()
+    found = await sharing.grants.list(visit.principal)
+    rows = [(kept, kept.standing(now).value) for kept in found]
+    owner = sharing.identity(visit.principal)["owner"]
+    return visit.page(
+        "grants.html", status, grants=rows, asked=asked, preview=preview, error=error, owner=owner
+    )
+
+
+def _draft(asked: Mapping[str, str]) -> dict[str, Any]:
+    """What the fields say; commas part several."""
+    chosen: dict[str, Any] = {
+        name: several
+        for name, several in (
+            ("labels_any", _several(asked["labels"])),
+            ("kinds", _several(asked["kinds"])),
+            ("subject_entity_ids", _several(asked["subjects"])),
+        )
+        if several
+    }
+    if asked["everything"] == "1":
+        chosen["all"] = True
+    return {
+        "grantee": asked["grantee"],
+        "purpose": asked["purpose"],
+        "filter": chosen,
+        "scope_id": asked["scope"] or "personal",
+        "trust_level": _number(asked["level"], "/level"),
+        "max_items": _number(asked["most"], "/most"),
+    }
+
+
+def _number(text: str, pointer: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InvalidError.at(pointer, "bad_value", "This is a whole number.")
+    return int(text)
+
+
+def _several(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

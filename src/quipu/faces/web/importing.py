@@ -1,0 +1,100 @@
+"""Files of memories in: sent, looked at, carried out, decided on, undone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from quipu.errors import InvalidError
+from quipu.faces.web import forms
+from quipu.faces.web.visit import Visit
+from quipu.faces.web.wording import counted
+from quipu.model.moving import FileImport, Format
+from quipu.model.principal import Permission
+
+_PIECE = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A form with a file, or with text in its place."""
+
+    fields: dict[str, str]
+    file: UploadFile | None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        if self.file is None or not self.file.filename:
+            yield self.fields.get("text", "").encode("utf-8", "replace")
+            return
+        while piece := await self.file.read(_PIECE):
+            yield piece
+
+
+async def page(visit: Visit) -> Response:
+    """What came in lately, what waits of it, and a form for more."""
+    visit.need(Permission.WRITE)
+    found = await visit.service.imports.list(visit.principal) if visit.may(Permission.REVIEW) else ()
+    return visit.page("imports.html", imports=found, formats=list(Format))
+
+
+async def look(visit: Visit) -> Response:
+    """Try what was sent. The report stands on the page, with the button that carries it out."""
+    visit.need(Permission.WRITE)
+    forms.check_sender(visit.request)
+    async with visit.request.form(max_files=1, max_fields=20) as form:
+        fields = {name: value for name, value in form.multi_items() if not isinstance(value, UploadFile)}
+        forms.check_secret(fields.get(forms.FIELD), visit.session.csrf)
+        given = form.get("file")
+        sent = _Sent(fields, given if isinstance(given, UploadFile) else None)
+        wanted = _wanted(sent)
+        report = await visit.service.importing.tried(visit.principal, sent.pieces(), wanted)
+    return visit.page("import.html", report=report, agent=wanted.agent_id)
+
+
+def _wanted(sent: _Sent) -> FileImport:
+    fields = sent.fields
+    is_text = sent.file is None or not sent.file.filename
+    chosen = "text" if is_text else fields.get("format", "")
+    if is_text and not fields.get("text", "").strip():
+        raise InvalidError.at("/file", "missing_field", "Choose a file, or paste some text.")
+    if chosen and chosen not in tuple(Format):
+        raise InvalidError.at("/format", "unknown_format", "Files of this format are not read here.")
+    return FileImport(
+        agent_id=fields.get("agent", "").strip(),
+        format=Format(chosen) if chosen else None,
+        store=fields.get("store", "").strip() or None,
+        file_name=None if is_text or sent.file is None else (sent.file.filename or "")[:256],
+        foreign_owner=fields.get("foreign_owner") == "yes",
+    )
+
+
+async def act(visit: Visit) -> Response:
+    """Carry out what was tried; let in or drop what waits; undo."""
+    given = await visit.form()
+    name = visit.request.path_params["id"]
+    match given.get("action", ""):
+        case "commit":
+            visit.need(Permission.WRITE)
+            report = await visit.service.importing.committed(visit.principal, name)
+            said = f"{counted(report.accepted, 'memory', 'memories')} came in."
+            if report.quarantined:
+                said += f" {counted(report.quarantined, 'memory', 'memories')} wait for a decision."
+        case "approve" | "reject" as choice:
+            visit.need(Permission.REVIEW)
+            is_yes = choice == "approve"
+            decided = await visit.service.imports.decide(visit.principal, name, approved=is_yes)
+            said = f"{'Let in' if is_yes else 'Dropped'}: {decided.decided}."
+            if decided.failed:
+                said += f" {decided.failed} could not be, and go on waiting."
+        case "undo":
+            visit.need(Permission.ADMIN)
+            undone = await visit.service.imports.roll_back(visit.principal, name)
+            said = f"Undone: {undone.forgotten} forgotten, {undone.withdrawn} dropped from the queue."
+            if undone.kept:
+                said += f" {len(undone.kept)} were changed since, and are kept."
+        case _:
+            raise InvalidError.at("/action", "bad_value", "There is no such action.")
+    return visit.go("/imports", said)

@@ -1,0 +1,174 @@
+"""A file from a stranger: plain, or a zip archive that is looked at before anything of it is unpacked.
+
+Refused are too many entries, too much when unpacked, a ratio that no text has, paths that lead elsewhere, links,
+encrypted entries, two entries of one name, and packing that is not plain deflate. Archives inside are not opened.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, BinaryIO, cast
+
+from quipu.errors import InvalidError
+from quipu.formats.values import refused
+
+_ZIP = b"PK\x03\x04"
+_EMPTY_ZIP = b"PK\x05\x06"
+_END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
+#: A line of NDJSON; as long as one memory with all that belongs to it may be.
+LONGEST_LINE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What an archive may be."""
+
+    entries: int = 100_000
+    #: Bytes of its table of contents, which is read whole.
+    directory: int = 32 << 20
+    #: Unpacked to packed, of entries larger than a megabyte.
+    ratio: int = 200
+    unpacked: int = 64 << 30
+
+
+#: What the zip library raises for archives that are not what they say.
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+
+
+class Source:
+    """The files of what was sent, by name. A plain file is its only one."""
+
+    def __init__(self, file: BinaryIO, name: str | None = None, bounds: Bounds = Bounds()) -> None:  # noqa: B008  frozen, so one for all is safe
+        self._file = file
+        file.seek(0)
+        head = file.read(4)
+        self.is_archive = head in (_ZIP, _EMPTY_ZIP)
+        self._archive: zipfile.ZipFile | None = None
+        if self.is_archive:
+            self._archive = _opened(file, bounds)
+            self.names = tuple(info.filename for info in self._archive.infolist() if not info.is_dir())
+        else:
+            self.names = (name or "",)
+
+    def open(self, name: str) -> BinaryIO:
+        """One of them, from its beginning."""
+        if self._archive is None:
+            self._file.seek(0)
+            return self._file
+        try:
+            return cast("BinaryIO", _Entry(self._archive.open(name)))
+        except _BROKEN as error:
+            raise _damaged() from error
+
+    def find(self, name: str) -> str | None:
+        """The entry with this file name, in whatever folder; the one that lies highest."""
+        found = [entry for entry in self.names if entry.rsplit("/", 1)[-1] == name]
+        return min(found, key=lambda entry: (entry.count("/"), entry)) if found else None
+
+    def whole(self, name: str, most: int = LONGEST_LINE) -> bytes:
+        """A small one, at once."""
+        data = self.open(name).read(most + 1)
+        if len(data) > most:
+            raise refused("too_large", "A part of the file is too large.")
+        return data
+
+
+class _Entry:
+    """An entry of an archive; what is wrong with its packing is told in our words."""
+
+    def __init__(self, entry: IO[bytes]) -> None:
+        self._entry = entry
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._entry.read(size)
+        except _BROKEN as error:
+            raise _damaged() from error
+
+    def readline(self, size: int = -1) -> bytes:
+        try:
+            return self._entry.readline(size)
+        except _BROKEN as error:
+            raise _damaged() from error
+
+
+def lines(stream: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes | InvalidError]]:
+    """The lines of a file that hold something, numbered from 1; one that is too long stands as its error."""
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(longest)
+            yield number, refused("too_large", "A line is too long.")
+        elif line.strip():
+            yield number, line
+
+
+def _opened(file: BinaryIO, bounds: Bounds) -> zipfile.ZipFile:
+    if _directory_size(file) > bounds.directory:
+        raise refused("too_large", "The archive holds too many files.")
+    try:
+        archive = zipfile.ZipFile(file)
+    except (*_BROKEN, struct.error) as error:
+        raise _damaged() from error
+    infos = archive.infolist()
+    if len(infos) > bounds.entries:
+        raise refused("too_large", "The archive holds too many files.")
+    if sum(info.file_size for info in infos) > bounds.unpacked:
+        raise refused("too_large", "The archive unpacks to far too much.")
+    seen: set[str] = set()
+    for info in infos:
+        _check(info, bounds)
+        if info.filename in seen:
+            raise refused("hostile_archive", "Two files in the archive have one name.")
+        seen.add(info.filename)
+    return archive
+
+
+def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
+    name = info.filename
+    # zipfile has cut the name at a NUL; what stood there tells that somebody tried.
+    parts = info.orig_filename.replace("\\", "/").split("/")
+    if not name or name.startswith("/") or ".." in parts or ":" in parts[0] or "\x00" in info.orig_filename:
+        raise refused("hostile_archive", "A file in the archive has a path that leads elsewhere.")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise refused("hostile_archive", "The archive holds a link.")
+    if info.flag_bits & 0x1:
+        raise refused("encrypted_archive", "The archive is encrypted.")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise refused("bad_file", "The archive is packed in a way that is not read here.")
+    if info.file_size > 1 << 20 and info.file_size > bounds.ratio * max(1, info.compress_size):
+        raise refused("too_large", "A file in the archive unpacks to far too much.")
+
+
+def _directory_size(file: BinaryIO) -> int:
+    """How large the table of contents says it is: it is held in memory, whatever the entries are."""
+    end = file.seek(0, 2)
+    tail_at = max(0, end - (1 << 16) - 22)
+    file.seek(tail_at)
+    tail = file.read()
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + 22:
+        raise _damaged()
+    (size,) = struct.unpack_from("<I", tail, at + 12)
+    if size != 0xFFFFFFFF:
+        return int(size)
+    locator = tail.rfind(_END64, 0, at)
+    if locator < 0 or len(tail) < locator + 20:
+        raise _damaged()
+    (place,) = struct.unpack_from("<Q", tail, locator + 8)
+    file.seek(min(place, end))
+    record = file.read(56)
+    if len(record) < 56:
+        raise _damaged()
+    return int(struct.unpack_from("<Q", record, 40)[0])
+
+
+def _damaged() -> InvalidError:
+    return refused("bad_file", "The archive is damaged or cut short.")

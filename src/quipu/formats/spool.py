@@ -1,0 +1,53 @@
+"""Lines that wait on disk: added in the order of falling ids, read in the order of rising ones."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from array import array
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from quipu.formats.values import Item
+
+
+class Spool:
+    """A temporary file that nobody else sees, and where its lines begin."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by close
+        self._starts = array("Q")
+        self._end = 0
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, line: bytes) -> None:
+        """One more."""
+        self._starts.append(self._end)
+        self._file.write(line)
+        self._end += len(line)
+
+    def lines(self) -> Iterator[bytes]:
+        """All of them, the last one first."""
+        end = self._end
+        for start in reversed(self._starts):
+            self._file.seek(start)
+            yield self._file.read(end - start)
+            end = start
+
+    def items(self) -> Iterator[Item]:
+        """The same as values."""
+        return map(json.loads, self.lines())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,55 @@
+"""Held writes, rules and notices, read alike by every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quipu.ledger import admission, rows
+from quipu.model.change import Proposal
+from quipu.model.notices import KeptWebhook, Webhook
+from quipu.model.value import JsonObject
+from quipu.ports.ledger import EVERY, Proposals
+
+
+class Governing:
+    """Over the named statements of a ledger."""
+
+    async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        raise NotImplementedError
+
+    async def _altered(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        """Rows that a statement has changed, outside any commit."""
+        raise NotImplementedError
+
+    async def proposals(
+        self, tenant: str, status: str | None = None, wanted: Proposals = EVERY
+    ) -> Sequence[Proposal]:
+        created_at, place = wanted.after or (None, None)
+        found = await self._select(
+            "proposals_back" if wanted.is_newest_first else "proposals",
+            tenant=tenant,
+            status=status,
+            operation=wanted.operation,
+            agent_id=wanted.agent_id,
+            created_at=created_at,
+            id=place,
+            limit=-1 if wanted.limit is None else wanted.limit,
+        )
+        return [rows.proposal_of(row) for row in found]
+
+    async def proposal(self, tenant: str, proposal_id: str) -> Proposal | None:
+        found = await self._select("proposal", tenant=tenant, id=proposal_id)
+        return rows.proposal_of(found[0]) if found else None
+
+    async def webhooks(self, tenant: str) -> Sequence[KeptWebhook]:
+        return [admission.webhook_of(row) for row in await self._select("webhooks", tenant=tenant)]
+
+    async def move_webhook(self, was: Webhook, now: Webhook) -> bool:
+        return bool(await self._altered("move_webhook", **admission.moved_webhook_values(was, now)))
+
+    async def dismissals(self, tenant: str) -> frozenset[str]:
+        return frozenset(row[0] for row in await self._select("dismissals", tenant=tenant))
+
+    async def rules(self, tenant: str) -> Sequence[JsonObject]:
+        return rows.rules_of(await self._select("rules", tenant=tenant))

@@ -1,0 +1,194 @@
+"""Lending on a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from quipu.errors import NotFoundError
+from quipu.ledger import lending as rows
+from quipu.ledger.postgres import statements
+from quipu.ledger.postgres.statements import Connection
+from quipu.ledger.postgres.transaction import transaction
+from quipu.model.disclosure import (
+    CascadeStep,
+    Erasure,
+    HeldItem,
+    KeptReceipt,
+    LogKind,
+    LogLine,
+    Question,
+    Standing,
+    Writes,
+)
+from quipu.model.grants import KeptGrant
+
+T = TypeVar("T")
+
+
+class _Running(Protocol):
+    def __call__(self, work: Callable[[Connection], Awaitable[T]]) -> Awaitable[T]: ...
+
+
+class PostgresLending:
+    """Decides under the tenant's lock."""
+
+    def __init__(self, run: _Running, tidy: Callable[[], None]) -> None:
+        """`tidy` leaves no old row behind: what others want back is gone from the tables, too."""
+        self._run, self._tidy = run, tidy
+
+    async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
+        async def work(connection: Connection) -> Writes:
+            async with transaction(connection):
+                if await statements.first(connection, "lock_head", tenant=tenant) is None:
+                    raise NotFoundError("There is no such tenant.", reason="tenant")
+                writes = decide(await _standing(connection, tenant, question))
+                await _write(connection, tenant, question, writes)
+                return writes
+
+        return await self._run(work)
+
+    async def grant(self, tenant: str, grant_id: str) -> KeptGrant | None:
+        row = await self._run(lambda c: statements.first(c, "lent_grant", tenant=tenant, id=grant_id))
+        return None if row is None else rows.grant_of(row)
+
+    async def grants(self, tenant: str) -> Sequence[KeptGrant]:
+        return [rows.grant_of(row) for row in await self._rows("lent_grants", tenant=tenant)]
+
+    async def lent_to(self, tenant: str, record_ids: Sequence[str]) -> Sequence[tuple[str, str]]:
+        async def work(connection: Connection) -> list[tuple[str, str]]:
+            return [
+                (row[0], record_id)
+                for record_id in record_ids
+                for row in await statements.select(connection, "lent_to", tenant=tenant, record_id=record_id)
+            ]
+
+        return await self._run(work)
+
+    async def lent_items(self, tenant: str, grant_id: str) -> Sequence[tuple[str, int]]:
+        found = await self._rows("lent_items", tenant=tenant, grant_id=grant_id)
+        return [(row[0], row[1]) for row in found]
+
+    async def log(self, tenant: str, record_id: str, log: LogKind) -> Sequence[LogLine]:
+        found = await self._rows("item_log", tenant=tenant, record_id=record_id, log=log.value)
+        return [rows.line_of(row) for row in found]
+
+    async def tails(self, tenant: str, record_ids: Sequence[str]) -> dict[str, LogLine]:
+        async def work(connection: Connection) -> dict[str, LogLine]:
+            found: dict[str, LogLine] = {}
+            for record_id in record_ids:
+                line = await _tail(connection, tenant, record_id, LogKind.STATE)
+                if line is not None:
+                    found[record_id] = line
+            return found
+
+        return await self._run(work)
+
+    async def receipts(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[KeptReceipt]:
+        found = await self._rows("receipts", tenant=tenant, after=after, limit=limit)
+        return [rows.receipt_of(row) for row in found]
+
+    async def erasures(self, tenant: str) -> Sequence[Erasure]:
+        return [rows.erasure_of(row) for row in await self._rows("erasures", tenant=tenant)]
+
+    async def cascade(self, tenant: str) -> Sequence[CascadeStep]:
+        return [rows.step_of(row) for row in await self._rows("cascade_steps", tenant=tenant)]
+
+    async def move_step(self, tenant: str, step: CascadeStep) -> None:
+        values = rows.step_values(step)
+        await self._run(lambda c: statements.run(c, "keep_cascade_step", tenant=tenant, **values))
+
+    async def hold(self, held: Sequence[HeldItem]) -> None:
+        async def work(connection: Connection) -> None:
+            async with transaction(connection):
+                for one in held:
+                    await statements.run(connection, "hold_item", **rows.held_values(one))
+
+        await self._run(work)
+
+    async def held(self, tenant: str) -> Sequence[HeldItem]:
+        return [rows.held_of(row) for row in await self._rows("held_items", tenant=tenant)]
+
+    async def drop_held(self, tenant: str, source: str, grant_id: str, item_ids: Sequence[str]) -> int:
+        async def work(connection: Connection) -> int:
+            values = {"tenant": tenant, "source": source, "grant_id": grant_id}
+            async with transaction(connection):
+                return sum(
+                    [
+                        await statements.run(connection, "drop_held_item", **values, item_id=item_id)
+                        for item_id in item_ids
+                    ]
+                )
+
+        dropped = await self._run(work)
+        if dropped:
+            self._tidy()
+        return dropped
+
+    async def drop_expired(self, tenant: str, now: int) -> None:
+        if await self._run(lambda c: statements.run(c, "drop_expired_items", tenant=tenant, now=now)):
+            self._tidy()
+
+    async def _rows(self, statement: str, **values: Any) -> list[Any]:
+        return await self._run(lambda c: statements.select(c, statement, **values))
+
+
+async def _tail(connection: Connection, tenant: str, record_id: str, log: LogKind) -> LogLine | None:
+    row = await statements.first(connection, "log_tail", tenant=tenant, record_id=record_id, log=log.value)
+    return None if row is None else rows.line_of(row)
+
+
+async def _standing(connection: Connection, tenant: str, question: Question) -> Standing:
+    end = await statements.first(connection, "receipt_end", tenant=tenant)
+    head = await statements.first(connection, "lending_head", tenant=tenant)
+    grant = shown = proof = None
+    disclosed: set[str] = set()
+    if question.grant_id is not None:
+        grant = await statements.first(connection, "lent_grant", tenant=tenant, id=question.grant_id)
+        for record_id in question.record_ids:
+            shown = await statements.first(
+                connection, "lent_item", tenant=tenant, grant_id=question.grant_id, record_id=record_id
+            )
+            if shown is not None:
+                disclosed.add(record_id)
+    if question.proof_id is not None:
+        proof = await statements.first(connection, "used_proof", tenant=tenant, id=question.proof_id)
+    standing = Standing(
+        **rows.standing_values(end, head),
+        grant=None if grant is None else rows.grant_of(grant),
+        disclosed=frozenset(disclosed),
+        is_replay=proof is not None,
+    )
+    for record_id in question.record_ids:
+        for log in LogKind:
+            line = await _tail(connection, tenant, record_id, log)
+            if line is not None:
+                standing.tails[record_id, log] = line
+        first = await statements.first(
+            connection, "log_first", tenant=tenant, record_id=record_id, log=LogKind.STATE.value
+        )
+        if first is not None:
+            standing.captures[record_id] = rows.line_of(first)
+    return standing
+
+
+async def _write(connection: Connection, tenant: str, question: Question, writes: Writes) -> None:
+    for grant in writes.grants:
+        await statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
+    for record_id in writes.shown:
+        values = {"grant_id": question.grant_id, "record_id": record_id, "at": question.now}
+        await statements.run(connection, "add_lent_item", tenant=tenant, **values)
+    for line in writes.lines:
+        await statements.run(connection, "add_log_line", tenant=tenant, **rows.line_values(line))
+    for receipt in writes.receipts:
+        await statements.run(connection, "add_receipt", tenant=tenant, **rows.receipt_values(receipt))
+    if writes.erasure is not None:
+        await statements.run(connection, "keep_erasure", tenant=tenant, **rows.erasure_values(writes.erasure))
+    for step in writes.steps:
+        await statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
+    if question.proof_id is not None and writes.proof_until is not None:
+        await statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
+        # The lock is held: nobody else has used it since `_standing` looked.
+        await statements.run(
+            connection, "use_proof", tenant=tenant, id=question.proof_id, until=writes.proof_until
+        )

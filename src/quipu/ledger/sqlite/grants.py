@@ -1,0 +1,199 @@
+"""Lending on a SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from quipu.ledger import lending as rows
+from quipu.ledger.sqlite import statements
+from quipu.model.disclosure import (
+    CascadeStep,
+    Erasure,
+    HeldItem,
+    KeptReceipt,
+    LogKind,
+    LogLine,
+    Question,
+    Standing,
+    Writes,
+)
+from quipu.model.grants import KeptGrant
+
+T = TypeVar("T")
+
+
+class _Reading(Protocol):
+    def __call__(self, work: Callable[[apsw.Connection, Any], T]) -> Awaitable[T]: ...
+
+
+class _Writing(Protocol):
+    def __call__(self, job: Callable[[apsw.Connection], T]) -> Awaitable[T]: ...
+
+
+class SqliteLending:
+    """Reads on the ledger's readers, decides in its one writer."""
+
+    def __init__(self, read: _Reading, write: _Writing, flush: Callable[[], Awaitable[None]]) -> None:
+        """`flush` leaves no old page behind: what others want back is gone from the file, too."""
+        self._read, self._write, self._flush = read, write, flush
+
+    async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
+        def job(connection: apsw.Connection) -> Writes:
+            writes = decide(_standing(connection, tenant, question))
+            _write(connection, tenant, question, writes)
+            return writes
+
+        return await self._write(job)
+
+    async def grant(self, tenant: str, grant_id: str) -> KeptGrant | None:
+        row = await self._read(lambda c, _: statements.first(c, "lent_grant", tenant=tenant, id=grant_id))
+        return None if row is None else rows.grant_of(row)
+
+    async def grants(self, tenant: str) -> Sequence[KeptGrant]:
+        return [rows.grant_of(row) for row in await self._rows("lent_grants", tenant=tenant)]
+
+    async def lent_to(self, tenant: str, record_ids: Sequence[str]) -> Sequence[tuple[str, str]]:
+        def work(connection: apsw.Connection, _: Any) -> list[tuple[str, str]]:
+            return [
+                (row[0], record_id)
+                for record_id in record_ids
+                for row in statements.select(connection, "lent_to", tenant=tenant, record_id=record_id)
+            ]
+
+        return await self._read(work)
+
+    async def lent_items(self, tenant: str, grant_id: str) -> Sequence[tuple[str, int]]:
+        found = await self._rows("lent_items", tenant=tenant, grant_id=grant_id)
+        return [(row[0], row[1]) for row in found]
+
+    async def log(self, tenant: str, record_id: str, log: LogKind) -> Sequence[LogLine]:
+        found = await self._rows("item_log", tenant=tenant, record_id=record_id, log=log.value)
+        return [rows.line_of(row) for row in found]
+
+    async def tails(self, tenant: str, record_ids: Sequence[str]) -> dict[str, LogLine]:
+        def work(connection: apsw.Connection, _: Any) -> dict[str, LogLine]:
+            found: dict[str, LogLine] = {}
+            for record_id in record_ids:
+                row = _tail(connection, tenant, record_id, LogKind.STATE)
+                if row is not None:
+                    found[record_id] = row
+            return found
+
+        return await self._read(work)
+
+    async def receipts(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[KeptReceipt]:
+        found = await self._rows("receipts", tenant=tenant, after=after, limit=limit)
+        return [rows.receipt_of(row) for row in found]
+
+    async def erasures(self, tenant: str) -> Sequence[Erasure]:
+        return [rows.erasure_of(row) for row in await self._rows("erasures", tenant=tenant)]
+
+    async def cascade(self, tenant: str) -> Sequence[CascadeStep]:
+        return [rows.step_of(row) for row in await self._rows("cascade_steps", tenant=tenant)]
+
+    async def move_step(self, tenant: str, step: CascadeStep) -> None:
+        values = rows.step_values(step)
+        await self._write(lambda c: statements.run(c, "keep_cascade_step", tenant=tenant, **values))
+
+    async def hold(self, held: Sequence[HeldItem]) -> None:
+        def job(connection: apsw.Connection) -> None:
+            for one in held:
+                statements.run(connection, "hold_item", **rows.held_values(one))
+
+        await self._write(job)
+
+    async def held(self, tenant: str) -> Sequence[HeldItem]:
+        return [rows.held_of(row) for row in await self._rows("held_items", tenant=tenant)]
+
+    async def drop_held(self, tenant: str, source: str, grant_id: str, item_ids: Sequence[str]) -> int:
+        def job(connection: apsw.Connection) -> int:
+            dropped = 0
+            for item_id in item_ids:
+                statements.run(
+                    connection,
+                    "drop_held_item",
+                    tenant=tenant,
+                    source=source,
+                    grant_id=grant_id,
+                    item_id=item_id,
+                )
+                dropped += connection.changes()
+            return dropped
+
+        dropped = await self._write(job)
+        if dropped:
+            await self._flush()
+        return dropped
+
+    async def drop_expired(self, tenant: str, now: int) -> None:
+        def job(connection: apsw.Connection) -> int:
+            statements.run(connection, "drop_expired_items", tenant=tenant, now=now)
+            return connection.changes()
+
+        if await self._write(job):
+            await self._flush()
+
+    async def _rows(self, statement: str, **values: Any) -> list[Any]:
+        return await self._read(lambda c, _: statements.select(c, statement, **values))
+
+
+def _tail(connection: apsw.Connection, tenant: str, record_id: str, log: LogKind) -> LogLine | None:
+    row = statements.first(connection, "log_tail", tenant=tenant, record_id=record_id, log=log.value)
+    return None if row is None else rows.line_of(row)
+
+
+def _standing(connection: apsw.Connection, tenant: str, question: Question) -> Standing:
+    end = statements.first(connection, "receipt_end", tenant=tenant)
+    head = statements.first(connection, "lending_head", tenant=tenant)
+    grant_id, proof_id = question.grant_id, question.proof_id
+    grant = (
+        None if grant_id is None else statements.first(connection, "lent_grant", tenant=tenant, id=grant_id)
+    )
+    standing = Standing(
+        **rows.standing_values(end, head),
+        grant=None if grant is None else rows.grant_of(grant),
+        disclosed=frozenset(
+            record_id
+            for record_id in question.record_ids
+            if grant_id is not None
+            and statements.first(
+                connection, "lent_item", tenant=tenant, grant_id=grant_id, record_id=record_id
+            )
+        ),
+        is_replay=proof_id is not None
+        and statements.first(connection, "used_proof", tenant=tenant, id=proof_id) is not None,
+    )
+    for record_id in question.record_ids:
+        for log in LogKind:
+            line = _tail(connection, tenant, record_id, log)
+            if line is not None:
+                standing.tails[record_id, log] = line
+        first = statements.first(
+            connection, "log_first", tenant=tenant, record_id=record_id, log=LogKind.STATE.value
+        )
+        if first is not None:
+            standing.captures[record_id] = rows.line_of(first)
+    return standing
+
+
+def _write(connection: apsw.Connection, tenant: str, question: Question, writes: Writes) -> None:
+    for grant in writes.grants:
+        statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
+    for record_id in writes.shown:
+        values = {"grant_id": question.grant_id, "record_id": record_id, "at": question.now}
+        statements.run(connection, "add_lent_item", tenant=tenant, **values)
+    for line in writes.lines:
+        statements.run(connection, "add_log_line", tenant=tenant, **rows.line_values(line))
+    for receipt in writes.receipts:
+        statements.run(connection, "add_receipt", tenant=tenant, **rows.receipt_values(receipt))
+    if writes.erasure is not None:
+        statements.run(connection, "keep_erasure", tenant=tenant, **rows.erasure_values(writes.erasure))
+    for step in writes.steps:
+        statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
+    if question.proof_id is not None and writes.proof_until is not None:
+        statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
+        # There is one writer: nobody else has used it since `_standing` looked.
+        statements.run(connection, "use_proof", tenant=tenant, id=question.proof_id, until=writes.proof_until)

@@ -1,0 +1,104 @@
+"""Governing memory: rules that decisions suggest, undoing by cause, and telling other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quipu.memory import arguments
+from quipu.memory.session import Session
+from quipu.model.governance import Rule
+from quipu.model.learning import Suggestion
+from quipu.model.notices import Event, IssuedWebhook, Webhook
+from quipu.model.recovery import Action, RecoverRequest, RecoverResponse
+
+
+class Governing(Session):
+    """For those who answer for what is remembered."""
+
+    async def suggested_rules(self) -> tuple[Suggestion, ...]:
+        """Rules that decisions suggest, with what speaks for them. They do nothing before one is accepted."""
+        return await (await self._service()).learning.suggested(self._principal)
+
+    async def accept_rule(self, suggestion_id: str, /) -> tuple[Rule, ...]:
+        """Make a suggestion a rule; it ends by itself after 90 days. Returns all that decide now."""
+        return await (await self._service()).learning.accept(self._principal, suggestion_id)
+
+    async def dismiss_rule(self, suggestion_id: str, /) -> None:
+        """Do not suggest it again."""
+        await (await self._service()).learning.dismiss(self._principal, suggestion_id)
+
+    async def recover(
+        self,
+        *,
+        sources: Sequence[str] = (),
+        run_id: str | None = None,
+        import_id: str | None = None,
+        proposal_id: str | None = None,
+        principal: str | None = None,
+        since: str | int | None = None,
+        until: str | int | None = None,
+        trusted: Sequence[str] = (),
+        confidence_below: float | None = None,
+        detectors: bool = False,
+        quarantine: bool = False,
+        hard: bool = False,
+        apply: bool = False,
+        reason: str | None = None,
+        limit: int = 1000,
+    ) -> RecoverResponse:
+        """Find what a cause has done to this agent's memory, and with `apply` undo it.
+
+        Causes are ANDed: sources (globs), a run, an import, a proposal, who wrote it, a stretch of time. Without one,
+        live memories are looked through for suspicions: sources that are not `trusted`, low confidence, what detectors
+        find. `quarantine` takes it out of sight and lets a person decide; `hard` erases what would be forgotten.
+        """
+        request = RecoverRequest(
+            agent_id=self.agent_id,
+            sources=arguments.several(sources, "/sources"),
+            run_id=run_id,
+            import_id=import_id,
+            proposal_id=proposal_id,
+            principal=principal,
+            since=None if since is None else str(since),
+            until=None if until is None else str(until),
+            trusted=arguments.several(trusted, "/trusted"),
+            confidence_below=confidence_below,
+            detectors=detectors,
+            action=Action.QUARANTINE if quarantine else Action.UNDO,
+            hard_delete=hard,
+            dry_run=not apply,
+            reason=reason,
+            limit=limit,
+        )
+        return await (await self._service()).recovery.recover(self._principal, request)
+
+    async def add_webhook(
+        self,
+        url: str,
+        /,
+        *,
+        events: Sequence[Event | str] = tuple(Event),
+        agents: Sequence[str] = ("*",),
+        with_content: bool = False,
+    ) -> IssuedWebhook:
+        """Tell an address of held writes and decisions. The key that notices are signed with is told this once."""
+        service = await self._service()
+        return await service.notices.add(
+            self._principal,
+            url=url,
+            events=[arguments.member(Event, event, "/events") for event in events],
+            agents=arguments.several(agents, "/agents"),
+            with_content=with_content,
+        )
+
+    async def list_webhooks(self) -> tuple[Webhook, ...]:
+        """Where notices go, and how they are getting on."""
+        return await (await self._service()).notices.list(self._principal)
+
+    async def remove_webhook(self, webhook_id: str, /) -> None:
+        """Tell it nothing more."""
+        await (await self._service()).notices.remove(self._principal, webhook_id)
+
+    async def ping_webhook(self, webhook_id: str, /) -> None:
+        """Send a notice of nothing, to see that it arrives."""
+        await (await self._service()).notices.ping(self._principal, webhook_id)

@@ -1,0 +1,91 @@
+"""Procedures that step, short-term memory that settles, and the graph of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from quipu.memory.session import Session
+from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
+from quipu.model.graph import Graph, GraphRequest
+from quipu.model.operations import StepRequest
+from quipu.model.outcomes import StepResponse
+from quipu.model.procedure import Procedure
+
+
+class Settling(Session):
+    """step, procedure, consolidate, neighbours."""
+
+    async def step(
+        self,
+        record_id: str,
+        trigger: str | None = None,
+        /,
+        *,
+        facts: Mapping[str, bool] | None = None,
+        replay: Sequence[str] | None = None,
+        persist: bool | None = None,
+        if_version: int | None = None,
+        approval_required: bool = False,
+        idempotency_key: str | None = None,
+    ) -> StepResponse:
+        """Let a procedure take a step: its new state is a new version. A trigger that does nothing now raises.
+
+        `facts` is what guards ask for; one that is missing is false. `replay` plays triggers through from the initial
+        state, and keeps nothing unless `persist` says so.
+        """
+        request = StepRequest(
+            id=record_id,
+            agent_id=self.agent_id,
+            trigger=trigger,
+            facts=dict(facts or {}),
+            replay=None if replay is None else tuple(replay),
+            persist=persist,
+            if_version=if_version,
+            approval_required=approval_required,
+            idempotency_key=idempotency_key,
+        )
+        return await (await self._service()).procedures.step(self._principal, request)
+
+    async def procedure(self, record_id: str, /) -> Procedure:
+        """A procedure: its machine, where it stands, what can be asked of it, and every step it took."""
+        return await (await self._service()).procedures.shown(self._principal, record_id, self.agent_id)
+
+    async def consolidate(
+        self,
+        *,
+        user_id: str | None = None,
+        all_agents: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Consolidation:
+        """Settle short-term memory: what weighs enough is promoted, what is light and old is forgotten."""
+        request = ConsolidateRequest(
+            agent_id=None if all_agents else self.agent_id, user_id=user_id, dry_run=dry_run
+        )
+        service = await self._service()
+        return await service.consolidating.consolidate(self._principal, request, progress)
+
+    async def undo_consolidation(self, pass_id: str, /) -> Undone:
+        """Take a pass back: what it promoted is forgotten, what it forgot is restored."""
+        return await (await self._service()).consolidating.undo(self._principal, pass_id)
+
+    async def neighbours(
+        self,
+        record_id: str,
+        /,
+        *,
+        hops: int = 1,
+        limit: int = 100,
+        as_of: str | int | None = None,
+        valid_at: int | None = None,
+    ) -> Graph:
+        """What is around a memory: explicit links, its subject, its session; and when each thing is so."""
+        request = GraphRequest(
+            id=record_id,
+            agent_id=self.agent_id,
+            hops=hops,
+            limit=limit,
+            as_of=None if as_of is None else str(as_of),
+            valid_at=valid_at,
+        )
+        return await (await self._service()).graphs.around(self._principal, request)

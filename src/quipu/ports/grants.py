@@ -1,0 +1,68 @@
+"""What a ledger keeps about lending: grants, logs, receipts, erasures, and what others have lent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from quipu.model.disclosure import (
+    CascadeStep,
+    Erasure,
+    HeldItem,
+    KeptReceipt,
+    LogKind,
+    LogLine,
+    Question,
+    Standing,
+    Writes,
+)
+from quipu.model.grants import KeptGrant
+
+
+class Lending(Protocol):
+    """One chain of receipts for each tenant; whatever adds to it is decided while nobody else does."""
+
+    async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
+        """Ask, decide and write in one transaction. What `decide` raises leaves nothing behind.
+
+        It may be called again, on fresh ground; it must not wait for anything.
+        """
+        ...
+
+    async def grant(self, tenant: str, grant_id: str) -> KeptGrant | None: ...
+
+    async def grants(self, tenant: str) -> Sequence[KeptGrant]:
+        """All of them, newest first."""
+        ...
+
+    async def lent_to(self, tenant: str, record_ids: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Grant and record, for each record that a grant has shown."""
+        ...
+
+    async def lent_items(self, tenant: str, grant_id: str) -> Sequence[tuple[str, int]]:
+        """What a grant has shown: record, and when first."""
+        ...
+
+    async def log(self, tenant: str, record_id: str, log: LogKind) -> Sequence[LogLine]: ...
+
+    async def tails(self, tenant: str, record_ids: Sequence[str]) -> dict[str, LogLine]:
+        """The last line of each record's state log."""
+        ...
+
+    async def receipts(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[KeptReceipt]: ...
+
+    async def erasures(self, tenant: str) -> Sequence[Erasure]: ...
+
+    async def cascade(self, tenant: str) -> Sequence[CascadeStep]: ...
+
+    async def move_step(self, tenant: str, step: CascadeStep) -> None: ...
+
+    async def hold(self, held: Sequence[HeldItem]) -> None: ...
+
+    async def held(self, tenant: str) -> Sequence[HeldItem]: ...
+
+    async def drop_held(self, tenant: str, source: str, grant_id: str, item_ids: Sequence[str]) -> int:
+        """Returns how many there were."""
+        ...
+
+    async def drop_expired(self, tenant: str, now: int) -> None: ...

@@ -1,0 +1,76 @@
+"""What an export over memory exchange asks for (OAP contract 10.2). What is not offered is refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, cast
+
+from quipu.errors import InvalidError
+from quipu.model.grants import Asked, ItemFilter
+from quipu.model.moving import WRITTEN, Format
+from quipu.model.value import JsonObject
+from quipu.rules.grants import parsed_filter
+
+_MEMBERS = ("filter", "format", "include", "scope_ids")
+_INCLUDED = ("embeddings", "logs", "non_exportable", "receipts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedExport:
+    """Which items go out, and as what."""
+
+    format: Format = Format.BUNDLE
+    filter: ItemFilter | None = None
+    non_exportable: bool = False
+    body: JsonObject = field(repr=False)
+
+    @property
+    def listed(self) -> Asked:
+        """The same as a query that lists."""
+        return Asked(filter=self.filter, body=self.body)
+
+
+def parsed_export(body: JsonObject) -> AskedExport:
+    """An export, read."""
+    if unknown := sorted(body.keys() - set(_MEMBERS)):
+        _refuse(f"/{unknown[0][:64]}", "unknown_member", "An export has no such member.", _MEMBERS)
+    name = body.get("format", Format.BUNDLE.value)
+    if name not in tuple(WRITTEN):
+        _refuse("/format", "unknown_format", "No files of this format are written.", [*WRITTEN])
+    return AskedExport(
+        format=Format(str(name)),
+        filter=_filter(body),
+        non_exportable=_included(body.get("include", {})),
+        body=body,
+    )
+
+
+def _filter(body: JsonObject) -> ItemFilter | None:
+    given, scopes = body.get("filter"), body.get("scope_ids")
+    wanted = None if not given else parsed_filter(given, "/filter")
+    if scopes is None:
+        return wanted
+    named = parsed_filter({"scope_ids": scopes}, "").scope_ids or frozenset()
+    if wanted is not None and wanted.scope_ids is not None:
+        named &= wanted.scope_ids
+    return replace(wanted or ItemFilter(), scope_ids=named)
+
+
+def _included(value: Any) -> bool:
+    """Whether what its writer wanted kept here comes along: the one thing that can be chosen so far."""
+    if not isinstance(value, Mapping):
+        _refuse("/include", "bad_value", "This is an object.")
+    given = cast("Mapping[str, Any]", value)
+    for name, wanted in given.items():
+        if name not in _INCLUDED:
+            _refuse(f"/include/{name[:64]}", "unknown_member", "Nothing of this name is exported.", _INCLUDED)
+        if not isinstance(wanted, bool):
+            _refuse(f"/include/{name}", "bad_value", "This is yes or no.", ["true", "false"])
+        if wanted and name != "non_exportable":
+            _refuse(f"/include/{name}", "bad_value", "This is not exported here.", ["false"])
+    return bool(given.get("non_exportable", False))
+
+
+def _refuse(pointer: str, reason: str, message: str, accepted: Sequence[str] = ()) -> NoReturn:
+    raise InvalidError.at(pointer, reason, message, accepted=list(accepted))

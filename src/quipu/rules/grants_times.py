@@ -1,0 +1,26 @@
+"""Times as grants and receipts write them: RFC 3339, UTC, nothing else (D7)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHAPE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
+DAY_MS = 86_400_000
+
+
+def rfc3339(at: int, *, fraction: bool = False) -> str:
+    """A moment in milliseconds as text; thousandths only where there are some, or where `fraction` asks for them."""
+    text = (_EPOCH + timedelta(milliseconds=at)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{at % 1000:03d}Z" if fraction or at % 1000 else f"{text}Z"
+
+
+def instant(text: str) -> int | None:
+    """The moment that a text names, in milliseconds; None for one that is not RFC 3339 in UTC."""
+    if not _SHAPE.fullmatch(text):
+        return None
+    try:
+        return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+    except ValueError:
+        return None

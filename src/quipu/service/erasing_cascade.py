@@ -1,0 +1,189 @@
+"""Carrying an erasure to everybody who was shown something, and being told of one by somebody who lent to us."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from quipu.errors import InvalidError, QuipuError, UnauthenticatedError, UnverifiableError
+from quipu.model.disclosure import CascadeStatus, CascadeStep, Erasure
+from quipu.model.value import JsonObject
+from quipu.ports.keys import LendingParts
+from quipu.ports.parts import Parts
+from quipu.rules import dids, receipts
+from quipu.rules import grants_tokens as tokens
+from quipu.rules.grants_times import rfc3339
+from quipu.service.lending import lending_parts
+
+_FIRST_MS = 60_000
+_LONGEST_MS = 6 * 3_600_000
+_DAY_MS = 24 * 3_600_000
+#: After this long somebody who does not answer counts as unreachable, and is asked once a day.
+WINDOW_MS = 72 * 3_600_000
+_FRESH_S = 300
+_GRANT_TAG = "grant:"
+
+
+class Cascade:
+    """Both ends of it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @property
+    def _own(self) -> LendingParts:
+        return lending_parts(self._parts)
+
+    # -- telling others ------------------------------------------------------------------------------------------
+
+    async def steps_of(self, erasure: Erasure, ids: Sequence[str]) -> list[CascadeStep]:
+        """Who was shown any of these records, under which grant."""
+        by_grant: dict[str, list[str]] = {}
+        for grant_id, record_id in await self._parts.ledger.lending.lent_to(erasure.tenant, ids):
+            by_grant.setdefault(grant_id, []).append(record_id)
+        steps: list[CascadeStep] = []
+        for grant_id, names in sorted(by_grant.items()):
+            kept = await self._parts.ledger.lending.grant(erasure.tenant, grant_id)
+            if kept is not None:
+                steps.append(
+                    CascadeStep(
+                        erasure_id=erasure.id,
+                        grantee=kept.grantee,
+                        grant_id=grant_id,
+                        item_ids=tuple(sorted(names)),
+                    )
+                )
+        return steps
+
+    async def told(self, erasure: Erasure) -> list[CascadeStep]:
+        """Tell those whose time has come; returns how all of them stand."""
+        now = self._parts.clock()
+        steps: list[CascadeStep] = []
+        for step in await self._parts.ledger.lending.cascade(erasure.tenant):
+            if step.erasure_id != erasure.id:
+                continue
+            if step.status is not CascadeStatus.DONE and step.next_at <= now:
+                step = await self._tell(erasure, step, now)
+                await self._parts.ledger.lending.move_step(erasure.tenant, step)
+            steps.append(step)
+        return steps
+
+    async def _tell(self, erasure: Erasure, step: CascadeStep, now: int) -> CascadeStep:
+        own = self._own
+        body: dict[str, Any] = {
+            "principal_did": own.keyring.did(erasure.tenant),
+            "item_ids": list(step.item_ids),
+            "provenance_tags": [f"{_GRANT_TAG}{step.grant_id}"],
+            "reason": erasure.request["reason"],
+            "cascade": True,
+        }
+        header = {"iat": now // 1000, "jti": self._parts.mint_id("req")}
+        signature = own.jose.detached(self._parts.canonical(body), header, own.keyring.hand(None))
+        try:
+            url = await self._endpoint(step.grantee)
+            answer = await own.peers.post(url, body, {"OAP-Signature": signature, "OAP-Version": "1.0"})
+            receipt = answer.members.get("output", {})
+            if answer.status == 200 and await self._is_receipt(receipt, step):
+                return replace(step, status=CascadeStatus.DONE, attempts=step.attempts + 1, receipt=receipt)
+        except QuipuError:
+            pass  # told again later; who it is, is in the report
+        is_late = now - erasure.requested_at > WINDOW_MS
+        wait = _DAY_MS if is_late else min(_LONGEST_MS, _FIRST_MS << min(step.attempts, 16))
+        status = CascadeStatus.UNREACHABLE if is_late else CascadeStatus.WAITING
+        return replace(step, status=status, attempts=step.attempts + 1, next_at=now + wait)
+
+    async def _endpoint(self, did: str) -> str:
+        """Where somebody takes requests to delete: their document says where they are, their manifest the rest."""
+        invoke = dids.service_of(await self._own.documents.document(did), "OAPInvocationEndpoint")
+        if invoke is None:
+            raise UnverifiableError("This DID has no address.", reason="did_unresolved")
+        parts = urlsplit(invoke)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        answer = await self._own.peers.get(f"{origin}/.well-known/oap-tool.json")
+        found = answer.members.get("endpoints", {}).get("data_delete")
+        if not isinstance(found, str) or urlsplit(found).netloc != parts.netloc:
+            raise UnverifiableError("This host says nothing of deletion.", reason="did_unresolved")
+        return found
+
+    async def _is_receipt(self, receipt: object, step: CascadeStep) -> bool:
+        """A Deletion Receipt of these very items, signed by the host that the grantee is at."""
+        body = _object(receipt)
+        signature, scope = _object(body.get("signature")), _object(body.get("scope"))
+        did = str(body.get("tool_did"))
+        if not signature or not scope or not _is_at(step.grantee, did):
+            return False
+        key = dids.key_of(await self._own.documents.document(did), did, str(signature.get("kid")))
+        message = self._parts.canonical(receipts.without(body, "signature"))
+        digest = receipts.hashed(sorted(step.item_ids), self._parts.canonical)
+        is_signed = key is not None and self._own.jose.verify(message, str(signature.get("value")), key.jwk)
+        return is_signed and scope.get("item_ids_digest") == digest
+
+    async def report(self, erasure: Erasure) -> dict[str, Any]:
+        """Whom it has reached, signed."""
+        steps: list[JsonObject] = []
+        for step in await self._parts.ledger.lending.cascade(erasure.tenant):
+            if step.erasure_id == erasure.id:
+                told: dict[str, Any] = {"did": step.grantee, "requested_at": rfc3339(erasure.requested_at)}
+                told |= {"status": step.status.value} if step.receipt is None else {"receipt": step.receipt}
+                steps.append(told)
+        root = None if erasure.receipt is None else str(erasure.receipt["receipt_id"])
+        hand = self._own.keyring.hand(None)
+        return receipts.cascade_report(
+            id=erasure.id, root=root, steps=steps, hand=hand, canonical=self._parts.canonical
+        )
+
+    # -- being told ----------------------------------------------------------------------------------------------
+
+    async def received(self, body: JsonObject, signature: str) -> dict[str, Any]:
+        """A host wants back what it lent us: believed by its key, and only for what it lent under that grant (F16)."""
+        own, now = self._own, self._parts.clock()
+        source = await self._signer(body, signature, now)
+        tags = body.get("provenance_tags")
+        names = [str(tag) for tag in tags] if isinstance(tags, list | tuple) else []
+        wanted = [tag.removeprefix(_GRANT_TAG) for tag in names if tag.startswith(_GRANT_TAG)]
+        ids = body.get("item_ids")
+        if len(wanted) != 1 or not isinstance(ids, list | tuple) or len(ids) > 10_000:
+            raise InvalidError.at("/provenance_tags", "bad_value", "Name one grant, and the items of it.")
+        items = [str(name) for name in ids]
+        for tenant in await self._parts.ledger.tenants():
+            await self._parts.ledger.lending.drop_held(tenant.id, source, wanted[0], items)
+        return receipts.deletion_receipt(
+            id=self._parts.mint_id("del").partition("_")[2],
+            principal=str(body.get("principal_did")),
+            scope_id=None,
+            requested_at=now,
+            completed_at=now,
+            item_ids=items,
+            reason=str(body.get("reason", "erased"))[:200],
+            grants=wanted,
+            told=(),
+            hand=own.keyring.hand(None),
+            canonical=self._parts.canonical,
+        )
+
+    async def _signer(self, body: JsonObject, signature: str, now: int) -> str:
+        own = self._own
+        header = own.jose.opened_detached(signature)
+        did, _ = dids.split(str(header.get("kid")))
+        made = header.get("iat")
+        if not isinstance(made, int | float) or abs(now / 1000 - made) > _FRESH_S:
+            raise tokens.refused("bad_signature")
+        try:
+            document = await own.documents.document(did)
+        except QuipuError as error:
+            raise UnauthenticatedError(reason="bad_signature") from error
+        key = tokens.check_key(dids.key_of(document, did, str(header.get("kid"))), now)
+        if not own.jose.verify_detached(self._parts.canonical(body), signature, key.jwk):
+            raise tokens.refused("bad_signature")
+        return did
+
+
+def _is_at(grantee: str, host: str) -> bool:
+    """Whether a grantee is this host, or somebody at it."""
+    return grantee == host or (host.startswith("did:web:") and grantee.startswith(f"{host}:"))
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

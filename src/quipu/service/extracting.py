@@ -1,0 +1,81 @@
+"""Facts that a language model finds in promoted memories: each is proposed to a person, never simply written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from quipu.errors import BackendUnavailableError, QuipuError
+from quipu.model.operations import RememberRequest
+from quipu.model.outcomes import RememberResponse
+from quipu.model.principal import Principal
+from quipu.model.record import Link, MemoryType, Record
+from quipu.ports.parts import Parts
+from quipu.rules import settling
+from quipu.service.resembling import Resembling
+
+SOURCE = "extraction"
+#: Sources whose text came out of memory: what is found there was known already.
+ECHOES = frozenset({"recall", "memory", SOURCE, settling.SOURCE})
+_MOST_FACTS = 10
+_LONGEST = 1_000
+Remember = Callable[[Principal, RememberRequest], Awaitable[RememberResponse]]
+
+
+class Extracting:
+    """Asks the model, leaves out what is known, proposes the rest."""
+
+    def __init__(self, parts: Parts, resembling: Resembling, remember: Remember) -> None:
+        self._parts, self._resembling, self._remember = parts, resembling, remember
+
+    @property
+    def is_there(self) -> bool:
+        return self._parts.extractor is not None
+
+    async def proposed(self, principal: Principal, source: Record, into: str) -> int:
+        """Propose the facts of a source, linked to what it became; returns how many wait now.
+
+        Raises BackendUnavailableError when the model cannot be asked.
+        """
+        extractor = self._parts.extractor
+        if extractor is None or _is_echo(source) or source.type is MemoryType.PROCEDURAL:
+            return 0
+        waiting = 0
+        for fact in dict.fromkeys(await extractor.facts(source.content)):
+            if waiting >= _MOST_FACTS:
+                break
+            text = " ".join(fact.split())
+            if not 0 < len(text) <= _LONGEST or await self._is_known(source, text):
+                continue
+            request = RememberRequest(
+                agent_id=source.agent_id,
+                user_id=source.user_id,
+                type=MemoryType.SEMANTIC,
+                content=text,
+                source=SOURCE,
+                metadata={"extractor": extractor.model},
+                links=(Link(into, settling.DERIVED_FROM),),
+                privacy_intent=source.privacy,
+                approval_required=True,
+                idempotency_key=settling.key_of("extract", [source], settling.said(text)),
+            )
+            try:
+                answer = await self._remember(replace(principal, trust=settling.trust_of([source])), request)
+            except BackendUnavailableError:
+                raise
+            except QuipuError:
+                continue  # a rule forbids it, or it is no memory: the verbatim text is kept anyway
+            waiting += answer.pending_approval and not answer.is_replayed
+        return waiting
+
+    async def _is_known(self, source: Record, text: str) -> bool:
+        """Whether the source or a live memory says this already: what was recalled is not stored once more."""
+        if settling.said(text) == settling.said(source.content):
+            return True
+        draft = replace(source, id="", type=MemoryType.SEMANTIC, content=text)
+        near = await self._resembling.to(draft)
+        return any(settling.said(other.content) == settling.said(text) for other, _ in near)
+
+
+def _is_echo(source: Record) -> bool:
+    return source.source in ECHOES or source.metadata.get("recalled") is True

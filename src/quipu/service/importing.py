@@ -1,0 +1,224 @@
+"""Bringing in a whole file of memories: always tried first, then carried out, held where a rule says so.
+
+The same file gives the same import id and the same record ids every time, so an import that was cut off is gone on with
+by doing it again: what is in already is told as a duplicate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections import OrderedDict
+from collections.abc import AsyncIterable
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
+
+from quipu.errors import InvalidError, NotFoundError, TamperedError
+from quipu.formats import reading, values
+from quipu.formats.archives import Source
+from quipu.formats.reading import Opened
+from quipu.formats.signing import FOREIGN, Checking
+from quipu.model.change import Commit
+from quipu.model.journal import Draft, Op
+from quipu.model.moving import FileImport, ImportReport
+from quipu.model.operations import CreateStoreRequest
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Tier
+from quipu.model.store import StoreScope
+from quipu.model.value import Json
+from quipu.ports.parts import Parts
+from quipu.service.access import Access
+from quipu.service.governance import Governance
+from quipu.service.import_writing import Bringing, Progress
+from quipu.service.secrets import Secrets
+from quipu.service.stores import Stores
+from quipu.service.writing import Writing
+
+#: What the file was read with; it is told with every import, because vendors change their files without notice.
+VERSION = 1
+#: A file that was tried waits so long to be carried out, and so many of a host wait at a time.
+_PATIENCE_MS, _MOST_WAITING = 3_600_000, 32
+MOST_BYTES = 8 << 30
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A file that was tried and may be carried out."""
+
+    file: BinaryIO
+    sha256: str
+    request: FileImport
+    until: int
+
+
+class Importing:
+    """Tries and carries out; what was tried waits in a file of its own."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        access: Access,
+        secrets: Secrets,
+        writing: Writing,
+        governance: Governance,
+        stores: Stores,
+    ) -> None:
+        self._parts, self._access = parts, access
+        self._stores = stores
+        self._bringing = Bringing(parts, secrets, writing, governance)
+        self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
+
+    # -- trying and carrying out --------------------------------------------------------------------------------
+
+    async def tried(
+        self,
+        principal: Principal,
+        pieces: AsyncIterable[bytes],
+        request: FileImport,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """What would come in. Nothing is written; the file waits for an hour to be carried out."""
+        self._access.authorise(principal, Permission.WRITE, request.agent_id)
+        file, sha256 = await _kept(pieces)
+        try:
+            opened = await self._opened(file, request)
+            name = _import_id(opened, sha256, request)
+            blank = replace(_blank(opened, name, sha256, request), dry_run=True)
+            report = await self._bringing.gone_through(principal, opened, request, blank, progress)
+        except BaseException:
+            file.close()
+            raise
+        self._keep(principal.tenant, name, file, sha256, request)
+        return report
+
+    async def committed(
+        self, principal: Principal, import_id: str, progress: Progress | None = None
+    ) -> ImportReport:
+        """Carry out what was tried. What a rule holds waits for a person; the rest is in."""
+        waiting = self._waiting.get((principal.tenant, import_id))
+        if waiting is None or waiting.until <= self._parts.clock():
+            raise NotFoundError(
+                "No such import waits here.",
+                reason="import",
+                hint="Send the file again; nothing comes twice.",
+            )
+        self._access.authorise(principal, Permission.WRITE, waiting.request.agent_id)
+        opened = await self._opened(waiting.file, waiting.request)
+        await self._open_stores(principal, opened, waiting.request)
+        blank = _blank(opened, import_id, waiting.sha256, waiting.request)
+        report = await self._bringing.gone_through(principal, opened, waiting.request, blank, progress)
+        await self._receipt(principal, report)
+        if self._waiting.pop((principal.tenant, import_id), None) is not None:
+            waiting.file.close()
+        return report
+
+    def close(self) -> None:
+        """Let go of what waits."""
+        while self._waiting:
+            self._waiting.popitem()[1].file.close()
+
+    def _keep(self, tenant: str, name: str, file: BinaryIO, sha256: str, request: FileImport) -> None:
+        now = self._parts.clock()
+        gone = [key for key, one in self._waiting.items() if one.until <= now or key == (tenant, name)]
+        for key in gone:
+            self._waiting.pop(key).file.close()
+        while len(self._waiting) >= _MOST_WAITING:
+            self._waiting.popitem(last=False)[1].file.close()
+        self._waiting[tenant, name] = _Waiting(file, sha256, request, now + _PATIENCE_MS)
+
+    async def _opened(self, file: BinaryIO, request: FileImport) -> Opened:
+        """The file, checked as a whole: limits, signature, digests. A signature that is wrong ends it here."""
+        known = {**self._parts.signer.known_keys, **request.keys}
+        checking = Checking(canonical=self._parts.canonical, verify=self._parts.verify, keys=known)
+
+        def work() -> Opened:
+            return reading.opened(Source(file, request.file_name), checking, request.format)
+
+        try:
+            opened = await asyncio.to_thread(work)
+        except TamperedError as error:
+            # Nothing of ours was altered: what was sent is not good.
+            raise InvalidError(error.message, reason=error.reason) from error
+        if opened.signature == FOREIGN and not request.foreign_owner:
+            raise InvalidError(
+                "The file is signed by somebody whose key is not known here.",
+                reason="unknown_key",
+                hint="Give their public key, or say that it may be a foreign owner's.",
+            )
+        return opened
+
+    # -- around it ----------------------------------------------------------------------------------------------
+
+    async def _open_stores(self, principal: Principal, opened: Opened, request: FileImport) -> None:
+        if request.store is not None:
+            return
+        there = {store.name for store in await self._parts.ledger.stores(principal.tenant)}
+        for store in opened.stores:
+            name, scope, tier = values.a_text(store.get("name")), store.get("scope"), store.get("tier")
+            if name is None or name in there:
+                continue
+            wanted = CreateStoreRequest(
+                name=name,
+                scope=StoreScope(scope) if scope in tuple(StoreScope) else StoreScope.AGENT,
+                tier=Tier(tier) if tier in tuple(Tier) else Tier.LONG_TERM,
+                namespace=values.a_text(store.get("namespace")),
+                description=values.a_text(store.get("description")),
+            )
+            await self._stores.create(principal, wanted)
+
+    async def _receipt(self, principal: Principal, report: ImportReport) -> None:
+        """What was brought in, by whom and from which file; counts and hashes only."""
+        detail: dict[str, Json] = {
+            "import_id": report.import_id,
+            "format": report.format.value,
+            "sha256": report.sha256,
+            "importer": VERSION,
+            "signature": report.signature,
+        }
+        counted = ("read", "accepted", "quarantined", "duplicate", "conflict", "refused")
+        detail |= {name: getattr(report, name) for name in counted}
+        if report.export_id is not None:
+            detail["export_id"] = report.export_id[:64]
+        draft = Draft(op=Op.IMPORT, actor=principal.name, at=self._parts.clock(), detail=detail)
+        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft))
+
+
+async def _kept(pieces: AsyncIterable[bytes]) -> tuple[BinaryIO, str]:
+    """What is sent, in a file of its own that goes when it is closed."""
+    file = tempfile.TemporaryFile(prefix="quipu-import-")  # noqa: SIM115  it outlives this call
+    digest, size = hashlib.sha256(), 0
+    try:
+        async for piece in pieces:
+            size = _within(size + len(piece))
+            digest.update(piece)
+            file.write(piece)
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    return cast("BinaryIO", file), digest.hexdigest()
+
+
+def _within(size: int) -> int:
+    if size > MOST_BYTES:
+        raise InvalidError("The file is too large.", reason="too_large")
+    return size
+
+
+def _blank(opened: Opened, import_id: str, sha256: str, request: FileImport) -> ImportReport:
+    """The report before anything is counted."""
+    return ImportReport(
+        import_id=import_id,
+        format=opened.format,
+        sha256=sha256,
+        file_name=request.file_name,
+        importer_version=VERSION,
+        signature=opened.signature,
+        owner=opened.owner,
+        export_id=opened.export_id,
+    )
+
+
+def _import_id(opened: Opened, sha256: str, request: FileImport) -> str:
+    return values.derived("imp", sha256, opened.format.value, request.agent_id, request.store or "")

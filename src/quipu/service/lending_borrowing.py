@@ -1,0 +1,249 @@
+"""Borrowing: asking another host under a grant, checking what it answers, and keeping it no longer than allowed (8.5).
+
+What is received is data of somebody else's: it is never merged into memory, and never an instruction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from quipu.errors import BackendUnavailableError, InvalidError, TamperedError, UnauthenticatedError
+from quipu.model.disclosure import HeldItem
+from quipu.model.principal import Permission, Principal
+from quipu.model.value import JsonObject
+from quipu.ports.keys import Answer, LendingParts
+from quipu.ports.parts import Parts
+from quipu.rules import dids, receipts
+from quipu.rules import grants_tokens as tokens
+from quipu.rules.grants_times import instant
+from quipu.service.access import Access
+from quipu.service.lending import lending_parts, owner_of
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Borrowed:
+    """What another host answered, after it was checked."""
+
+    source: str
+    items: tuple[JsonObject, ...]
+    ranking: tuple[JsonObject, ...]
+    next_cursor: str | None
+    receipt: JsonObject
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    did: str
+    document: JsonObject
+    query: str
+    grant: str
+
+
+class Borrowing:
+    """The grantee's side."""
+
+    def __init__(self, parts: Parts, access: Access) -> None:
+        self._parts, self._access = parts, access
+        self._tokens: dict[tuple[str, str], tuple[str, str, int]] = {}
+
+    @property
+    def _own(self) -> LendingParts:
+        return lending_parts(self._parts)
+
+    async def ask(self, principal: Principal, host: str, grant_id: str, body: JsonObject) -> Borrowed:
+        """Query another host, named by its address or its DID, and hold what it shows."""
+        tenant = owner_of(self._access, principal)
+        place = await self._host(host)
+        answer = await self._sent(tenant, place, grant_id, "POST", place.query, body)
+        envelope = answer.members
+        _raise_refusal(answer)
+        self._check_signed(envelope, place, "envelope")
+        output: dict[str, Any] = envelope.get("output", {})
+        items = [cast("dict[str, Any]", item) for item in output.get("items", [])]
+        for item in items:
+            self._check_item(item, place)
+        receipt: dict[str, Any] = envelope.get("receipt", {})
+        await self._held(tenant, place.did, grant_id, items, str(receipt.get("receipt_id", "")))
+        return Borrowed(
+            source=place.did,
+            items=tuple(items),
+            ranking=tuple(output.get("ranking", ())),
+            next_cursor=output.get("next_cursor"),
+            receipt=receipt,
+            warnings=tuple(envelope.get("warnings", ())),
+        )
+
+    async def vector(self, principal: Principal, host: str, grant_id: str, url: str) -> bytes:
+        """The bytes of a vector that an answer named; only from the host that named it."""
+        tenant, place = owner_of(self._access, principal), await self._host(host)
+        if urlsplit(url).netloc != urlsplit(place.query).netloc:
+            raise InvalidError.at("/vector_url", "address_refused", "A vector is fetched from its own host.")
+        answer = await self._sent(tenant, place, grant_id, "GET", url, None)
+        _raise_refusal(answer)
+        return answer.content
+
+    async def held(self, principal: Principal) -> Sequence[HeldItem]:
+        """What others have lent, as long as it may be kept."""
+        self._access.authorise(principal, Permission.READ)
+        tenant, now = owner_of(self._access, principal), self._parts.clock()
+        await self._parts.ledger.lending.drop_expired(tenant, now)
+        return await self._parts.ledger.lending.held(tenant)
+
+    async def give_up(self, principal: Principal, host: str, grant_id: str) -> None:
+        """Tell the other host that the grant is no longer wanted, and let go of what it showed."""
+        tenant, place = owner_of(self._access, principal), await self._host(host)
+        answer = await self._sent(tenant, place, grant_id, "DELETE", f"{place.grant}/{grant_id}", None)
+        _raise_refusal(answer)
+        held = [
+            one.item_id for one in await self._parts.ledger.lending.held(tenant) if one.grant_id == grant_id
+        ]
+        await self._parts.ledger.lending.drop_held(tenant, place.did, grant_id, held)
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    async def _host(self, host: str) -> _Host:
+        own = self._own
+        if host.startswith("did:"):
+            document = await own.documents.document(dids.checked(host, "/host"))
+            url = dids.service_of(document, "OAPMemory")
+            if url is None:
+                raise InvalidError.at("/host", "did_unresolved", "This DID lends no memory.")
+            parts = urlsplit(url)
+            root = f"{parts.scheme}://{parts.netloc}"
+        else:
+            root = host.rstrip("/")
+            url = f"{root}/.well-known/oap-memory.json"
+        manifest = (await own.peers.get(url)).members
+        tool = (await own.peers.get(f"{root}/.well-known/did.json")).members
+        endpoints: dict[str, Any] = manifest.get("endpoints", {})
+        query, grant, did = endpoints.get("query"), endpoints.get("grant"), tool.get("id")
+        if not isinstance(query, str) or not isinstance(grant, str) or not isinstance(did, str):
+            raise BackendUnavailableError("That host lends no memory.", reason="peer_unreachable")
+        if {urlsplit(query).netloc, urlsplit(grant).netloc} != {urlsplit(root).netloc}:
+            raise InvalidError.at("/host", "address_refused", "That host points elsewhere.")
+        if did.startswith("did:web:") and dids.place(did)[0] != urlsplit(root).netloc:
+            raise TamperedError("That host goes by another's name.", reason="bad_signature")
+        return _Host(did, tool, query, grant)
+
+    async def _sent(
+        self, tenant: str, place: _Host, grant_id: str, method: str, url: str, body: JsonObject | None
+    ) -> Answer:
+        own = self._own
+        scheme, token = await self._token(tenant, place, grant_id)
+        headers = {"Authorization": f"{scheme} {token}", "OAP-Version": "1.0"}
+        if scheme == "DPoP":
+            headers["DPoP"] = self.proof(tenant, method, url, token)
+        match method:
+            case "POST":
+                return await own.peers.post(url, body, headers)
+            case "DELETE":
+                return await own.peers.delete(url, headers)
+            case _:
+                return await own.peers.get(url, headers)
+
+    async def _token(self, tenant: str, place: _Host, grant_id: str) -> tuple[str, str]:
+        key, now = (tenant, grant_id), self._parts.clock()
+        kept = self._tokens.get(key)
+        if kept is not None and kept[2] > now + 30_000:
+            return kept[0], kept[1]
+        url = f"{place.grant}/{grant_id}/token"
+        answer = await self._own.peers.post(url, {}, {"DPoP": self.proof(tenant, "POST", url, None)})
+        _raise_refusal(answer)
+        said = answer.members
+        scheme, token = str(said.get("token_type")), said.get("access_token")
+        if scheme not in ("DPoP", "Bearer") or not isinstance(token, str):
+            raise BackendUnavailableError("That host gives no token.", reason="peer_unreachable")
+        self._tokens[key] = (scheme, token, now + int(said.get("expires_in", 0)) * 1000)
+        return scheme, token
+
+    def proof(self, tenant: str, method: str, url: str, token: str | None) -> str:
+        """A proof that this very request comes from the owner's key (RFC 9449)."""
+        own = self._own
+        parts = urlsplit(url)
+        claims: dict[str, Any] = {
+            "jti": self._parts.mint_id("prf"),
+            "htm": method,
+            "htu": f"{parts.scheme}://{parts.netloc}{parts.path}",
+            "iat": self._parts.clock() // 1000,
+        }
+        if token is not None:
+            claims["ath"] = receipts.b64(hashlib.sha256(token.encode("utf-8")).digest())
+        header = {"alg": "EdDSA", "typ": tokens.PROOF_TYPE, "jwk": dict(own.keyring.jwk(tenant))}
+        return own.jose.token(header, claims, own.keyring.hand(tenant))
+
+    # -- checking ------------------------------------------------------------------------------------------------
+
+    def _check_signed(self, body: Mapping[str, Any], place: _Host, what: str) -> None:
+        signature = body.get("signature")
+        given = cast("dict[str, Any]", signature) if isinstance(signature, dict) else {}
+        key = dids.key_of(place.document, place.did, str(given.get("kid")))
+        message = self._parts.canonical(receipts.without(body, "signature"))
+        if key is None or not self._own.jose.verify(message, str(given.get("value")), key.jwk):
+            raise TamperedError(f"The {what} is not signed by that host.", reason="bad_signature")
+
+    def _check_item(self, item: JsonObject, place: _Host) -> None:
+        """Its block is signed for this item; where nothing was taken away, the item is what was captured."""
+        found = receipts.integrity_signed(item)
+        if found is None:
+            raise TamperedError("An item came without proof.", reason="bad_signature")
+        covered, signature = found
+        key = dids.key_of(place.document, place.did, str(signature.get("kid")))
+        message = self._parts.canonical(covered)
+        if key is None or not self._own.jose.verify(message, str(signature.get("value")), key.jwk):
+            raise TamperedError("An item's proof is not signed by that host.", reason="bad_signature")
+        salt = covered.get("salt")
+        if (
+            isinstance(salt, str)
+            and receipts.state_hash(item, salt, self._parts.canonical) != covered["state_hash"]
+        ):
+            raise TamperedError("An item is not what its proof says.", reason="bad_proof")
+
+    async def _held(
+        self, tenant: str, source: str, grant_id: str, items: Sequence[JsonObject], receipt_id: str
+    ) -> None:
+        now = self._parts.clock()
+        held = [
+            HeldItem(
+                tenant=tenant,
+                source=source,
+                grant_id=grant_id,
+                item_id=str(item["item_id"]),
+                item=item,
+                receipt_id=receipt_id,
+                received_at=now,
+                expires_at=_expiry(item, now),
+            )
+            for item in items
+        ]
+        await self._parts.ledger.lending.hold(held)
+
+
+def _expiry(item: JsonObject, now: int) -> int:
+    """When it has to be gone: the earliest of its tags; without a word after a day."""
+    tags = item.get("provenance_tags")
+    given = (
+        [cast("Mapping[str, Any]", tag) for tag in tags if isinstance(tag, Mapping)]
+        if isinstance(tags, list)
+        else []
+    )
+    ends = [instant(str(tag.get("expires"))) for tag in given]
+    return min((end for end in ends if end is not None), default=now + _DAY_MS)
+
+
+def _raise_refusal(answer: Answer) -> None:
+    """What the other host refused, by its own code; never its words."""
+    if answer.status < 400:
+        return
+    error: dict[str, Any] = answer.members.get("error", {})
+    details: dict[str, Any] = error.get("details", {})
+    reason = str(details.get("reason", "peer_refused"))[:64]
+    if answer.status == 401:
+        raise UnauthenticatedError("The other host does not accept the grant.", reason=reason)
+    raise InvalidError(f"The other host refused with {answer.status}.", reason="peer_refused", hint=reason)

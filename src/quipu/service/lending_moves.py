@@ -1,0 +1,157 @@
+"""Whole memories over memory exchange: out for the owner or under a grant, in for the owner, each on its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from dataclasses import replace
+from typing import Any
+
+from quipu.errors import ForbiddenError, InvalidError
+from quipu.formats.losses import Loss
+from quipu.formats.spool import Spool
+from quipu.model.disclosure import Question, Standing, Writes
+from quipu.model.grants import Lent
+from quipu.model.moving import ExportedFile, FileExport, FileImport, Format, ImportReport, RolledBack
+from quipu.model.principal import Principal
+from quipu.model.value import JsonObject
+from quipu.ports.parts import Parts
+from quipu.rules import grants, receipts
+from quipu.rules.grants_exports import AskedExport
+from quipu.service.access import Access
+from quipu.service.disclosing import Disclosing
+from quipu.service.exporting import Exporting
+from quipu.service.exporting_watch import Watch
+from quipu.service.import_register import Imports
+from quipu.service.importing import Importing
+from quipu.service.lending import lending_parts, owner_of
+
+
+class Moves:
+    """What goes over as a whole."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        access: Access,
+        disclosing: Disclosing,
+        exporting: Exporting,
+        importing: Importing,
+        imports: Imports,
+    ) -> None:
+        self._parts, self._access, self._disclosing = parts, access, disclosing
+        self._exporting, self._importing, self._imports = exporting, importing, imports
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    async def exported(self, principal: Principal, asked: AskedExport) -> ExportedFile:
+        """The owner's own copy."""
+        tenant = owner_of(self._access, principal)
+        wanted = asked.filter
+        made = await self._exporting.made(
+            principal,
+            FileExport(
+                format=asked.format,
+                non_exportable=asked.non_exportable,
+                owner=lending_parts(self._parts).keyring.did(tenant),
+            ),
+            None if wanted is None else lambda item: grants.admits(wanted, item),
+        )
+        output = {"export_id": made.report.export_id, "sha256": made.report.sha256}
+        await self._receipt(tenant, "memory_export", asked.body, output, {"items": made.report.items})
+        return made
+
+    async def lent(self, lent: Lent, asked: AskedExport) -> ExportedFile:
+        """A bundle of what a grant shows: with its projection, its cap, and receipts (5.6). No logs, grants or salts."""
+        if asked.format is not Format.BUNDLE:
+            raise InvalidError.at(
+                "/format",
+                "unknown_format",
+                "What is lent goes out as a bundle, which keeps its proofs.",
+                accepted=[Format.BUNDLE],
+            )
+        if asked.non_exportable:
+            raise ForbiddenError("What may not leave is in no grant.", reason="scope_missing")
+        grant = lent.grant
+        items: list[dict[str, Any]] = []
+        told: list[dict[str, Any]] = []
+        async for answer in self._disclosing.export(lent, asked.listed):
+            items.extend(answer.output["items"])
+            names = ("receipt_id", "input_salt", "output_salt")
+            told.append({name: answer.receipt[name] for name in names})
+        watch = await Watch.begun(self._parts, lent.tenant)
+        covered = await self._disclosing.views.covered(lent.tenant, grant)
+        left = {seen.item_id for seen in covered.items.values()}
+        request, loss = FileExport(owner=grant.granter), Loss()
+        with Spool() as spool, Spool() as relations, Spool() as tombstones:
+            for item in items:
+                if item["item_id"] in left:  # what was erased while the others were shown stays here
+                    spool.add(self._exporting.line(item, loss))
+            more = {
+                "redaction_profile": grant.profile,
+                "grant": {"grant_id": grant.id, "grant_hash": grant.hash, "receipts": told},
+            }
+            shelf = self._exporting.shelf(request, spool, relations, tombstones, loss, more=more)
+            made = await self._exporting.finished(request, shelf)
+        return replace(made, still=watch.still)
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    async def tried(
+        self, principal: Principal, pieces: AsyncIterable[bytes], request: FileImport
+    ) -> ImportReport:
+        """What would come in; nothing is written."""
+        owner_of(self._access, principal)
+        return await self._importing.tried(principal, pieces, request)
+
+    async def committed(self, principal: Principal, import_id: str) -> ImportReport:
+        """Carry out what was tried, and join it to the chain by a Migration Receipt (10.3, step 10)."""
+        tenant = owner_of(self._access, principal)
+        before = await self._parts.ledger.head(tenant)
+        report = await self._importing.committed(principal, import_id)
+        after = await self._parts.ledger.head(tenant)
+        output = {"import_id": report.import_id, "accepted": report.accepted, "sha256": report.sha256}
+        heads = {"old_head": f"sha256:{before.hash}", "new_head": f"sha256:{after.hash}"}
+        named = f"import:{report.export_id or report.import_id}"
+        await self._receipt(tenant, "memory_import", {"import_id": import_id}, output, heads, named)
+        return report
+
+    async def rolled_back(self, principal: Principal, import_id: str, *, force: bool) -> RolledBack:
+        """Undo an import whole (F10)."""
+        owner_of(self._access, principal)
+        return await self._imports.roll_back(principal, import_id, force=force)
+
+    # -- receipts ------------------------------------------------------------------------------------------------
+
+    async def _receipt(
+        self,
+        tenant: str,
+        action: str,
+        body: JsonObject,
+        output: JsonObject,
+        decided: dict[str, Any],
+        *tags: str,
+    ) -> None:
+        """The owner did something with the whole memory: ids, counts and salted hashes."""
+        own, now, canonical = lending_parts(self._parts), self._parts.clock(), self._parts.canonical
+        owner, salt = own.keyring.did(tenant), receipts.b64(self._parts.mint_salt())
+
+        def decide(standing: Standing) -> Writes:
+            made = receipts.receipt(
+                standing.end,
+                id=self._parts.mint_id("rcp").partition("_")[2],
+                type="invocation",
+                at=now,
+                principal=owner,
+                agent=owner,
+                hand=own.keyring.hand(None),
+                canonical=canonical,
+                action_id=action,
+                action_version="1.0.0",
+                input_hash=receipts.hashed({"input": body, "salt": salt}, canonical),
+                output_hash=receipts.hashed({"output": output, "salt": salt}, canonical),
+                policy_decisions=[{"id": self._parts.mint_id("pol"), "outcome": "allow", **decided}],
+                provenance_tags_out=list(tags),
+            )
+            return Writes(receipts=[made])
+
+        await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)

@@ -1,0 +1,314 @@
+"""A router over peers: any number of `MemoryStore`s that answer as one, and a `MemoryStore` itself, so routers nest.
+
+Peers are equals: there is no ledger to resolve against. So the router keeps a map from its own ids to those of each
+peer, and what it cannot tell by id it tells by agreement: a hit's text is the one most peers give for it.
+
+- A write goes to every peer (`all`) or to the first (`primary_only`), and succeeds if one of them took it; if none did,
+  the first error is raised. Who failed is told in `extensions`.
+- A recall asks all of them at once, each within its deadline and behind a circuit breaker, and fuses their rankings by
+  the rules of `quipu.rules.fusion`. The order in which peers are given never matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from quipu.errors import BackendUnavailableError, InvalidError, QuipuError
+from quipu.model.operations import (
+    ExpireRequest,
+    ForgetRequest,
+    MergeRequest,
+    RecallRequest,
+    RememberRequest,
+)
+from quipu.model.outcomes import (
+    ExpireResponse,
+    ForgetResponse,
+    ForgetRow,
+    Hit,
+    MergeResponse,
+    RecallResponse,
+    RememberResponse,
+)
+from quipu.model.value import Json
+from quipu.ports.memory_store import MemoryStore
+from quipu.rules import fusion
+from quipu.rules.agreement import agreed
+from quipu.rules.breaker import Breaker
+from quipu.rules.peers import PeerIds
+
+R = TypeVar("R")
+_DEADLINE_S: Final = 2.0
+_WRITE_DEADLINE_S: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Peer:
+    name: str
+    store: MemoryStore
+    weight: float
+    breaker: Breaker = Breaker()  # noqa: RUF009  frozen, so one for all is safe
+
+
+class Router:
+    """Peers that answer as one."""
+
+    def __init__(
+        self,
+        peers: Mapping[str, MemoryStore] | Sequence[MemoryStore],
+        *,
+        write_policy: str = "all",
+        weights: Mapping[str, float] | None = None,
+        trim_votes: bool = False,
+        deadline_s: float = _DEADLINE_S,
+        write_deadline_s: float = _WRITE_DEADLINE_S,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """`peers` by name, or in a list, where they are called `peer-1`, `peer-2` and so on."""
+        named = (
+            peers if isinstance(peers, Mapping) else {f"peer-{n}": peer for n, peer in enumerate(peers, 1)}
+        )
+        if not named:
+            raise InvalidError.at("/peers", "bad_value", "A router needs a peer.")
+        if write_policy not in ("all", "fan_out", "primary_only"):
+            raise InvalidError.at(
+                "/write_policy",
+                "bad_value",
+                "There is no such write policy.",
+                accepted=["all", "primary_only"],
+            )
+        fusion.checked_weights(weights or {}, named.keys())
+        self._peers = [
+            _Peer(name, store, (weights or {}).get(name, fusion.DEFAULT_WEIGHT))
+            for name, store in named.items()
+        ]
+        self._is_all, self._trims = write_policy != "primary_only", trim_votes
+        self._deadline_s, self._write_deadline_s = deadline_s, write_deadline_s
+        self._clock = clock or (lambda: time.monotonic_ns() // 1_000_000)
+        self._ids = PeerIds()
+
+    # -- the protocol ---------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> set[str]:
+        """What every peer promises."""
+        return set[str].intersection(*(set(peer.store.capabilities) for peer in self._peers))
+
+    async def health(self) -> Mapping[str, Json]:
+        """`ok` when all are, `error` when none is."""
+        told, failed = await self._asked(
+            self._peers, lambda peer: peer.store.health(), seconds=1.0, is_counted=False
+        )
+        rows: list[Json] = []
+        statuses: set[str] = set()
+        for peer in self._peers:
+            status = str(told[peer.name].get("status", "error")) if peer.name in told else "error"
+            statuses.add(status)
+            row: dict[str, Json] = {
+                "backend": peer.name,
+                "role": "peer",
+                "status": status,
+                "breaker": peer.breaker.state(self._clock()).value,
+            }
+            rows.append(row if peer.name not in failed else {**row, "error": "does not answer"})
+        status = "ok" if statuses == {"ok"} else "error" if statuses == {"error"} else "degraded"
+        return {"status": status, "backend": "router", "stores": rows}
+
+    async def remember(self, request: RememberRequest, /) -> RememberResponse:
+        """The id is the first peer's that took it; the router knows the others' by it."""
+        told, failed = await self._written(
+            lambda peer: peer.store.remember(replace(request, id=self._ids.of(peer.name, request.id)))
+        )
+        name, first = next(iter(told.items()))
+        known = request.id if request.id is not None else first.id
+        for peer, answer in told.items():
+            self._ids.note(known, peer, answer.id)
+        stores = tuple(peer for peer, answer in told.items() if not answer.pending_approval)
+        extensions = {**first.extensions, **_failures(failed)}
+        return replace(told[name], id=known, stores=stores, extensions=extensions)
+
+    async def forget(self, request: ForgetRequest, /) -> ForgetResponse:
+        told, failed = await self._written(
+            lambda peer: peer.store.forget(replace(request, ids=self._theirs(peer.name, request.ids)))
+        )
+        gone = {
+            self._ids.ours(peer, record_id) or record_id: None
+            for peer, answer in told.items()
+            for record_id in answer.forgotten_ids
+        }
+        first = next(iter(told.values()))
+        rows = [ForgetRow(store=peer, count=len(answer.forgotten_ids)) for peer, answer in told.items()]
+        rows += [ForgetRow(store=peer, count=0, error=error.code) for peer, error in failed.items()]
+        extensions = {**first.extensions, **_failures(failed)}
+        return replace(first, forgotten_ids=tuple(gone), stores=tuple(rows), extensions=extensions)
+
+    async def merge(self, request: MergeRequest, /) -> MergeResponse:
+        told, failed = await self._written(
+            lambda peer: peer.store.merge(
+                replace(
+                    request,
+                    canonical=self._ids.of(peer.name, request.canonical) or request.canonical,
+                    duplicates=self._theirs(peer.name, request.duplicates),
+                )
+            )
+        )
+        first = next(iter(told.values()))
+        return replace(
+            first, canonical=request.canonical, extensions={**first.extensions, **_failures(failed)}
+        )
+
+    async def expire(self, request: ExpireRequest, /) -> ExpireResponse:
+        told, failed = await self._written(lambda peer: peer.store.expire(request))
+        most = max(told.values(), key=lambda answer: answer.matched_count)
+        return replace(most, extensions={**most.extensions, **_failures(failed)})
+
+    async def recall(self, request: RecallRequest, /) -> RecallResponse:
+        """All peers' rankings as one. A peer that fails or is late is named, and the others count."""
+        started = time.perf_counter()
+        fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(self._peers))
+        seconds = self._deadline_s
+        if request.deadline_ms is not None:
+            seconds = min(seconds, request.deadline_ms / 1000)
+        wanted = min(max(4 * request.k, 20), 1000)
+        asked = replace(request, k=wanted, quorum_k=1, deadline_ms=None, max_tokens=None)
+        told, failed = await self._asked(self._peers, lambda peer: peer.store.recall(asked), seconds=seconds)
+        if not told:
+            raise next(iter(failed.values()))
+        fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(told))
+        hits = self._hits(told)
+        lists = {
+            peer: [
+                fusion.Vote(id=id, similarity=found.relevance, relevance=found.relevance)
+                for id, found in ranking.items()
+            ]
+            for peer, ranking in hits.items()
+        }
+        weights = {peer.name: peer.weight for peer in self._peers}
+        order = fusion.fused(
+            lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=self._trims
+        )
+        results = [self._hit(place, rank, hits) for rank, place in enumerate(order[: request.k], 1)]
+        return RecallResponse(
+            results=tuple(results),
+            fusion_used=request.fusion,
+            stores_queried=tuple(told),
+            latency_ms=int((time.perf_counter() - started) * 1000),
+            extensions=_failures(failed),
+        )
+
+    # -- hits -----------------------------------------------------------------------------------------------------
+
+    def _hits(self, told: Mapping[str, RecallResponse]) -> dict[str, dict[str, Hit]]:
+        """Each peer's hits by the router's id, in their order. What nobody noted is one where its text is the same."""
+        found: dict[str, dict[str, Hit]] = {}
+        by_text: dict[tuple[str, str], str] = {}
+        for peer in sorted(told):
+            mine: dict[str, Hit] = {}
+            for hit in told[peer].results:
+                known = self._ids.ours(peer, hit.id)
+                id = known or by_text.setdefault((hit.type.value, str(hit.content)), hit.id)
+                mine.setdefault(id, hit)
+            found[peer] = mine
+        return found
+
+    def _hit(self, place: fusion.Fused, rank: int, hits: Mapping[str, Mapping[str, Hit]]) -> Hit:
+        """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
+        versions = [(peer, hits[peer][place.id]) for peer in place.backends]
+        peer, chosen = versions[agreed([str(hit.content) for _, hit in versions])]
+        return replace(
+            chosen,
+            id=place.id,
+            score=place.score,
+            rank=rank,
+            relevance=chosen.relevance,
+            source_store=place.source,
+            stores=place.backends,
+            supporting=tuple(self._ids.ours(peer, other) or other for other in chosen.supporting),
+        )
+
+    # -- asking peers -----------------------------------------------------------------------------------------------
+
+    def _theirs(self, peer: str, ids: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._ids.of(peer, record_id) or record_id for record_id in ids)
+
+    async def _written(
+        self, call: Callable[[_Peer], Awaitable[R]]
+    ) -> tuple[dict[str, R], Mapping[str, QuipuError]]:
+        """Who took the write, in the order of the peers, and who did not; the first error where nobody did."""
+        peers = self._peers if self._is_all else self._peers[:1]
+        told, failed = await self._asked(peers, call, seconds=self._write_deadline_s)
+        if not told:
+            raise next(iter(failed.values()))
+        return told, failed
+
+    async def _asked(
+        self,
+        peers: Sequence[_Peer],
+        call: Callable[[_Peer], Awaitable[R]],
+        *,
+        seconds: float,
+        is_counted: bool = True,
+    ) -> tuple[dict[str, R], Mapping[str, QuipuError]]:
+        """What each peer answers in time, and why the others did not."""
+        now = self._clock()
+        errors: dict[str, QuipuError] = {}
+        tasks: dict[str, asyncio.Task[R]] = {}
+        for peer in peers:
+            if is_counted and not peer.breaker.lets_through(now):
+                errors[peer.name] = BackendUnavailableError(
+                    "The peer is left alone for a while.", reason="breaker_open"
+                )
+                continue
+            peer.breaker = peer.breaker.called(now)
+            tasks[peer.name] = asyncio.create_task(_called(call, peer))
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=seconds)
+        told: dict[str, R] = {}
+        for peer in peers:
+            if (task := tasks.get(peer.name)) is None:
+                continue
+            error = _error(task)
+            if error is None:
+                told[peer.name] = task.result()
+            else:
+                errors[peer.name] = error
+            if is_counted:
+                self._count(peer, error)
+        return told, errors
+
+    def _count(self, peer: _Peer, error: QuipuError | None) -> None:
+        """What the caller did wrong is not the peer's failure."""
+        if error is None or not error.retryable:
+            peer.breaker = peer.breaker.succeeded(self._clock())
+        else:
+            peer.breaker = peer.breaker.failed(self._clock(), 0.0)
+
+
+async def _called(call: Callable[[_Peer], Awaitable[R]], peer: _Peer) -> R:
+    return await call(peer)
+
+
+def _error(task: asyncio.Task[R]) -> QuipuError | None:
+    """Why a peer has no answer; None when it has."""
+    if not task.done():
+        task.cancel()
+        return BackendUnavailableError("The peer did not answer in time.", reason="mirror_late")
+    if task.cancelled():
+        return BackendUnavailableError("The peer failed.", reason="mirror_failed")
+    raised = task.exception()
+    if raised is None or isinstance(raised, QuipuError):
+        return raised
+    return BackendUnavailableError("The peer failed.", reason="mirror_failed")
+
+
+def _failures(failed: Mapping[str, QuipuError]) -> dict[str, Json]:
+    if not failed:
+        return {}
+    rows: list[Json] = [
+        {"store": name, "reason": error.reason or error.code} for name, error in sorted(failed.items())
+    ]
+    return {"stores_failed": rows}

@@ -1,0 +1,107 @@
+"""Writing entries: the steps of every write, with the sizes that OpenWOP promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from quipu.model.change import Close
+from quipu.model.governance import Effect
+from quipu.model.operations import RememberRequest
+from quipu.model.outcomes import RememberResponse
+from quipu.model.principal import Principal
+from quipu.ports.parts import Parts
+from quipu.rules.redaction import Redaction
+from quipu.service import answers
+from quipu.service.access import Access
+from quipu.service.committing import Plan, carried_out
+from quipu.service.embedding import Vectors
+from quipu.service.gate import Gate
+from quipu.service.governance import Governance
+from quipu.service.observing import Observing
+from quipu.service.secrets import Checked, Secrets
+from quipu.service.writing import Writing
+
+#: Characters of a tag, in the published schema.
+_TAG_LENGTH = 256
+
+
+class Entering:
+    """authorise → validate → redact → govern → commit, for entries."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        access: Access,
+        vectors: Vectors,
+        secrets: Secrets,
+        gate: Gate,
+        governance: Governance,
+        observing: Observing,
+    ) -> None:
+        limits = replace(parts.limits, tag_length=max(parts.limits.tag_length, _TAG_LENGTH))
+        self._parts = replace(parts, limits=limits)
+        self._writing = Writing(self._parts, access, vectors, secrets, gate, governance)
+        self._secrets, self._gate, self._governance = secrets, gate, governance
+        self._observing = observing
+
+    async def put(
+        self,
+        principal: Principal,
+        request: RememberRequest,
+        *,
+        record_id: str | None = None,
+        closing: Sequence[Close] = (),
+        is_seed: bool = False,
+    ) -> RememberResponse:
+        """Keep an entry, under an id that was chosen before if one is given; `closing` ends with the same commit.
+
+        Only a seed of a test is kept as it is given.
+        """
+
+        async def keep(principal: Principal, request: RememberRequest) -> RememberResponse:
+            return await self._kept(principal, request, record_id, closing, is_seed=is_seed)
+
+        return await self._observing.remember(principal, request, keep)
+
+    async def _kept(
+        self,
+        principal: Principal,
+        request: RememberRequest,
+        record_id: str | None,
+        closing: Sequence[Close],
+        *,
+        is_seed: bool,
+    ) -> RememberResponse:
+        accepted = self._writing.accepted(principal, request)
+
+        async def work(checked: Checked) -> RememberResponse:
+            if is_seed:
+                checked = replace(checked, redaction=Redaction())
+            kept = checked.kept(accepted)
+            verdict = await self._gate.judged(
+                principal, kept, checked.position, has_secret=kept is not accepted
+            )
+            if verdict.effect is Effect.HOLD:
+                told = partial(answers.pending_remember, kept)
+                return await self._governance.hold(principal, kept, verdict, told, guard=checked.position)
+            if kept.id is not None:
+                return await self._writing.stored(principal, kept, guard=checked.position)
+            new_id = record_id or self._parts.mint_id("mem")
+            return await carried_out(
+                self._parts.ledger,
+                lambda: self._plan(principal, kept, new_id, closing),
+                guard=checked.position,
+                is_fixed=True,
+            )
+
+        return await self._secrets.checking(principal.tenant, work, request.run_id)
+
+    async def _plan(
+        self, principal: Principal, request: RememberRequest, new_id: str, closing: Sequence[Close]
+    ) -> Plan[RememberResponse]:
+        plan = await self._writing.creation(principal, request, new_id)
+        if plan.commit is None or not closing:
+            return plan
+        return replace(plan, commit=replace(plan.commit, changes=(*plan.commit.changes, *closing)))

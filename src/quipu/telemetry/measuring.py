@@ -1,0 +1,152 @@
+"""Instruments: durations of calls, and numbers of Quipu's own. No label holds what a caller chose.
+
+An operation only notes its numbers. They are counted many at a time, and before whoever collects them looks: one by one
+they would cost an operation as much as its span does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from opentelemetry.context import Context, get_current
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter
+from opentelemetry.metrics import Observation as Observed
+
+from quipu.model.observation import Observation
+from quipu.telemetry import names
+from quipu.telemetry.describing import (
+    Begun,
+    Value,
+    error_type,
+    is_callers,
+    labels,
+    own_labels,
+    scope_of,
+    tier_of,
+)
+from quipu.telemetry.settings import Showing
+
+_HTTP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_COUNTS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+_SCORES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_BYTES = (64, 256, 1024, 4096, 16384, 65536, 262144)
+#: So many numbers wait at most.
+_MOST_NOTED = 48
+
+
+class _Noted(NamedTuple):
+    """A number that is not counted yet, and the context it belongs to."""
+
+    instrument: Histogram
+    value: float
+    labels: Mapping[str, Value]
+    context: Context
+
+
+class Instruments:
+    """Everything that is counted."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._duration = meter.create_histogram(
+            names.DURATION,
+            unit="s",
+            description="Duration of GenAI operations.",
+            explicit_bucket_boundaries_advisory=list(names.DURATION_BUCKETS),
+        )
+        self._served = meter.create_histogram(
+            names.SERVER_DURATION,
+            unit="s",
+            description="Duration of memory operations inside the server.",
+            explicit_bucket_boundaries_advisory=list(names.DURATION_BUCKETS),
+        )
+        self.http = meter.create_histogram(
+            names.HTTP_DURATION,
+            unit="s",
+            description="Duration of HTTP server requests.",
+            explicit_bucket_boundaries_advisory=list(_HTTP_BUCKETS),
+        )
+        self.mcp = meter.create_histogram(
+            names.MCP_DURATION,
+            unit="s",
+            description="Duration of MCP requests as seen by the server.",
+            explicit_bucket_boundaries_advisory=list(names.DURATION_BUCKETS),
+        )
+        self._results = meter.create_histogram(
+            names.SEARCH_RESULTS,
+            unit="{record}",
+            description="Memories returned by a search.",
+            explicit_bucket_boundaries_advisory=list(_COUNTS),
+        )
+        self._top = meter.create_histogram(
+            names.TOP_SCORE,
+            unit="1",
+            description="Score of the best hit.",
+            explicit_bucket_boundaries_advisory=list(_SCORES),
+        )
+        self._bytes = meter.create_histogram(
+            names.CONTENT_BYTES,
+            unit="By",
+            description="Size of content that was written.",
+            explicit_bucket_boundaries_advisory=list(_BYTES),
+        )
+        self._noted: deque[_Noted] = deque()
+        self._standing: tuple[int, int] | None = None
+        meter.create_observable_gauge(
+            names.STORE_RECORDS,
+            [lambda options: self._collected(options, 0)],
+            unit="{record}",
+            description="Memories there are.",
+        )
+        meter.create_observable_gauge(
+            names.PENDING,
+            [lambda options: self._collected(options, 1)],
+            unit="{proposal}",
+            description="Writes that wait for a person.",
+        )
+
+    def operation(
+        self,
+        seen: Observation,
+        showing: Showing,
+        begun: Begun,
+        seconds: float,
+        error: BaseException | None,
+    ) -> None:
+        """One call. The caller's side counts it for the convention, the server's side for itself."""
+        failed = None if error is None else error_type(error)
+        own = own_labels(begun.name, scope_of(seen), tier_of(seen), seen.became, failed)
+        context, noted = get_current(), self._noted
+        if is_callers(showing):
+            told = begun.labels if failed is None else labels(begun.attributes, failed)
+            noted.append(_Noted(self._duration, seconds, told, context))
+        else:
+            noted.append(_Noted(self._served, seconds, own, context))
+        if error is None and showing.server is None:
+            if seen.count is not None and seen.k is not None:
+                noted.append(_Noted(self._results, seen.count, own, context))
+            if seen.top_score is not None:
+                noted.append(_Noted(self._top, seen.top_score, own, context))
+            if seen.content_bytes is not None:
+                noted.append(_Noted(self._bytes, seen.content_bytes, own, context))
+        if len(noted) >= _MOST_NOTED:
+            self._count()
+
+    def standing(self, records: int, pending: int) -> None:
+        """How things stand."""
+        self._standing = records, pending
+
+    def _collected(self, _options: CallbackOptions, which: int) -> Iterable[Observed]:
+        """Whoever collects asks for these first: what is noted is counted by then."""
+        self._count()
+        return [] if self._standing is None else [Observed(self._standing[which])]
+
+    def _count(self) -> None:
+        noted = self._noted
+        while noted:
+            try:
+                one = noted.popleft()
+            except IndexError:  # another thread was faster
+                return
+            one.instrument.record(one.value, one.labels, one.context)

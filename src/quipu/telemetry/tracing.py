@@ -1,0 +1,368 @@
+"""The observer that makes spans, metrics and events of what memory does.
+
+1. Nothing in here fails into an operation, nor waits.
+2. While nobody in the process has loaded OpenTelemetry, and no ring is kept, an operation costs a look at a dictionary.
+3. Attributes known at the start are there at the start, for samplers; the rest is worked out at the end, if it is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from quipu.errors import QuipuError
+from quipu.model.observation import Action, Observation
+from quipu.model.record import Tier
+from quipu.telemetry import content, names
+from quipu.telemetry.describing import Begun, begun, described, description, ended, error_type, is_client
+from quipu.telemetry.recent import Recent
+from quipu.telemetry.settings import Capture, Showing, Telemetry
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+    from quipu.telemetry.engine import Engine
+
+_log = logging.getLogger("quipu.telemetry")
+_NOTHING: AbstractContextManager[Any] = nullcontext()
+_API = "opentelemetry.trace"
+_MOST_LINKS = 128
+_MOST_KNOWN = 4_096
+
+#: Told of every finished operation: what was seen, how it is shown here, and what it failed with.
+Watcher = Callable[[Observation, Showing, BaseException | None], None]
+
+
+class Tracing:
+    """One per process and side."""
+
+    #: Whoever wants every operation of this process, in whatever way it is shown: a test suite that checks them all.
+    watchers: ClassVar[tuple[Watcher, ...]] = ()
+
+    def __init__(
+        self,
+        showing: Showing,
+        telemetry: Telemetry,
+        *,
+        clock_ns: Callable[[], int],
+        version: str,
+        recent: Recent | None = None,
+    ) -> None:
+        self.showing = replace(showing, redact=telemetry.redact or showing.redact)
+        self.clock_ns = telemetry.clock_ns or clock_ns
+        self.recent = recent
+        self._telemetry, self._version = telemetry, version
+        self._engine: Engine | None = None
+        self._begun: dict[tuple[Action, bool, bool], Begun] = {}
+        self._is_live = False
+        #: Where held writes, and writes that expire or settle, were made: what follows from them points back.
+        self._held: OrderedDict[str, SpanContext] = OrderedDict()
+        self._passing: OrderedDict[str, SpanContext] = OrderedDict()
+
+    @property
+    def engine(self) -> Engine | None:
+        """The API, once there is somebody to tell."""
+        if self._engine is None:
+            given = self._telemetry
+            if _API not in sys.modules and given.tracer_provider is None and given.meter_provider is None:
+                return None
+            from quipu.telemetry.engine import Engine
+
+            self._engine = Engine(given, self._version)
+        return self._engine
+
+    @property
+    def tracing(self) -> Engine | None:
+        """The API, where spans go somewhere."""
+        engine = self.engine
+        return engine if engine is not None and engine.is_tracing else None
+
+    @property
+    def measuring(self) -> Engine | None:
+        """The API, where numbers go somewhere."""
+        engine = self.engine if self.showing.metrics else None
+        return engine if engine is not None and engine.is_measuring else None
+
+    @property
+    def is_watching(self) -> bool:
+        if self._is_live or self.recent is not None or self.watchers:
+            return True
+        # A provider that was set up stays for as long as the process does.
+        try:
+            self._is_live = self.tracing is not None or self.measuring is not None
+        except Exception as failed:  # noqa: BLE001  somebody else's provider; nobody is told then
+            _log.warning("There is nobody to tell. (%s)", type(failed).__name__)
+        return self._is_live
+
+    # -- what the service tells ---------------------------------------------------------------------------------
+
+    def begun(self, seen: Observation) -> Begun:
+        """What can be told at the start: there are only so many kinds of operations."""
+        kind = (seen.action, seen.is_new, seen.deletes)
+        found = self._begun.get(kind)
+        if found is None:
+            found = self._begun[kind] = begun(seen, self.showing)
+        return found
+
+    def operation(self, observation: Observation) -> AbstractContextManager[Any]:
+        if not self.is_watching:
+            return _NOTHING
+        try:
+            return _Operation(self, observation)
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("An operation could not be watched. (%s)", type(failed).__name__)
+            return _NOTHING
+
+    def review(self, proposal_id: str) -> AbstractContextManager[Any]:
+        held = self._held.get(proposal_id)
+        return self.block(names.REVIEW_SPAN, links=() if held is None else (held,))
+
+    def background(self, name: str, causes: Sequence[str]) -> AbstractContextManager[Any]:
+        known = [self._passing[cause] for cause in causes if cause in self._passing]
+        engine = self.tracing
+        if engine is not None and engine.current().is_valid:
+            known.append(engine.current())
+        return self.block(name, links=known[:_MOST_LINKS], is_root=True)
+
+    def phase(self, name: str) -> AbstractContextManager[Any]:
+        return self.block(names.PHASE_SPAN + name) if self.showing.phases else _NOTHING
+
+    def standing(self, records: int, pending: int) -> None:
+        engine = self.measuring
+        if engine is not None:
+            engine.instruments.standing(records, pending)
+
+    def block(
+        self,
+        name: str,
+        *,
+        kind: str = "INTERNAL",
+        attributes: Mapping[str, Any] | None = None,
+        links: Sequence[SpanContext] = (),
+        is_root: bool = False,
+        carrier: Mapping[str, str] | None = None,
+        is_told: bool = True,
+    ) -> Block:
+        """Any other span. One that is not told is kept in the ring only."""
+        return Block(self, name, kind, attributes or {}, links, is_root, carrier, is_told)
+
+    def inject(self, headers: MutableMapping[str, str]) -> None:
+        """Put the current trace into a request's headers."""
+        if (engine := self.tracing) is not None:
+            engine.inject(headers)
+
+    def remembered(self, seen: Observation, context: SpanContext) -> None:
+        """Keep where a write was made, as long as something may follow from it."""
+        passes = seen.expires_at is not None or (
+            seen.action is Action.REMEMBER and seen.tier is Tier.SHORT_TERM
+        )
+        if seen.proposal_id is None and not passes:
+            return
+        for known, key in (
+            (self._held, seen.proposal_id),
+            (self._passing, seen.record_id if passes else None),
+        ):
+            if key is not None and context.is_valid:
+                known[key] = context
+                if len(known) > _MOST_KNOWN:
+                    known.popitem(last=False)
+
+
+class Block:
+    """A span that is not an operation of memory."""
+
+    def __init__(
+        self,
+        tracing: Tracing,
+        name: str,
+        kind: str,
+        attributes: Mapping[str, Any],
+        links: Sequence[SpanContext],
+        is_root: bool,
+        carrier: Mapping[str, str] | None,
+        is_told: bool,
+    ) -> None:
+        self._tracing, self._name, self._kind = tracing, name, kind
+        self._attributes, self._links, self._is_root, self._carrier = attributes, links, is_root, carrier
+        self._is_told = is_told
+        self._opened = self._kept = None
+        #: Added at the end, and the error type where the block ends badly without an exception.
+        self.found: dict[str, Any] = {}
+        self.failed: str | None = None
+
+    def __enter__(self) -> Block:
+        try:
+            self._enter()
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("A span could not be begun. (%s)", type(failed).__name__)
+        return self
+
+    def _enter(self) -> None:
+        start = self._tracing.clock_ns()
+        engine, recent = self._tracing.tracing, self._tracing.recent
+        if engine is not None and self._is_told:
+            from opentelemetry.trace import SpanKind
+
+            self._opened = engine.open(
+                self._name,
+                SpanKind[self._kind],
+                self._attributes,
+                start,
+                links=self._links,
+                is_root=self._is_root,
+                carrier=self._carrier,
+            )
+        if recent is not None:
+            self._kept = recent.open(self._name, start)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._exit(error)
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("A span could not be ended. (%s)", type(failed).__name__)
+
+    def _exit(self, error: BaseException | None) -> None:
+        end = self._tracing.clock_ns()
+        failed = self.failed if error is None else error_type(error)
+        if self._kept is not None and self._tracing.recent is not None:
+            span, token = self._kept
+            span.attributes, span.error = {**self._attributes, **self.found}, failed
+            self._tracing.recent.close(span, token, end)
+        if self._opened is not None:
+            said = None if error is None else description(error)
+            told = None if failed is None else (failed, said)
+            self._opened.close(end, attributes=self.found, error=told)
+
+
+class _Operation:
+    """One operation of memory: a span, or several where several things went."""
+
+    __slots__ = (
+        "_begun",
+        "_engine",
+        "_is_shown",
+        "_kept",
+        "_meter",
+        "_opened",
+        "_seen",
+        "_start",
+        "_tracing",
+    )
+
+    def __init__(self, tracing: Tracing, seen: Observation) -> None:
+        self._tracing, self._seen = tracing, seen
+        self._begun = tracing.begun(seen)
+        self._engine, self._meter = tracing.tracing, tracing.measuring
+        self._opened = self._kept = None
+        self._is_shown, self._start = False, 0
+
+    def __enter__(self) -> None:
+        try:
+            self._enter()
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("An operation could not be watched. (%s)", type(failed).__name__)
+
+    def _enter(self) -> None:
+        tracing, seen = self._tracing, self._seen
+        showing, start = tracing.showing, tracing.clock_ns()
+        self._start = start
+        if self._engine is not None:
+            opened = self._engine.open(
+                self._begun.name, self._engine.kind(is_client(showing)), self._begun.attributes, start
+            )
+            self._opened, self._is_shown = opened, opened.is_recording
+        if tracing.recent is not None:
+            self._kept = tracing.recent.open(self._begun.name, start)
+        is_shown = self._is_shown
+        seen.is_watched = bool(
+            is_shown or self._meter is not None or self._kept is not None or tracing.watchers
+        )
+        capture = showing.capture
+        seen.wants_content = is_shown and (capture.on_spans or (capture.on_events and showing.events))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._exit(error if error is not None else self._seen.error)
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
+
+    def _exit(self, error: BaseException | None) -> None:
+        tracing, seen, end = self._tracing, self._seen, self._tracing.clock_ns()
+        showing = tracing.showing
+        shown = seen.several or [seen]
+        if self._opened is not None:
+            if self._is_shown:
+                self._show(shown, end, error)
+            else:
+                self._opened.close(end)
+        if self._kept is not None and tracing.recent is not None:
+            span, token = self._kept
+            # Those who run a server see nobody's memories: no name that a caller chose, and no content.
+            bare = replace(shown[0], clean=None, several=[])
+            first = described(bare, replace(showing, capture=Capture.NO_CONTENT), error)
+            span.name, span.attributes, span.is_operation = first.name, first.attributes, True
+            span.error = None if error is None else error_type(error)
+            tracing.recent.close(span, token, end)
+            operation = str(first.attributes[names.OPERATION_NAME])
+            tracing.recent.counted(operation, end - self._start, is_failed=error is not None)
+        if self._meter is not None:
+            seconds = (end - self._start) / 1e9
+            self._meter.instruments.operation(shown[0], showing, self._begun, seconds, error)
+        for watcher in tracing.watchers:
+            for one in shown:
+                watcher(one, showing, error)
+
+    def _show(self, shown: Sequence[Observation], end: int, error: BaseException | None) -> None:
+        tracing, opened, engine = self._tracing, self._opened, self._engine
+        if opened is None or engine is None:
+            return
+        showing, name = tracing.showing, self._begun.name
+        first = ended(shown[0], showing, name, error)
+        tracing.remembered(self._seen, opened.context)
+        if showing.events:
+            self._events(name, end, error)
+        told = None if error is None else (error_type(error), description(error))
+        opened.close(end, name=first.name, attributes=first.attributes, error=told)
+        for one in shown[1:]:
+            other = ended(one, showing, name, error)
+            given = {**self._begun.attributes, **other.attributes}
+            kind = engine.kind(other.is_client)
+            engine.made(other.name, kind, given, (self._start, end), opened.outer)
+
+    def _events(self, operation: str, end: int, error: BaseException | None) -> None:
+        """Content, and what went wrong, as log records beside the span."""
+        tracing, seen, opened = self._tracing, self._seen, self._opened
+        engine, showing = self._engine, tracing.showing
+        if engine is None or opened is None:
+            return
+        if error is not None:
+            said: dict[str, Any] = {"exception.type": error_type(error)}
+            if isinstance(error, QuipuError):
+                said["exception.message"] = error.message
+            said["exception.stacktrace"] = "".join(traceback.format_tb(error.__traceback__))
+            engine.event(names.EXCEPTION_EVENT, end, said, is_warning=True, span=opened.span)
+            return
+        if not showing.capture.on_events:
+            return
+        told: dict[str, Any] = {names.OPERATION_NAME: operation}
+        records = content.redacted(seen.records, operation, showing.redact)
+        keys = names.TABLES[names.Convention.MERGED].attributes
+        if records:
+            told[keys["records"].name] = [dict(record) for record in records]
+        if seen.query is not None:
+            passed = content.redacted([{"content": seen.query}], operation, showing.redact)
+            if passed:
+                told[keys["query"].name] = passed[0].get("content")
+        if len(told) > 1:
+            engine.event(names.DETAILS_EVENT, end, told, is_warning=False, span=opened.span)

@@ -1,0 +1,119 @@
+"""What was given is kept, once, as it was given."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from quipu.ports.backend import Backend, Capability, Erasing
+from quipu.testing.backend.case import BackendCase, Keeper, place
+
+_TEXTS = (
+    "  spaces around, and\n\nlines \t within  ",
+    "naïve café — 日本語 🧵 \U0001f9f6 e\u0301",
+    "https://example.org/a?b=c",
+    "/etc/hostname",
+    '{"json": ["like", null]}',
+    "100% _sure_ 'quoted' \"twice\" \\ back",
+)
+
+
+class KeepingContract(BackendCase):
+    """`put`, `get`, `scan`."""
+
+    async def test_its_promises_hang_together(self, backend: Backend) -> None:
+        promised = backend.capabilities
+        assert Capability.NEEDS_LLM not in promised, "mirroring calls no language model"
+        assert Capability.HARD_DELETE in promised or isinstance(backend, Erasing)
+        assert Capability.VECTOR in promised or Capability.KEYWORD in promised
+        assert all(operator.startswith("$") for operator in promised.filter_operators)
+
+    async def test_opening_twice_changes_nothing(self, keeper: Keeper) -> None:
+        kept = await keeper.put("tea at noon")
+        await keeper.backend.open()
+        assert await keeper.found("tea at noon") == [kept.native_id]
+
+    async def test_each_copy_has_a_native_id_of_its_own(self, keeper: Keeper) -> None:
+        kept = await keeper.put_all([keeper.copy(f"tea number {n}") for n in range(12)])
+        assert len({copy.native_id for copy in kept}) == 12
+        assert await keeper.put_all([]) == []
+
+    async def test_what_is_put_twice_is_there_once(self, keeper: Keeper) -> None:
+        first = await keeper.put("tea at noon")
+        (again,) = await keeper.put_all([first])
+        assert again.native_id == first.native_id
+        assert await keeper.found("tea at noon") == [first.native_id]
+
+    async def test_a_put_whose_answer_was_lost_is_found_again(self, keeper: Keeper) -> None:
+        """A crash after the effect and before the note of it: the same copy comes again without its native id."""
+        copy = keeper.copy("tea at noon")
+        (first,) = await keeper.put_all([copy])
+        (again,) = await keeper.put_all([copy])
+        assert again.native_id == first.native_id
+        assert await keeper.found("tea at noon") == [first.native_id]
+
+    async def test_the_same_copies_at_once_are_there_once(self, keeper: Keeper) -> None:
+        copies = [keeper.copy(f"tea number {n}") for n in range(4)]
+        await asyncio.gather(*(keeper.put_all([copy]) for copy in copies))
+        await keeper.put_all(copies)
+        assert len(await keeper.found("tea number", 20)) == 4
+
+    async def test_equal_texts_of_two_records_stay_apart(self, keeper: Keeper) -> None:
+        one, other = await keeper.put("tea at noon"), await keeper.put("tea at noon")
+        assert sorted(await keeper.found("tea at noon")) == sorted(
+            [one.native_id or "", other.native_id or ""]
+        )
+        await keeper.backend.delete([place(one)])
+        assert await keeper.found("tea at noon") == [other.native_id]
+
+    async def test_a_new_version_takes_the_place_of_the_old(self, keeper: Keeper) -> None:
+        first = await keeper.put("green elephants swim")
+        second = await keeper.change(first, "violins are made of maple")
+        answer = await keeper.asked("violins maple")
+        assert [hit.native_id for hit in answer.hits] == [second.native_id]
+        assert all("elephants" not in hit.text for hit in (await keeper.asked("green elephants")).hits)
+
+    async def test_updating_in_place(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.UPDATE)
+        first = await keeper.put("green elephants swim")
+        lost = replace(first, version=2, content="violins are made of maple", native_id=None)
+        (second,) = await keeper.put_all([lost])
+        assert await keeper.found("violins maple") == [second.native_id]
+
+    async def test_the_native_id_is_the_records(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.CLIENT_IDS)
+        copy = await keeper.put("tea at noon")
+        await keeper.backend.delete([place(copy)])
+        (again,) = await keeper.put_all([replace(copy, native_id=None)])
+        assert again.native_id == copy.native_id
+
+    async def test_text_comes_back_as_it_was_given(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.VERBATIM, Capability.GET_BY_ID)
+        kept = await keeper.put_all([keeper.copy(text) for text in _TEXTS])
+        read = {one.native_id: one for one in await keeper.backend.get([place(copy) for copy in kept])}
+        assert [read[copy.native_id or ""].text for copy in kept] == list(_TEXTS)
+        assert [read[copy.native_id or ""].record_id for copy in kept] == [copy.record_id for copy in kept]
+        assert {one.version for one in read.values()} == {1}
+
+    async def test_metadata_comes_back_equal(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.NESTED_METADATA, Capability.GET_BY_ID)
+        given = {"a": {"b": [1, 2.5, None, True]}, "id": "mine", "user_id": "x", "data": "y", "text": "z"}
+        copy = await keeper.put("tea at noon", metadata=given)
+        (read,) = await keeper.backend.get([place(copy)])
+        assert read.metadata == given
+
+    async def test_only_what_is_there_is_read(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.GET_BY_ID)
+        copy, gone = await keeper.put("tea at noon"), await keeper.put("coffee at four")
+        await keeper.backend.delete([place(gone)])
+        read = await keeper.backend.get([place(gone), place(copy)])
+        assert [one.native_id for one in read] == [copy.native_id]
+        assert list(await keeper.backend.get([])) == []
+
+    async def test_a_walk_tells_everything(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.LIST)
+        kept = await keeper.put_all([keeper.copy(f"tea number {n}") for n in range(self.page)])
+        held = await keeper.held()
+        assert {one.record_id for one in held} == {copy.record_id for copy in kept}
+        assert len(held) == self.page
+        assert {one.native_id for one in held} == {copy.native_id for copy in kept}

@@ -1,0 +1,93 @@
+"""`quipu conformance` as a user starts it: on a file, a database, a server, and mirrors alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quipu.testing.scenarios import SCENARIOS
+from tests.faces.serving import Program
+from tests.requirement import requirement
+
+_PATIENCE_S = 560
+#: What nobody may do to a memory that is in use, and the scenarios that need it.
+_CLOCK = "not run, the store lacks a way to move the store's clock"
+_FILES = "not run, the store lacks a look at the store's files"
+LEFT_OUT = {
+    "health_returns_status": "not run, the store lacks a way to stop the backend",
+    "Q43_recall_does_not_write": _CLOCK,
+    "Q14_no_recall_in_days": _CLOCK,
+    "Q15_unknown_policy_key": _CLOCK,
+    "Q17_merge_strategies": _CLOCK,
+    "Q18_erasure": _FILES,
+    "Q19_erasure_everywhere": _CLOCK,
+    "Q28_approval_staging": _FILES,
+}
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the embedder is built once for these tests."""
+    return tmp_path_factory.mktemp("models")
+
+
+def _told(tmp_path: Path, *words: str, **settings: str) -> tuple[dict[str, Any], str]:
+    """The report, and what a person reads."""
+    report = tmp_path / "report.json"
+    mine = {
+        name: value for name, value in os.environ.items() if not name.startswith(("QUIPU_", "MEMORYWIRE_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "quipu", "conformance", *words, "--report", str(report)],
+        env={**mine, "XDG_CONFIG_HOME": str(tmp_path), "COLUMNS": "200", **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE_S,
+    )
+    assert report.exists(), done.stderr
+    return json.loads(report.read_text("utf-8")), done.stdout
+
+
+def _holds(told: dict[str, Any], table: str) -> None:
+    """Every scenario passed, or was left out for a reason that is stated."""
+    results = {one["name"]: one for one in told["results"]}
+    assert list(results) == [scenario.name for scenario in SCENARIOS]
+    assert {one["name"]: one["detail"] for one in results.values() if not one["passed"]} == LEFT_OUT
+    assert all(one["assertions"] > 0 for one in results.values() if one["passed"])
+    passed = len(SCENARIOS) - len(LEFT_OUT)
+    assert told["counts"] == {"passed": passed, "failed": 0, "not_run": len(LEFT_OUT)}
+    assert f"{passed} passed, 0 failed, {len(LEFT_OUT)} not run" in table
+    assert all(name in table for name in results)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@requirement("memorywire:conformance.command")
+@pytest.mark.parametrize("target", ["sqlite", "postgresql", "http"])
+def test_the_command_plays_everything(
+    target: str, tmp_path: Path, models: Path, request: pytest.FixtureRequest
+) -> None:
+    settings = {"QUIPU_EMBEDDER": "onnx", "QUIPU_CACHE": str(models), "QUIPU_DOWNLOAD": "false"}
+    match target:
+        case "sqlite":
+            _holds(*_told(tmp_path, f"sqlite://{tmp_path / 'memory.db'}", **settings))
+        case "postgresql":
+            _holds(*_told(tmp_path, request.getfixturevalue("empty_url"), **settings))
+        case _:
+            with Program(tmp_path / "memory.db", QUIPU_RATE="0", **settings) as server:
+                _holds(*_told(tmp_path, server.url, QUIPU_TOKEN=server.token))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@requirement("memorywire:conformance.command")
+def test_mirrors_alone_pass_without_an_embedder_too(tmp_path: Path) -> None:
+    places = [f"sqlite://{tmp_path / name}.db" for name in ("ledger", "copy")]
+    _holds(*_told(tmp_path, *places, "--mirrors-only", QUIPU_EMBEDDER="none"))

@@ -1,0 +1,181 @@
+"""What decisions teach: suggestions are inert until a person accepts them, and end by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from quipu import ForbiddenError, Memory, NotFoundError
+from quipu.model.governance import Edit, Effect, Origin
+from quipu.model.learning import Suggestion
+from quipu.rules.learning import literal
+from quipu.rules.policy import _globbed  # pyright: ignore[reportPrivateUsage]  a glob means what a rule makes of it
+from quipu.testing.builders import FixedClock
+from tests.governance.office import Office, a_rule, person, proposal_of
+from tests.service.looks import ids, verifies
+
+DAY = 86_400_000
+
+
+async def decided(office: Office, count: int, *, approved: bool = True, **fields: Any) -> list[str]:
+    """Writes of the agent that carla decided on."""
+    given = {"source": "chat", **fields}
+    names: list[str] = []
+    for number in range(count):
+        held = await office.agent.remember(f"n{number}", approval_required=True, **given)
+        names.append(proposal_of(held))
+        await office.carla.decide(names[-1], approved=approved)
+    return names
+
+
+async def suggested(memory: Memory) -> tuple[Suggestion, ...]:
+    return await memory.suggested_rules()
+
+
+async def test_five_alike_suggest_a_rule_that_does_nothing_yet(office: Office) -> None:
+    await decided(office, 4)
+    assert await suggested(office.carla) == ()
+    names = await decided(office, 1)
+    (one,) = await suggested(office.carla)
+    assert (one.met, one.missed, one.deciders) == (5, 0, ("carla",))
+    assert names[0] in one.evidence
+    assert (one.rule.effect, one.rule.origin) == (Effect.ALLOW, Origin.LEARNED)
+    assert one.effect == 5, "the five writes that were let through"
+    assert (await office.agent.remember("x", source="chat", approval_required=True)).pending_approval
+    assert await office.admin.rules(own=True) == ()
+
+
+async def test_an_accepted_rule_decides_is_journaled_ends_and_can_be_revoked(
+    office: Office, clock: FixedClock
+) -> None:
+    await decided(office, 5)
+    (one,) = await suggested(office.admin)
+    rules = await office.admin.accept_rule(one.id)
+    assert rules[0].id == one.rule.id
+    assert await suggested(office.admin) == ()
+    done = await office.agent.remember("x", source="chat", approval_required=True)
+    assert not done.pending_approval
+    entries = await office.admin.journal(after=int(str(done.extensions["seq"])) - 1)
+    assert entries[0].detail["rule"] == one.rule.id
+    for other in (
+        {"source": "web_page"},
+        {"source": None},
+        {"type": "episodic"},
+        {"user_id": "u", "source": "x"},
+    ):
+        given = {"source": "chat", **other}
+        assert (await office.agent.remember("y", approval_required=True, **given)).pending_approval
+    secret = {"sensitivity": "secret"}
+    held = await office.agent.remember("z", source="chat", privacy_intent=secret, approval_required=True)
+    assert held.pending_approval, "what the evidence does not cover is not let through by it"
+    clock.move(90 * DAY)
+    assert (await office.agent.remember("late", source="chat", approval_required=True)).pending_approval
+    await office.admin.set_rules({"rules": []})
+    assert await verifies(office.admin)
+
+
+async def test_rejections_suggest_a_denial(office: Office) -> None:
+    await decided(office, 5, approved=False, source="spam*")
+    (one,) = await suggested(office.admin)
+    await office.admin.accept_rule(one.id)
+    with pytest.raises(ForbiddenError):
+        await office.agent.remember("x", source="spam*")
+    await office.agent.remember("x", source="spammer")  # the star is a letter, not a glob
+    (entry,) = [e for e in await office.admin.journal(limit=1_000) if e.op == "deny"]
+    assert entry.detail == {"operation": "remember", "rule": one.rule.id}
+
+
+async def test_one_decision_the_other_way_and_there_is_no_rule(office: Office) -> None:
+    await decided(office, 6)
+    await decided(office, 1, approved=False)
+    assert await suggested(office.admin) == ()
+
+
+async def test_old_decisions_teach_nothing(office: Office, clock: FixedClock) -> None:
+    await decided(office, 5)
+    clock.move(90 * DAY + 1)
+    assert await suggested(office.admin) == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "procedural"},
+        {"privacy_intent": {"sensitivity": "secret"}},
+    ],
+)
+async def test_of_some_things_nobody_makes_a_habit(office: Office, fields: Mapping[str, Any]) -> None:
+    machine = {
+        "name": "door",
+        "states": ["open", "shut"],
+        "initial": "shut",
+        "transitions": [{"trigger": "pull", "source": "shut", "dest": "open"}],
+    }
+    for number in range(6):
+        content: Any = machine if fields.get("type") else f"n{number}"
+        held = await office.agent.remember(content, approval_required=True, **fields)
+        await office.carla.decide(proposal_of(held), approved=True)
+    assert await suggested(office.admin) == ()
+
+
+async def test_nothing_is_learnt_from_edits_withdrawals_lapses_and_own_decisions(
+    office: Office, clock: FixedClock
+) -> None:
+    for number in range(6):
+        held = await office.agent.remember(f"n{number}", approval_required=True)
+        await office.carla.decide(proposal_of(held), approved=True, edit=Edit(content=f"m{number}"))
+    service: Any = await office.agent._service()
+    for number in range(6):
+        held = await office.agent.remember(f"w{number}", approval_required=True)
+        await service.governance.withdraw(person("agent"), proposal_of(held))
+    for number in range(6):
+        own = await office.admin.remember(f"o{number}", approval_required=True)
+        await office.admin.decide(proposal_of(own), approved=True)
+    for number in range(6):
+        await office.agent.remember(f"l{number}", approval_required=True)
+    clock.move(15 * DAY)
+    await office.admin.sweep()
+    assert await suggested(office.admin) == ()
+
+
+async def test_a_dismissed_suggestion_stays_away_and_is_journaled(office: Office) -> None:
+    await decided(office, 5)
+    (one,) = await suggested(office.admin)
+    with pytest.raises(ForbiddenError):
+        await office.carla.dismiss_rule(one.id)
+    with pytest.raises(ForbiddenError):
+        await office.carla.accept_rule(one.id)
+    await office.admin.dismiss_rule(one.id)
+    assert await suggested(office.admin) == ()
+    with pytest.raises(NotFoundError):
+        await office.admin.accept_rule(one.id)
+    assert (await office.admin.journal(limit=1_000))[-1].op == "dismiss_rule"
+
+
+async def test_suggestions_are_of_agents_in_reach(office: Office, opened: Any) -> None:
+    from tests.governance.office import REVIEWER
+
+    await decided(office, 5)
+    other = office.joined_by("elsa", REVIEWER, agents=("bo",))
+    assert await suggested(other) == ()
+    bound = office.joined_by("finn", REVIEWER, user_id="mara")
+    with pytest.raises(ForbiddenError):
+        await suggested(bound)
+
+
+async def test_an_erased_memory_leaves_no_trait_behind(office: Office) -> None:
+    await office.admin.set_rules(a_rule("hold", operations=["remember"], sources=["marker*"]))
+    held = await office.agent.remember("x", source="marker-4711")
+    await office.carla.decide(proposal_of(held), approved=True)
+    await office.admin.forget(ids=[held.id], hard_delete=True)
+    assert "marker-4711" not in str(await office.admin.proposals(None))
+    assert await ids(office.admin) == set()
+
+
+@pytest.mark.parametrize("text", ["plain", "a*", "[x]", "what?", "a[*]b", "\\"])
+def test_a_literal_glob_matches_its_text_and_no_other(text: str) -> None:
+    assert _globbed(text, [literal(text)])
+    assert not _globbed(text + "x", [literal(text)])
+    assert not _globbed("", [literal(text)])

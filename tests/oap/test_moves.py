@@ -1,0 +1,160 @@
+"""Whole memories over memory exchange: out for the owner and under a grant, in again, and what erasing does to it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from quipu.errors import ConflictError
+from quipu.model.access import Role
+from quipu.model.moving import FileExport
+from quipu.service.exporting import Exporting
+from tests.oap.hosts import OWNER, Host, pair
+from tests.requirement import requirement
+
+SCOPES = ["memory.query", "memory.export"]
+
+
+@pytest.fixture
+def hosts(tmp_path: Any) -> Iterator[tuple[Host, Host]]:
+    with pair(tmp_path) as both:
+        yield both
+
+
+def filled(a: Host, count: int = 3) -> list[str]:
+    return [
+        a.remember(f"Deadline {n} is in May.", tags=("website_redesign",), structured={"number": n})
+        for n in range(count)
+    ]
+
+
+def under(a: Host, b: Host, token: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    url = f"{a.url}/oap/memory/export"
+    headers = {"Authorization": f"DPoP {token}", "DPoP": b.proof("POST", url, token)}
+    return httpx.post(url, json=body or {}, headers=headers, timeout=30)
+
+
+def bundle(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        lines = archive.read("items.jsonl").splitlines()
+        return json.loads(archive.read("manifest.json")), [json.loads(line) for line in lines]
+
+
+def reason(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["details"]["reason"]
+
+
+@requirement("oap:export.grant")
+def test_an_export_under_a_grant_is_projected_logged_and_on_receipts(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    names = filled(a)
+    a.remember("Nobody's business.", tags=("private",))
+    grant = a.grant(b.owner, scopes=SCOPES, trust_level=1)
+    answer = under(a, b, b.token(a, grant))
+    assert answer.status_code == 200, answer.text
+    manifest, items = bundle(answer.content)
+    assert [item["item_id"] for item in items] == sorted(names)
+    assert all("Deadline" not in json.dumps(item) for item in items), "level 1 shows no free text"
+    assert all({"integrity", "provenance_tags"} <= item.keys() for item in items)
+    chain = a.at.do(a.sharing.grants.receipts(OWNER))
+    shown = manifest["grant"]["receipts"]
+    assert [one["receipt_id"] for one in shown] == [chain[-1].id]
+    assert chain[-1].body["action_id"] == "memory_export"
+    for name in names:
+        log = a.at.do(a.sharing.disclosing.own_log(OWNER, name))["disclosed"]
+        assert [line["receipt_id"] for line in log] == [chain[-1].id]
+
+
+@requirement("oap:export.grant")
+def test_an_export_needs_its_scope_a_good_proof_and_room(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    filled(a)
+    assert reason(under(a, b, b.token(a, a.grant(b.owner)))) == (403, "scope_missing")
+    token = b.token(a, a.grant(b.owner, scopes=SCOPES, max_items=2))
+    assert reason(under(a, b, token, {"since": "2026-01-01T00:00:00Z"})) == (400, "unknown_member")
+    assert reason(under(a, b, token, {"format": "mem0"})) == (400, "unknown_format")
+    assert len(bundle(under(a, b, token).content)[1]) == 2
+    assert reason(under(a, b, token)) == (403, "cap_reached")
+    assert httpx.post(f"{a.url}/oap/memory/export", json={}).status_code == 401, "neither owner nor grantee"
+    bound = a.at.do(a.at.service.tokens.issue(OWNER, name="bound", roles=(Role.ADMIN,), user_id="u1"))
+    with a.at.client(bound.text) as client:
+        assert client.post("/oap/memory/export", json={}).status_code == 403
+        assert client.post("/oap/memory/import?agent_id=x", content=b"x").status_code == 403
+
+
+@requirement("oap:export.owner")
+@requirement("oap:import.migration")
+def test_a_memory_moves_from_host_to_host_and_back_out(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    names = filled(a)
+    a.remember("Of work.", scope_id="work")
+    with a.at.client() as owner:
+        taken = owner.post("/oap/memory/export", json={"scope_ids": ["personal"]})
+    assert taken.status_code == 200, taken.text
+    assert [item["item_id"] for item in bundle(taken.content)[1]] == sorted(names)
+    assert a.at.do(a.sharing.grants.receipts(OWNER))[-1].body["action_id"] == "memory_export"
+    with b.at.client() as owner:
+        fields = {"agent_id": "assistant", "foreign_owner": "true"}
+        where = "/oap/memory/import"
+        tried = owner.post(where, files={"file": ("a.zip", taken.content)}, data=fields)
+        assert tried.status_code == 200, tried.text
+        report = tried.json()["output"]
+        assert (report["dry_run"], report["read"], report["rejected"]) == (True, 3, [])
+        again = owner.post(where, content=taken.content, params=fields).json()["output"]
+        assert again["import_id"] == report["import_id"], "a form and a bare body say the same"
+        done = owner.post(f"{where}/{report['import_id']}/commit").json()["output"]
+        assert done["accepted"] + done["quarantined"] == 3
+        last = b.at.do(b.sharing.grants.receipts(OWNER))[-1].body
+        assert last["action_id"] == "memory_import"
+        assert last["provenance_tags_out"][0].startswith("import:exp_")
+        assert last["policy_decisions"][0]["old_head"] != last["policy_decisions"][0]["new_head"]
+        undone = owner.post(f"{where}/{report['import_id']}/rollback", json={}).json()["output"]
+        assert undone["forgotten"] + undone["withdrawn"] == 3
+
+
+@requirement("oap:export.erased")
+def test_what_is_erased_while_a_file_is_made_is_not_in_it(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    names = filled(a)
+    token = b.token(a, a.grant(b.owner, scopes=SCOPES, trust_level=4))
+    walked = Exporting.finished
+    erased: list[str] = []
+
+    async def interrupted(self: Exporting, *given: Any) -> Any:
+        made = await walked(self, *given)
+        if not erased:
+            erased.append(names[0])
+            request = {"principal_did": a.owner, "item_ids": [names[0]], "cascade": False}
+            await a.sharing.erasing.erase(OWNER, request)
+        return made
+
+    monkeypatch.setattr(Exporting, "finished", interrupted)
+    made = a.at.do(a.at.service.exporting.made(OWNER, FileExport()))
+    found = [item["item_id"] for item in bundle(made.file.read())[1]]
+    assert found == sorted(names[1:])
+    made.close()
+    monkeypatch.setattr(Exporting, "finished", walked)
+    assert [item["item_id"] for item in bundle(under(a, b, token).content)[1]] == sorted(names[1:])
+
+
+@requirement("oap:export.erased")
+def test_a_file_that_is_being_sent_is_cut_off_by_an_erasure(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    names = filled(a)
+    token = b.token(a, a.grant(b.owner, scopes=SCOPES))
+    made = a.at.do(a.at.service.exporting.made(OWNER, FileExport()))
+    a.at.do(made.check())
+    request = {"principal_did": a.owner, "item_ids": [names[0]], "cascade": False}
+    a.at.do(a.sharing.erasing.erase(OWNER, request))
+    with pytest.raises(ConflictError):
+        a.at.do(made.check())
+    made.close()
+    assert len(bundle(under(a, b, token).content)[1]) == 2

@@ -1,0 +1,187 @@
+"""Secrets of runs: they stay out of memory, events, variables, logs and spans, also when a server is killed."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from quipu.errors import InvalidError
+from quipu.model.operations import RememberRequest
+from quipu.model.record import MemoryType
+from quipu.model.runs import Run, RunStatus
+from quipu.rules.runs_workflows import TEST_SECRETS
+from quipu.service import runs_nodes
+from quipu.service.runs import OpenRequest
+from tests.faces.serving import Program
+from tests.openwop.conftest import Opened
+from tests.openwop.hosts import Host
+from tests.requirement import requirement
+
+SECRET = "conformance-test-secret"  # noqa: S105  its name
+REDACTION = "conformance-agent-memory-redaction"
+#: What the tenant keeps under the name that the fixtures resolve; shaped like nothing that a detector knows.
+VALUE = "quiet lantern over seven wells"
+
+
+async def interrupted(host: Host, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose node has resolved its secret and written, and whose engine then stops."""
+    reached, real = asyncio.Event(), runs_nodes.performed
+
+    async def stopping(work: Any) -> Any:
+        await real(work)
+        reached.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(runs_nodes, "performed", stopping)
+    opened = await host.service.runs.open(host.principal, OpenRequest(workflow_id=REDACTION))
+    await asyncio.wait_for(reached.wait(), 20)
+    monkeypatch.setattr(runs_nodes, "performed", real)
+    await host.service.runs.engine.close()
+    return opened.run
+
+
+@requirement("openwop:durability.secrets")
+async def test_what_was_resolved_before_an_interruption_stays_out_of_every_write_after_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await interrupted(await opened(), monkeypatch)
+    second = await opened()
+    going, go, real = asyncio.Event(), asyncio.Event(), runs_nodes.performed
+
+    async def waiting(work: Any) -> Any:
+        going.set()
+        await go.wait()
+        return await real(work)
+
+    monkeypatch.setattr(runs_nodes, "performed", waiting)
+    assert await second.service.runs.engine.recover() == 1
+    await asyncio.wait_for(going.wait(), 20)  # the node has resolved nothing yet in this process
+    value = TEST_SECRETS[SECRET]
+    written = await second.put(f"the key is {value}", run=run)
+    assert (await second.get(written))["content"] == f"the key is <REDACTED:{SECRET}>"
+    go.set()
+    await second.service.runs.engine.settle()
+    assert (await second.run(run)).status is RunStatus.COMPLETED
+    assert value not in str([await second.events(run), await second.variables(run)])
+    # Gone with the run: another one may write it.
+    later = await second.put(f"the key is {value}", run=await second.open())
+    assert (await second.get(later))["content"] == f"the key is {value}"
+
+
+@requirement("openwop:durability.secrets")
+async def test_a_run_whose_secret_is_gone_when_it_goes_on_fails_with_a_code(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await opened()
+    kept = await first.service.secrets.register(first.principal, label=SECRET, value=VALUE)
+    run = await interrupted(first, monkeypatch)
+    second = await opened()
+    await second.service.secrets.remove(second.principal, kept.id)
+    monkeypatch.setattr("quipu.rules.runs_workflows.TEST_SECRETS", {})
+    assert await second.service.runs.engine.recover() == 1
+    await second.service.runs.engine.settle()
+    ended = await second.run(run)
+    assert (ended.status, ended.error and ended.error.code) == (RunStatus.FAILED, "credential_unavailable")
+
+
+@requirement("openwop:redaction.logs")
+async def test_no_log_line_tells_a_secret_of_a_run(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await host.service.secrets.register(host.principal, label=SECRET, value=VALUE)
+    await host.execute(REDACTION)
+
+    async def failing(_: Any) -> Any:
+        raise InvalidError(f"It was {VALUE}.", reason="bad_value")
+
+    async def crashing(_: Any) -> Any:
+        raise RuntimeError(f"It was {VALUE}.")
+
+    shown: list[Any] = []
+    for broken in (failing, crashing):
+        monkeypatch.setattr(runs_nodes, "performed", broken)
+        run = await host.execute(REDACTION)
+        assert run.status is RunStatus.FAILED
+        shown += [run.error, await host.events(run)]
+    assert VALUE not in caplog.text
+    assert VALUE not in str(shown)
+
+
+@requirement("openwop:redaction.spans")
+async def test_a_span_with_content_is_without_the_runs_secrets(host: Host) -> None:
+    seen: list[Any] = []
+
+    class Watching:
+        def operation(self, observation: Any) -> Any:
+            observation.is_watched = observation.wants_content = True
+            seen.append(observation)
+            return contextlib.nullcontext()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(host.running.parts.observer, name)
+
+    observing: Any = host.service._observing
+    observing._parts = replace(observing._parts, observer=Watching())
+    run = await host.open()
+    await host.service.secrets.register(host.principal, label="db", value=VALUE, run_id=run.id)
+    request = RememberRequest(agent_id="a", type=MemoryType.SEMANTIC, content=f"key {VALUE}", run_id=run.id)
+    await host.service.remember(host.principal, request)
+    (observation,) = seen
+    assert [record["content"] for record in observation.records] == ["key <REDACTED:db>"]
+
+
+@requirement("openwop:durability.kill-secrets")
+def test_a_server_that_is_killed_and_started_again_tells_no_secret_anywhere(tmp_path: Path) -> None:
+    store = tmp_path / "memory.db"
+    settings = {"QUIPU_OPENWOP_SEAMS": "true", "QUIPU_RATE": "0", "QUIPU_LOG_LEVEL": "debug"}
+    workflows = (REDACTION, "conformance-agent-memory-injection-budget")
+    with Program(store, **settings) as first:
+        token = first.token
+        with httpx.Client(base_url=first.url, headers=_bearer(token), timeout=60) as client:
+            told = client.post("/quipu/v1/secrets", json={"label": SECRET, "value": VALUE})
+            assert told.is_success, told.text
+            names = [
+                client.post("/v1/runs", json={"workflowId": name}).json()["runId"]
+                for _ in range(8)
+                for name in workflows
+            ]
+        first.stop(signal.SIGKILL)
+    with (
+        Program(store, **settings) as second,
+        httpx.Client(base_url=second.url, headers=_bearer(token), timeout=60) as client,
+    ):
+        shown = [client.get(f"/v1/runs/{name}").json() for name in names]
+        assert any(run["status"] != "completed" for run in shown)  # it was killed in the middle
+        shown += [_ended(client, name) for name in names]
+        markers = [
+            run["variables"].get("redactedContentSample") or run["variables"]["memoryReadback"]["content"]
+            for run in shown[len(names) :]
+        ]
+        assert all(f"<REDACTED:{SECRET}>" in marker for marker in markers)
+        shown += [client.get(f"/v1/runs/{name}/events").json() for name in names]
+        shown += [client.get("/v1/memory/conformance%2Fagent-memory-redaction").json()]
+        second.stop()
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    assert VALUE not in str(shown) + first.log + second.log
+    assert VALUE.encode() not in kept
+
+
+def _ended(client: httpx.Client, name: str) -> Any:
+    until = time.monotonic() + 90
+    while (found := client.get(f"/v1/runs/{name}").json())["status"] not in ("completed", "failed"):
+        assert time.monotonic() < until, "the run does not end"
+        time.sleep(0.2)
+    assert found["status"] == "completed"
+    return found
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

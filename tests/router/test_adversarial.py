@@ -1,0 +1,98 @@
+"""Fusion under attack, with stubs of memorywire's shape and with real stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import fusion, labelled
+from bench.fusion import SIZES, Peers, real, stubs
+from quipu.model.operations import Floor, Fusion
+from quipu.testing.embedders import WordEmbedder
+from tests.requirement import requirement
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("is_rogue_first", [False, True])
+def test_rrf_holds_while_a_majority_is_honest(size: int, is_rogue_first: bool) -> None:
+    for seed in (fusion.SEED, 1, 2, 3):
+        found = stubs(Fusion.RRF, size, Peers(is_rogue_first=is_rogue_first), seed)
+        assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)
+
+
+@requirement("memorywire:router.adversarial")
+def test_the_other_fusions_and_other_majorities_are_as_the_contract_says() -> None:
+    assert (stubs(Fusion.WEIGHTED, 25).recall, stubs(Fusion.WEIGHTED, 25).leak) == (1.0, 0.0)
+    worst = stubs(Fusion.MAX, 5)
+    assert (worst.recall, worst.leak) == (0.5, pytest.approx(0.8))
+    beaten = stubs(Fusion.RRF, 50, Peers(benign=2, rogues=3))
+    assert (beaten.recall, beaten.leak) == (0.0, 1.0)
+    even = stubs(Fusion.RRF, 50, Peers(benign=1, rogues=1))
+    assert even.recall == 1.0
+    assert 0.4 <= even.leak <= 0.6
+
+
+@requirement("memorywire:router.adversarial")
+def test_trimmed_votes_hold_where_existing_ids_are_pushed() -> None:
+    assert stubs(Fusion.RRF, 0, Peers(attack="existing")).recall < 0.5
+    for benign, rogues in ((2, 1), (3, 1), (3, 2)):
+        assert stubs(Fusion.RRF, 0, Peers(benign, rogues, "existing", trims=True)).recall == 1.0
+
+
+FACTS = [
+    labelled.Fact(f"f{n}", "alice", "semantic", text)
+    for n, text in enumerate(
+        f"{who} {verb} {what}"
+        for who in ("Mara", "Bob", "Ana", "Kim")
+        for verb, what in (
+            ("drinks", "green tea at noon"),
+            ("plays", "violin on sundays"),
+            ("works", "in the harbour office"),
+            ("owns", "a red bicycle"),
+            ("fears", "tall wooden ladders"),
+        )
+    )
+]
+QUESTIONS = [
+    labelled.Query(f"q{n}", "alice", "exact", fact.text, (fact.id,)) for n, fact in enumerate(FACTS[::3])
+]
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("attack", ["invent", "scores", "altered", "ghosts"])
+@pytest.mark.parametrize("method", list(Fusion))
+async def test_real_stores_lose_nothing_and_show_nothing_false(
+    tmp_path: Path, attack: str, method: Fusion
+) -> None:
+    found = await real(
+        tmp_path, WordEmbedder(), FACTS, QUESTIONS, method, attack, 20, min_relevance=Floor.OFF
+    )
+    assert found.recall == 1.0
+    assert found.displacement == 0.0
+    # Texts written to fit the query may fill places that nothing else takes; nothing else may.
+    assert found.leak == 0.0 or attack == "invent"
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("attack", ["invent", "scores", "existing", "altered", "ghosts"])
+async def test_with_a_quorum_or_without_foreign_hits_nothing_leaks(tmp_path: Path, attack: str) -> None:
+    found = await real(
+        tmp_path,
+        WordEmbedder(),
+        FACTS,
+        QUESTIONS,
+        Fusion.RRF,
+        attack,
+        20,
+        min_relevance=Floor.OFF,
+        quorum_k=2,
+    )
+    assert found.leak == 0.0
+
+
+@requirement("memorywire:router.adversarial")
+async def test_existing_ids_pushed_by_one_mirror_move_no_right_answer(tmp_path: Path) -> None:
+    found = await real(tmp_path, WordEmbedder(), FACTS, QUESTIONS, Fusion.RRF, "existing", 3)
+    assert (found.recall, found.leak) == (1.0, 0.0)

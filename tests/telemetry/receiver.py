@@ -1,0 +1,105 @@
+"""A collector, small but real: an HTTP server that takes OTLP as the exporters send it."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from quipu.telemetry.checking import Point
+from quipu.telemetry.checking import Span as Checked
+from quipu.telemetry.reading import exported
+
+
+class Receiver:
+    """What has arrived, as bytes and as messages."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        #: Path and body of each request, unzipped.
+        self.bodies: list[tuple[str, bytes]] = []
+        self._arrived = threading.Condition()
+
+    def took(self, path: str, body: bytes) -> None:
+        with self._arrived:
+            self.bodies.append((path, body))
+            self._arrived.notify_all()
+
+    def wait_for(self, path: str, seconds: float = 30) -> None:
+        """Until something came there."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: any(where == path for where, _ in self.bodies), seconds)
+
+    @property
+    def spans(self) -> list[Span]:
+        """In the order in which they began."""
+        found = [
+            span
+            for path, body in self.bodies
+            if path == "/v1/traces"
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+        return sorted(found, key=lambda span: (span.start_time_unix_nano, -span.end_time_unix_nano))
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        return [
+            metric
+            for path, body in self.bodies
+            if path == "/v1/metrics"
+            for resource in MessageToDict(ExportMetricsServiceRequest.FromString(body))["resourceMetrics"]
+            for scope in resource.get("scopeMetrics", ())
+            for metric in scope["metrics"]
+        ]
+
+    @property
+    def checked(self) -> tuple[list[Checked], list[Point]]:
+        """As the validator reads what came over the wire."""
+        read = [exported(body) for _, body in self.bodies]
+        return [span for one in read for span in one.spans], [point for one in read for point in one.points]
+
+
+def values(span: Span) -> dict[str, Any]:
+    """A span's attributes."""
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "") for pair in span.attributes}
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A collector at work."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            receiver.took(self.path, body)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    receiver = Receiver(server.server_port)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -1,0 +1,62 @@
+"""A chat history of LangChain's, kept by Quipu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.history import RunnableWithMessageHistory
+
+from quipu import sync
+from quipu.integrations.langchain import QuipuChatMessageHistory
+from quipu.testing.embedders import WordEmbedder
+
+TALK = [
+    HumanMessage("What do I eat?", id="1"),
+    AIMessage("", tool_calls=[{"name": "look", "args": {"for": "food"}, "id": "c1"}], id="2"),
+    ToolMessage("no meat", tool_call_id="c1", id="3"),
+    AIMessage("No meat.", id="4"),
+]
+
+
+def test_messages_come_back_as_they_were_in_their_order(memory: sync.Memory) -> None:
+    history = QuipuChatMessageHistory(memory, "thread-1", user_id="mara")
+    history.add_messages(TALK[:2])
+    history.add_messages(TALK[2:])
+    assert history.messages == TALK
+
+
+def test_sessions_and_users_are_kept_apart(memory: sync.Memory) -> None:
+    one, other = (QuipuChatMessageHistory(memory, name, user_id="mara") for name in ("one", "other"))
+    one.add_user_message("tea")
+    other.add_ai_message("coffee")
+    QuipuChatMessageHistory(memory, "one", user_id="bob").add_user_message("water")
+    assert [message.content for message in one.messages] == ["tea"]
+    one.clear()
+    assert one.messages == []
+    assert [message.content for message in other.messages] == ["coffee"]
+    one.clear()
+
+
+def test_it_survives_a_restart(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/chat.db"
+    with sync.Memory(agent_id="ana", stores=url, embedder=WordEmbedder()) as memory:
+        QuipuChatMessageHistory(memory, "thread").add_messages(TALK)
+    with sync.Memory(agent_id="ana", stores=url, embedder=WordEmbedder()) as memory:
+        assert QuipuChatMessageHistory(memory, "thread").messages == TALK
+
+
+def test_many_messages(memory: sync.Memory) -> None:
+    history = QuipuChatMessageHistory(memory, "long")
+    history.add_messages([HumanMessage(f"number {n}") for n in range(230)])
+    assert [message.content for message in history.messages] == [f"number {n}" for n in range(230)]
+
+
+def test_a_chain_of_langchain_uses_it(memory: sync.Memory) -> None:
+    counting = RunnableLambda(lambda said: AIMessage(f"{len(said)} so far"))
+    chain = RunnableWithMessageHistory(counting, lambda session: QuipuChatMessageHistory(memory, session))
+    config = {"configurable": {"session_id": "t"}}
+    chain.invoke([HumanMessage("one")], config)
+    assert chain.invoke([HumanMessage("two")], config).content == "3 so far"
+    assert len(QuipuChatMessageHistory(memory, "t").messages) == 4

@@ -1,0 +1,17 @@
+"""Cognee, for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.vendors.contract import Played, VendorContract
+
+pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+
+
+class TestCognee(VendorContract):
+    vendor, url = "cognee", "cognee://quipu"
+
+
+class TestQuipuOverCognee(Played):
+    vendor, url = "cognee", "cognee://quipu"

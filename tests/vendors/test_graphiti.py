@@ -1,0 +1,17 @@
+"""Graphiti, for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.vendors.contract import Played, VendorContract
+
+pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+
+
+class TestGraphiti(VendorContract):
+    vendor, url = "graphiti", "graphiti://quipu"
+
+
+class TestQuipuOverGraphiti(Played):
+    vendor, url = "graphiti", "graphiti://quipu"

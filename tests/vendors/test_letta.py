@@ -1,0 +1,51 @@
+"""A real Letta server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from quipu.ports.backend import Backend
+from tests.vendors.contract import Played, Vendor, VendorContract
+from tests.vendors.sharing import made, setup
+from tests.vendors.starting import Vendors
+
+pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+
+
+class OnServer(Vendor):
+    """The server is shared; each case has a client of its own."""
+
+    vendor = "letta"
+
+    def reached(self, vendors: Vendors, place: Path) -> AbstractAsyncContextManager[Backend]:
+        @asynccontextmanager
+        async def open_client() -> AsyncIterator[Backend]:
+            backend = made(setup(vendors.letta.url, "letta", place), "letta")
+            await backend.open()
+            yield backend
+            await backend.close()
+
+        return open_client()
+
+
+class TestLetta(OnServer, VendorContract):
+    #: One more than it ever answers.
+    page = 101
+
+    @pytest.fixture
+    async def unreachable(self, tmp_path: Path) -> Backend:
+        return made(setup("letta://127.0.0.1:9", "letta", tmp_path), "letta")
+
+    async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
+        """Every row of every table; the pages of deleted rows are the database's to reuse."""
+        dump = await asyncio.to_thread(type(self).running.letta.dump)
+        return [line for line in dump.splitlines() if marker in line]
+
+
+class TestQuipuOverLetta(OnServer, Played):
+    """Letta embeds with what this process lends its server."""
