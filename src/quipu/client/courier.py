@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
-
-import httpx
+from typing import TYPE_CHECKING, TypeAlias
 
 from quipu.errors import BackendUnavailableError
 from quipu.rules.notices import is_public
+
+if TYPE_CHECKING:
+    import httpx
 
 _PATIENCE_S = 10.0
 
@@ -39,6 +40,8 @@ class HttpCourier:
         self._client: httpx.AsyncClient | None = None
 
     async def send(self, url: str, text: bytes, headers: Mapping[str, str]) -> None:
+        import httpx  # slow to load, and most processes never send a notice
+
         where = httpx.URL(url)
         address = await self._address(where)
         client = self._opened()
@@ -79,6 +82,8 @@ class HttpCourier:
         return found[0]
 
     def _opened(self) -> httpx.AsyncClient:
+        import httpx
+
         if self._client is None:
             self._client = httpx.AsyncClient(
                 timeout=_PATIENCE_S, follow_redirects=False, trust_env=False, http2=False

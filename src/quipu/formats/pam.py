@@ -7,7 +7,7 @@ import re
 import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from quipu.errors import QuipuError
 from quipu.formats import json_stream, values
@@ -175,16 +175,15 @@ class Store:
 
     def _checked(self, checking: Checking) -> tuple[str, dict[str, Any]]:
         head: dict[str, Any] = {}
-        order = _Order(checking)
-        for part in self._parts():
-            if part.name == "memories":
-                order.add(part.raw)
-            elif not part.is_element and part.name is not None:
-                head[part.name] = values.parsed(part.raw)
-        if head.get("schema") != SCHEMA or str(head.get("schema_version", ""))[:2] != "1.":
-            raise refused("unsupported_version", "This is a PAM file of a version that is not read here.")
-        told = values.an_object(head.get("integrity")).get("checksum")
-        with order:
+        with _Order(checking) as order:
+            for part in self._parts():
+                if part.name == "memories":
+                    order.add(part.raw)
+                elif not part.is_element and part.name is not None:
+                    head[part.name] = values.parsed(part.raw)
+            if head.get("schema") != SCHEMA or str(head.get("schema_version", ""))[:2] != "1.":
+                raise refused("unsupported_version", "This is a PAM file of a version that is not read here.")
+            told = values.an_object(head.get("integrity")).get("checksum")
             if told is not None and told != order.checksum():
                 raise wrong_digest()
         signed = values.an_object(head.get("signature"))
@@ -233,8 +232,8 @@ class _Order:
         digest.update(b"]")
         return "sha256:" + digest.hexdigest()
 
-    def __enter__(self) -> None:
-        return None
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()

@@ -39,7 +39,13 @@ class Audit:
         faults: list[Fault] = list(damage)
         records = 0
         try:
-            await self._follow(tenant, head.seq, walk, progress)
+            after = before = 0
+            while True:  # others may write meanwhile: the end is where nothing more has come
+                after = await self._follow(tenant, after, head.seq, walk, progress)
+                head = await ledger.head(tenant)
+                if after >= head.seq or after == before:
+                    break
+                before = after
             faults.extend(walk.faults)
             if (walk.seq, walk.hash) != (head.seq, head.hash):
                 faults.append(
@@ -61,13 +67,16 @@ class Audit:
             last_checkpoint=checkpoints[-1] if checkpoints else None,
         )
 
-    async def _follow(self, tenant: str, last: int, walk: chain.Walk, progress: Progress | None) -> None:
-        after = 0
+    async def _follow(
+        self, tenant: str, after: int, last: int, walk: chain.Walk, progress: Progress | None
+    ) -> int:
+        """Walk on behind a position; returns the last one."""
         while entries := await self._parts.ledger.entries(tenant, after):
             walk.follow(entries)
             after = entries[-1].seq
             if progress is not None:
                 progress(after, last)
+        return after
 
     async def _check_records(self, tenant: str, walk: chain.Walk, faults: list[Fault]) -> int:
         count = 0

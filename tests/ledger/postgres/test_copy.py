@@ -18,7 +18,7 @@ from quipu.model.access import KeptSecret, Token
 from quipu.model.change import AddToken, AddWebhook, Dismiss, KeepSecret, Once, Settle, Stage
 from quipu.model.journal import Checkpoint, Op
 from quipu.model.principal import Permission
-from quipu.model.runs import Driver, KeepRef, MintedRef, OpenRun, Run, RunStep, Variable
+from quipu.model.runs import Driver, KeepRef, MintedRef, Note, OpenRun, Run, RunStep, Variable
 from quipu.ports.backend import Container
 from quipu.ports.ledger import Ledger, Space
 from quipu.ports.outbox import CopyState, Mirrored, Settlement
@@ -87,7 +87,9 @@ async def lived_in(ledger: Ledger, tenant: str) -> Scribe:
         tenant=tenant, id="run_1", workflow_id="w", driver=Driver.EXTERNAL, created_at=1, inputs={"a": "é"}
     )
     await scribe.commit(OpenRun(run=run), op=Op.OPEN_RUN)
-    step = RunStep(run_id="run_1", variables=(Variable("v", {"a": [1]}, (second.id,)),))
+    step = RunStep(
+        run_id="run_1", variables=(Variable("v", {"a": [1]}, (second.id,)),), note=Note("pad", "é")
+    )
     await scribe.commit(step, op=Op.STEP_RUN)
     ref = MintedRef(tenant=tenant, ref="mem_1", agent_id="ana", store_id=team.id, created_at=1)
     await scribe.commit(KeepRef(ref=ref), op=Op.KEEP_REF)
@@ -112,6 +114,7 @@ async def told(scribe: Scribe) -> dict[str, Any]:
         "run": await ledger.run(tenant, "run_1"),
         "events": await ledger.run_events(tenant, "run_1"),
         "variables": await ledger.run_variables(tenant, "run_1"),
+        "notes": await ledger.run_notes(tenant, "run_1", "pad"),
         "versions": [record async for record in ledger.every_version(tenant)],
         "marks": await ledger.marks(tenant, ids),
         "reasons": [await ledger.reasons(tenant, record_id) for record_id in ids],

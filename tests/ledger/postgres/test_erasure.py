@@ -127,8 +127,14 @@ async def test_erasure_reaches_what_nobody_sees_any_more(postgres: Server, scrib
         changed = await scribe.change(record, content="harmless", links=())
         await scribe.ledger.prune(TENANT, changed.born)
     await scribe.commit(Erase(id=record.id), op=Op.ERASE)
-    await scribe.ledger.compact()
-    assert traces(postgres, url_of(scribe), *needles(record)) == []
+    left = [""]
+    for _ in range(10):  # what somebody was reading at that moment goes with the next time
+        await scribe.ledger.compact()
+        left = traces(postgres, url_of(scribe), *needles(record))
+        if not left:
+            break
+        await asyncio.sleep(0.2)
+    assert left == []
     assert await scribe.audit() == []
     for seq in range((await scribe.ledger.head(TENANT)).seq + 1):
         assert await scribe.found(MARKER, DATA, seq=seq) <= {"mem_other"}
