@@ -1,10 +1,10 @@
 # The front door. `make` alone checks everything; `make help` lists what there is.
 SHELL := /bin/bash
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile
+PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --hypothesis-profile=$(or $(PROFILE),steady)
 
 .DEFAULT_GOAL := check
-.PHONY: help venv browser vendors run test check fast lint format coverage bench docs docs-check pins build size clean
+.PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs docs-check pins build size clean
 
 help:        ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -30,6 +30,9 @@ check: lint docs-check browser vendors   ## the same, and a report of the longes
 
 fast: lint browser   ## the same without the tests marked slow or vendor
 	@$(PYTEST) -m "not slow and not vendor" tests
+
+explore:     ## the same as fast, with property tests that try more and by chance
+	@$(MAKE) --no-print-directory fast PROFILE=explore
 
 lint: venv   ## format, lint, types, import contracts
 	@scripts/lint

@@ -15,6 +15,9 @@ FACES = Path(__file__).parent / "faces"
 
 # No deadline per example: a busy machine is no fault of the code. `timeout` in pyproject.toml bounds a test.
 settings.register_profile("quipu", deadline=None, print_blob=True)
+# What is checked before a change lands gives the same answer each time; `make explore` looks for more, by chance.
+settings.register_profile("steady", settings.get_profile("quipu"), derandomize=True)
+settings.register_profile("explore", settings.get_profile("quipu"), max_examples=400)
 settings.load_profile("quipu")
 conventions.watch()
 
