@@ -4,7 +4,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --hypothesis-profile=$(or $(PROFILE),steady)
 
 .DEFAULT_GOAL := check
-.PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs docs-check pins build size clean
+.PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs pictures docs-check pins build size clean
 
 help:        ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -52,6 +52,9 @@ docs: venv   ## regenerate docs/reference, check every link, build the site into
 	@$(BIN)/python scripts/docs.py check
 	@$(BIN)/mkdocs build --quiet --strict
 	@echo "docs: built build/site/index.html"
+
+pictures: venv browser   ## take the pictures of the review work again, into docs/pictures
+	@$(BIN)/python scripts/screenshots.py
 
 docs-check: venv   ## links, anchors and generated pages, without writing
 	@$(BIN)/python scripts/docs.py check

@@ -22,7 +22,7 @@ from quipu.model.operations import RecallRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType
 from quipu.rules.grants import parsed_query
-from quipu.service.lending_tokens import Shown
+from quipu.service.lending_callers import Shown
 from quipu.service.sharing import Sharing
 
 AGENT = "bench"
@@ -87,7 +87,7 @@ async def _level(
     token = minted["access_token"]
     plain: list[float] = []
     lent: list[float] = []
-    order = random.Random(7)
+    order = random.Random(level)  # no question is asked twice: what was embedded once is not embedded again
     address = f"{HOST}/oap/memory/query"
 
     async def recall(text: str) -> float:
@@ -104,7 +104,7 @@ async def _level(
         return 1000 * (time.perf_counter() - began)
 
     for place in range(questions + _WARM_UP):
-        asked = f"{' '.join(order.sample(order.choice(texts).split(), 2))} {place}"
+        asked = f"{' '.join(order.sample(order.choice(texts).split(), 2))} {level}{place:04}"
         if place % 2:
             one, other = await recall(asked), await query(asked)
         else:

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import settings
 
 from tests import conventions
+from tests.ledgers import ledger_url
 from tests.postgres import empty_url, fresh_url, postgres, postgres_url
 
-__all__ = ["empty_url", "fresh_url", "postgres", "postgres_url"]  # one server for all that ask for it
+__all__ = [
+    "empty_url",
+    "fresh_url",
+    "ledger_url",
+    "postgres",
+    "postgres_url",
+]  # one server for all that ask for it
 
 FACES = Path(__file__).parent / "faces"
 

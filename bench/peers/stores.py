@@ -97,7 +97,7 @@ class Mem0:
     def search(self, agent: str, probe: Probe, k: int, user: str | None = None) -> list[int]:
         self._vectors.known = {probe.text: probe.vector.tolist()}
         filters = {"agent_id": agent} | ({} if user is None else {"user_id": user})
-        found = self._memory.search(probe.text, filters=filters, top_k=k, threshold=-1.0)
+        found = self._memory.search(probe.text, filters=filters, top_k=k, threshold=0.0)
         return [int(hit["metadata"]["number"]) for hit in found["results"]]
 
 

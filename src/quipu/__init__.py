@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from quipu.errors import InvalidError as ValidationError
     from quipu.memory import Memory, connect
+    from quipu.memory.routing import Router
     from quipu.model.governance import Edit
     from quipu.model.operations import (
         Embedding,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from quipu.model.store import Store, StoreScope
     from quipu.ports.embedder import Embedder
     from quipu.ports.memory_store import MemoryStore
-    from quipu.service.routing import Router
     from quipu.telemetry.settings import Telemetry
 
 _HOMES = {
@@ -131,7 +131,7 @@ _HOMES = {
     ),
     "quipu.ports.embedder": ("Embedder",),
     "quipu.ports.memory_store": ("MemoryStore",),
-    "quipu.service.routing": ("Router",),
+    "quipu.memory.routing": ("Router",),
     "quipu.telemetry.settings": ("Telemetry",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -50,28 +50,45 @@ class Portal:
         if self.is_closed:
             work.close()
             raise BackendUnavailableError("This memory is closed.", reason="closed")
+        begun: list[asyncio.Task[Any] | None] = []
         has_ended = threading.Event()
 
         async def watched() -> T:
+            begun.append(asyncio.current_task())
             try:
                 return await work
             finally:
                 has_ended.set()
 
-        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        waiting = watched()
         try:
-            return future.result()
+            return asyncio.run_coroutine_threadsafe(waiting, self._loop).result()
         except BaseException:
-            # An interrupted caller does not leave its work behind, nor goes on while it is still ending.
-            if future.cancel():
-                has_ended.wait(_PATIENCE_S)
+            # An interrupted caller does not leave its work behind, nor goes on while it is still ending. The interrupt
+            # may have come while the work was being handed over: whether it was, the loop knows.
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result()
+            for task in begun:
+                if task is not None and not has_ended.is_set():
+                    self._loop.call_soon_threadsafe(task.cancel)
+                    has_ended.wait(_PATIENCE_S)
+            if not begun:
+                waiting.close()
+                work.close()
             raise
 
     def close(self) -> None:
         if not self.is_closed:
+            asyncio.run_coroutine_threadsafe(_settled(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+async def _settled() -> None:
+    """Streams that were left in the middle end before their loop does."""
+    await asyncio.get_running_loop().shutdown_asyncgens()
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others, timeout=1)
 
 
 def _blocking(
@@ -94,6 +111,7 @@ def _iterating(
     @functools.wraps(method)
     def run(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         stream = method(self.memory, *args, **kwargs)
+        self.streams.add(stream)
 
         async def following() -> tuple[R] | None:
             try:
@@ -105,6 +123,7 @@ def _iterating(
             while (item := self.portal.run(following())) is not None:
                 yield item[0]
         finally:
+            self.streams.discard(stream)
             if not self.portal.is_closed:  # a reader that leaves early leaves nothing running
                 self.portal.run(closed(stream))
 
@@ -151,6 +170,8 @@ class Memory:
             telemetry=telemetry,
         )
         self.portal = Portal()
+        #: What is being read, so that closing ends it first: its reader may have been interrupted between two items.
+        self.streams: set[AsyncIterator[Any]] = set()
 
     def open(self) -> Self:
         """Open the ledger, or see that the server lets us in, now instead of at the first call."""
@@ -162,6 +183,8 @@ class Memory:
         if self.portal.is_closed:
             return
         try:
+            while self.streams:
+                self.portal.run(closed(self.streams.pop()))
             self.portal.run(self.memory.close())
         finally:
             self.portal.close()

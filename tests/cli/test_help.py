@@ -43,7 +43,7 @@ PROMISED = [
     *(f"token {name}" for name in ("create", "list", "revoke", "rotate")),
     *(f"secret {name}" for name in ("add", "list", "remove")),
     *(f"imports {name}" for name in ("list", "approve", "reject", "undo")),
-    *(f"bundle {name}" for name in ("verify", "show")),
+    *(f"bundle {name}" for name in ("verify", "show", "key")),
     *(f"procedure {name}" for name in ("show", "step", "check", "draw", "history")),
     *("graph", "consolidate"),
     *(
@@ -56,6 +56,7 @@ PROMISED = [
         f"grant {name}"
         for name in ("list", "show", "seen", "revoke", "revoke-all", "receipts", "ask", "held")
     ),
+    *(f"grant {name}" for name in ("requests", "approve", "refuse", "request", "requested")),
     *("changes", "whoami", "mcp install", "telemetry check"),
 ]
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from quipu.model.principal import local
+from quipu.ports.backend import Container, Place
+from quipu.service.memory import MemoryService
 from tests.cli.conftest import Cli
+from tests.faces.serving import Served, served
 from tests.requirement import requirement
 
 
@@ -46,3 +51,59 @@ def test_conformance_plays_scenarios_and_writes_a_report(cli: Cli, tmp_path: Pat
     assert told["results"][0]["assertions"] > 0
     assert cli("conformance", "--only", "nothing").exit_code == 1
     assert cli("conformance", "--mirrors-only").exit_code == 1
+
+
+# -- on a server ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server with a mirror, which the command line is told of by `--server` alone."""
+    url = f"sqlite://{tmp_path / 'copy.db'}?name=copy"
+    with served(tmp_path / "served.db", mirrors=url, mirror_write_deadline_ms=5000) as running:
+        monkeypatch.setenv("QUIPU_TOKEN", running.admin_token)
+        monkeypatch.delenv("QUIPU_STORE")
+        yield running
+
+
+async def _lose_one(service: MemoryService) -> None:
+    """Behind our back a copy goes."""
+    (line,) = service.mirrors.lines
+    backend = line.mirror.backend
+    (store,) = await service.stores.list(local())
+    home = Container(tenant="default", store_id=store.id, agent_id="ana")
+    kept = [one async for one in backend.scan(home)]
+    assert await backend.delete([Place(home, str(kept[0].record_id), kept[0].native_id)]) == 1
+
+
+@requirement("memorywire:router.operated")
+def test_a_servers_mirrors_are_looked_at_verified_and_mended(cli: Cli, server: Served) -> None:
+    at = ("--server", server.url)
+    for text in ("Mara is vegetarian", "Jonas plays the cello"):
+        cli.remember(text, *at, "--agent", "ana")
+    (status,) = json.loads(cli.said(*at, "mirror", "status", "--json"))["mirrors"]
+    assert (status["name"], status["waiting"], status["complete"]) == ("copy", 0, True)
+    assert "copy" in cli.said(*at, "mirror", "status")
+    assert "0 differences" in cli.said(*at, "mirror", "verify", "copy")
+
+    server.do(_lose_one(server.service))
+    found = cli(*at, "mirror", "verify", "copy", "--json")
+    assert found.exit_code == 1
+    assert [fault["kind"] for fault in json.loads(found.stdout)["faults"]] == ["missing"]
+    mended = json.loads(cli.said(*at, "mirror", "resync", "copy", "--json"))
+    assert mended["mended"] == 1
+    assert "0 differences" in cli.said(*at, "mirror", "verify", "copy")
+    assert cli.problem(*at, "mirror", "verify", "nobody")["code"] == "not_found"
+
+
+@requirement("memorywire:router.operated")
+def test_only_an_operator_of_the_server_may(
+    cli: Cli, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ("--server", server.url)
+    boss = json.loads(cli.said(*at, "token", "create", "boss", "--role", "admin", "--json"))["text"]
+    monkeypatch.setenv("QUIPU_TOKEN", boss)
+    for words in (["status"], ["verify", "copy"], ["resync", "copy"]):
+        assert cli.problem(*at, "mirror", *words)["code"] == "forbidden"
+    for words in (["list"], ["add", "sqlite:///elsewhere.db"], ["remove", "copy"]):
+        assert cli.problem(*at, "mirror", *words)["reason"] == "usage", "these are about this machine"

@@ -105,3 +105,60 @@ def test_every_format_is_written_and_tells_what_it_lost(cli: Cli, home: Path) ->
 def test_a_file_that_is_not_there_is_told(cli: Cli) -> None:
     assert cli.problem("bundle", "verify", "nowhere.zip")["reason"] == "no_file"
     assert cli.problem("import", "nowhere.zip", "--format", "chatgpt")["reason"] == "no_file"
+
+
+def test_a_bundle_is_sealed_to_a_key_and_opened_with_it(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    recipient = cli.said("bundle", "key", "key.txt").strip()
+    assert recipient.startswith("age1")
+    assert (home / "key.txt").stat().st_mode & 0o077 == 0
+    assert cli.problem("bundle", "key", "key.txt")["reason"] == "exists"
+    report = cli.json("export", "all.bundle.zip.age", "--encrypt-to", recipient)
+    assert (report["format"], report["items"]) == ("quipu-bundle-v1", 1)
+    assert b"vegetarian" not in (home / "all.bundle.zip.age").read_bytes()
+    assert cli.problem("bundle", "show", "all.bundle.zip.age")["reason"] == "encrypted_file"
+    assert cli.problem("import", "all.bundle.zip.age")["reason"] == "encrypted_file"
+    opened = ("all.bundle.zip.age", "--identity", "key.txt")
+    assert "Mara is vegetarian" in cli.said("bundle", "show", *opened)
+    assert cli.json("bundle", "verify", *opened)["items"] == 1
+    assert cli.json("import", *opened)["duplicate"] == 1
+    cli.said("bundle", "key", "other.txt")
+    other = ("all.bundle.zip.age", "--identity", "other.txt")
+    assert cli.problem("import", *other)["reason"] == "wrong_key"
+    (home / "none.txt").write_text("# nothing\n", "utf-8")
+    assert cli.problem("import", "all.bundle.zip.age", "--identity", "none.txt")["reason"] == "bad_identity"
+    assert cli.problem("export", "x.zip", "--encrypt-to", "mara")["reason"] == "bad_recipient"
+    assert (
+        cli.problem("export", "x", "--format", "ndjson", "--encrypt-to", recipient)["reason"] == "bad_value"
+    )
+
+
+@pytest.mark.slow
+def test_a_passphrase_comes_from_a_file(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    (home / "words").write_text("correct horse\n", "utf-8")
+    cli.said("export", "all.bundle.zip.age", "--passphrase-file", "words")
+    assert cli.json("import", "all.bundle.zip.age", "--passphrase-file", "words")["duplicate"] == 1
+    (home / "words").write_text("\n", "utf-8")
+    refused = cli.problem("import", "all.bundle.zip.age", "--passphrase-file", "words")
+    assert refused["reason"] == "bad_passphrase"
+
+
+def test_a_bundle_goes_on_from_an_earlier_one_and_takes_away_what_went(cli: Cli, home: Path) -> None:
+    gone, other = cli.remember("Mara is vegetarian"), ("--store-url", f"sqlite://{home / 'other.db'}")
+    cli.said("export", "all.bundle.zip")
+    (home / "keys.json").write_text(cli("audit", "keys").stdout, "utf-8")
+    cli.json("import", "all.bundle.zip", "--keys", "keys.json", *other)
+    cli.remember("Tom likes jam")
+    cli.said("forget", "--id", gone)
+    cli.said("export", "more.bundle.zip", "--since", "all.bundle.zip")
+    told = cli.json("bundle", "verify", "more.bundle.zip")
+    assert (told["items"], told["incremental"]) == (1, True)
+    shown = cli.said("import", "more.bundle.zip", "--keys", "keys.json", "--dry-run", *other)
+    assert "1 would be forgotten" in shown
+    report = cli.json("import", "more.bundle.zip", "--keys", "keys.json", *other)
+    assert (report["accepted"], report["removed"]) == (1, 1)
+    assert [one["content"] for one in cli.json("list", *other)["records"]] == ["Tom likes jam"]
+    assert cli.json("imports", "undo", report["import_id"], *other)["restored"] == 1
+    assert cli.problem("export", "x.zip", "--since", "999999")["reason"] == "bad_value"
+    assert cli.json("export", "none.zip", "--since", "2999-01-01T00:00:00Z")["items"] == 0

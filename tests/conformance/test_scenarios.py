@@ -31,6 +31,7 @@ from quipu.testing.scenarios import (
     Opening,
     Result,
     Scenario,
+    Size,
     Subject,
     played,
     run,
@@ -98,7 +99,7 @@ def subject(request: pytest.FixtureRequest, real: Lent, tmp_path: Path) -> Memor
     make = Memory if colour == "async" else lambda **given: Awaited(sync.Memory(**given))
     subject = MemorySubject(opening(make, real, tmp_path / "memory.db" if place == "file" else None))
     if request.param != "async-file":  # the full crowd once, a smaller one for the other three
-        subject.crowd, subject.recalls = 600, 100
+        subject.size = Size(crowd=600, users=12, writes=80, recalls=100)
     return subject
 
 

@@ -1,10 +1,9 @@
-"""A service over a ledger in memory or in a file, with a short-term store, a clock that stands still, and people."""
+"""A service over each ledger, with a short-term store, a clock that stands still, and people."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +24,8 @@ OWNER = local()
 #: As the server's own worker is called.
 SYSTEM = replace(OWNER, name="system")
 Push = Callable[..., Awaitable[str]]
+Started = Callable[..., Awaitable[Running]]
+WINDOW = CreateStoreRequest(name="window", tier=Tier.SHORT_TERM)
 
 
 @pytest.fixture
@@ -33,13 +34,26 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-async def running(clock: FixedClock, tmp_path: Path) -> AsyncIterator[Running]:
-    config = Config(store_url=f"sqlite://{tmp_path / 'memory.db'}")
-    running = await start(config, embedder=WordEmbedder(), clock=clock)
-    await running.parts.ledger.open(OWNER.tenant)
-    await running.service.stores.create(OWNER, CreateStoreRequest(name="window", tier=Tier.SHORT_TERM))
-    yield running
-    await running.close()
+async def started(clock: FixedClock, ledger_url: str) -> AsyncIterator[Started]:
+    """Starts services over one store on each ledger, with settings of `Config`; closed afterwards."""
+    made: list[Running] = []
+
+    async def start_one(**settings: Any) -> Running:
+        config = Config(store_url=ledger_url, **settings)
+        made.append(await start(config, embedder=WordEmbedder(), clock=clock))
+        await made[-1].parts.ledger.open(OWNER.tenant)
+        return made[-1]
+
+    yield start_one
+    for running in made:
+        await running.close()
+
+
+@pytest.fixture
+async def running(started: Started) -> Running:
+    running = await started()
+    await running.service.stores.create(OWNER, WINDOW)
+    return running
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 from quipu.bootstrap import Running
 from quipu.errors import ForbiddenError, InvalidError, NotFoundError
 from quipu.model.consolidation import ConsolidateRequest, Consolidation, Settlement
-from quipu.model.operations import ListRequest, RecallRequest, RememberRequest
+from quipu.model.operations import ListRequest, RecallRequest, RememberRequest, UpdateStrategy
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Link, MemoryType, Record, State, Tier, Trust
 from quipu.service.memory import MemoryService
 from quipu.testing.builders import FixedClock
-from tests.consolidation.conftest import OWNER, SYSTEM, Push
+from tests.consolidation.conftest import OWNER, SYSTEM, Push, Started
 from tests.requirement import requirement
 
 HOUR = 3_600_000
@@ -238,11 +239,70 @@ async def test_ten_bursts_at_once_are_each_promoted_exactly_once(
     assert verified.holds
 
 
+@requirement("memorywire:consolidation.once")
+async def test_a_pass_that_is_broken_off_is_taken_up_by_the_next_start(
+    service: MemoryService, push: Push, running: Running, started: Started
+) -> None:
+    """Cut off while it writes, again and again: what was promoted is, the rest still is to be, nothing is both."""
+    sources = [await push(f"fact{number} thing{number}", **HEAVY) for number in range(30)]
+    host, done = running, 0
+    for _ in range(5):
+        making = asyncio.create_task(settle(host.service))
+        while not making.done() and len(await promotions(host.service)) <= done:
+            pass  # looking lets the others go on
+        making.cancel()
+        await asyncio.gather(making, return_exceptions=True)
+        done = len(await promotions(host.service))
+        host = await started()
+    assert 0 < done < len(sources)
+    await settle(host.service)
+    derived_from = [name for record in await live(host.service) for name in derived(record)]
+    assert sorted(derived_from) == sorted(sources)
+    assert (await host.service.audit.verify(OWNER)).holds
+
+
+async def promotions(service: MemoryService) -> list[Record]:
+    return [record for record in await live(service) if record.tier is Tier.LONG_TERM]
+
+
+class Meddling:
+    """Somebody who writes in the very moment in which a pass looks for what it knows already."""
+
+    def __init__(self, inner: Any, act: Callable[[], Awaitable[object]]) -> None:
+        self._inner, self._act = inner, act
+
+    async def to(self, draft: Record) -> Any:
+        await self._act()
+        return await self._inner.to(draft)
+
+
+async def test_what_changes_while_it_is_settled_stays_as_it_was_changed(
+    service: MemoryService, push: Push, clock: FixedClock
+) -> None:
+    light = await push("it rained", confidence=0.1)
+    clock.move(DAY)
+    heavy = await push("Mara moved to Ulm", **HEAVY)
+
+    async def correct() -> None:
+        await push("it rained, and Mara was late", id=light, confidence=0.1)
+        await push("Mara moved to Bonn", id=heavy, **HEAVY)
+
+    inner = service.consolidating._resembling
+    service.consolidating._resembling = Meddling(inner, correct)  # type: ignore[assignment]  has what is asked of it
+    assert (await settle(service)).counts == {"kept": 2}
+    assert {record.id: record.content for record in await live(service)} == {
+        light: "it rained, and Mara was late",
+        heavy: "Mara moved to Bonn",
+    }
+    service.consolidating._resembling = inner
+    assert (await settle(service)).counts == {"kept": 1, "promoted": 1}
+
+
 async def test_two_processes_settle_a_source_once(
-    service: MemoryService, push: Push, running: Running
+    service: MemoryService, push: Push, started: Started
 ) -> None:
     """No lock is shared between processes: the version that is closed decides."""
-    other = MemoryService(running.parts, "2")
+    other = (await started()).service
     for number in range(20):
         await push(f"fact{number} thing{number}", **HEAVY)
     done = await asyncio.gather(settle(service), settle(other), settle(other), settle(service))
@@ -279,6 +339,122 @@ async def test_a_held_promotion_leaves_its_source_and_is_proposed_once(
     done = await settle(service)
     assert done.counts == {"known": 1}
     assert [record.tier for record in await live(service)] == [Tier.LONG_TERM]
+
+
+LOOK_AT_PROMOTIONS = {
+    "rules": [
+        {
+            "id": "look",
+            "when": {"operations": ["remember"], "sources": ["consolidation"]},
+            "effect": "hold",
+        }
+    ]
+}
+
+
+async def rejected(service: MemoryService) -> str:
+    """The one proposal that waits, after a person's no."""
+    (waiting,) = await service.governance.proposals(OWNER, "pending")
+    await service.decide(OWNER, waiting.id, approved=False)
+    return waiting.id
+
+
+@requirement("memorywire:consolidation.refused")
+async def test_a_no_to_a_promotion_holds_for_good_and_for_the_same_words(
+    service: MemoryService, push: Push, clock: FixedClock, started: Started
+) -> None:
+    await service.policies.set(OWNER, LOOK_AT_PROMOTIONS)
+    source = await push("Mara moved to Ulm", metadata={"user_flagged": True}, **HEAVY)
+    held = await settle(service)
+    assert held.settled[0].into == await rejected(service), "the proposal that waits is named"
+    for _ in range(3):
+        done = await settle(service)
+        assert (done.counts, done.settled[0].reason) == ({"kept": 1}, "approval_rejected")
+        clock.move(5 * HOUR)
+    clock.move(2 * DAY)
+    for _ in range(4):  # so that it weighs enough in spite of its age
+        await service.recall(OWNER, RecallRequest(agent_id="ana", query="Mara moved to Ulm"))
+    await push("mara moved to Ulm.", **HEAVY)
+    # Another process, and rules that would let it through by now: the no still holds.
+    other = (await started()).service
+    await other.policies.set(OWNER, {"rules": []})
+    for one in (service, other):
+        assert (await settle(one)).counts == {"kept": 2}
+    assert await service.governance.proposals(OWNER, "pending") == ()
+    assert source in [record.id for record in await live(service)]
+
+
+async def test_what_changes_after_a_no_is_another_question(service: MemoryService, push: Push) -> None:
+    await service.policies.set(OWNER, LOOK_AT_PROMOTIONS)
+    source = await push("Mara moved to Ulm", **HEAVY)
+    await settle(service)
+    await rejected(service)
+    await push("Mara moved to Bonn", id=source, **HEAVY)
+    assert (await settle(service)).counts == {"held": 1}
+    (waiting,) = await service.governance.proposals(OWNER, "pending")
+    assert waiting.request["content"] == "Mara moved to Bonn"
+    await service.decide(OWNER, waiting.id, approved=True)
+    assert (await settle(service)).counts == {"known": 1}
+
+
+async def test_who_takes_the_proposal_back_has_said_no_no(service: MemoryService, push: Push) -> None:
+    """Withdrawn, or lapsed: nobody decided, so somebody is asked again."""
+    await service.policies.set(OWNER, LOOK_AT_PROMOTIONS)
+    await push("Mara moved to Ulm", **HEAVY)
+    await settle(service)
+    (waiting,) = await service.governance.proposals(OWNER, "pending")
+    await service.governance.withdraw(SYSTEM, waiting.id)
+    done = await settle(service, dry_run=True)
+    assert done.counts == {"promoted": 1}
+
+
+async def test_a_no_does_not_keep_what_is_pushed_out_of_the_window(
+    push: Push, service: MemoryService, started: Started
+) -> None:
+    await service.policies.set(OWNER, LOOK_AT_PROMOTIONS)
+    source = await push("Mara moved to Ulm", **HEAVY)
+    await settle(service)
+    await rejected(service)
+    await push("something newer", confidence=0.1)
+    small = (await started(consolidation_window=1)).service
+    assert (await settle(small)).counts == {"evicted": 1, "kept": 1}
+    assert source not in [record.id for record in await live(service)]
+
+
+@requirement("memorywire:consolidation.refused")
+async def test_a_no_to_an_eviction_keeps_it_in_the_window(
+    service: MemoryService, push: Push, clock: FixedClock
+) -> None:
+    hold = {"rules": [{"id": "look", "when": {"operations": ["forget"]}, "effect": "hold"}]}
+    await service.policies.set(OWNER, hold)
+    source = await push("light", confidence=0.1)
+    clock.move(DAY)
+    held = await settle(service)
+    assert (held.counts, held.settled[0].into) == ({"held": 1}, await rejected(service))
+    clock.move(2 * DAY)
+    done = await settle(service)
+    assert (done.counts, done.settled[0].reason) == ({"kept": 1}, "approval_rejected")
+    # Said already in long-term memory: that it may go is the same question.
+    known = RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content="light")
+    await service.remember(OWNER, known)
+    await push("light", id=source, update_strategy=UpdateStrategy.MERGE, confidence=1.0, **HEAVY)
+    assert (await settle(service)).counts == {"held": 1}
+    await rejected(service)
+    clock.move(2 * DAY)
+    assert (await settle(service)).counts == {"kept": 1}
+    assert await service.governance.proposals(OWNER, "pending") == ()
+
+
+async def test_refusals_suggest_a_rule_all_the_same(service: MemoryService, push: Push) -> None:
+    """Which memories a pass asked about does not make its proposals unlike one another."""
+    await service.policies.set(OWNER, LOOK_AT_PROMOTIONS)
+    for number in range(5):
+        await push(f"fact{number} thing{number}", **HEAVY)
+    await settle(service)
+    for waiting in await service.governance.proposals(OWNER, "pending"):
+        await service.decide(OWNER, waiting.id, approved=False)
+    (suggested,) = await service.learning.suggested(OWNER)
+    assert suggested.met == 5
 
 
 async def test_a_rule_that_denies_leaves_the_source_and_the_others_go_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
@@ -59,10 +60,12 @@ def settled(client: httpx.Client, patience_s: float = 60) -> list[dict[str, Any]
 
 
 @requirement("memorywire:consolidation.once")
-def test_bursts_killed_in_the_middle_are_each_promoted_once_and_none_is_lost(tmp_path: Path) -> None:
+def test_bursts_killed_in_the_middle_are_each_promoted_once_and_none_is_lost(
+    tmp_path: Path, ledger_url: str
+) -> None:
     """Ten bursts at once; the server is killed while it takes and settles them, three times, and goes on."""
     store = tmp_path / "memory.db"
-    often = {"QUIPU_CONSOLIDATION_S": "1", "QUIPU_RATE": "0"}
+    often = {"QUIPU_CONSOLIDATION_S": "1", "QUIPU_RATE": "0", "QUIPU_STORE": ledger_url}
     wanted = {f"burst{b} item{i} word{b * EACH + i}" for b in range(BURSTS) for i in range(EACH)}
     acknowledged: dict[str, str] = {}
     lock = threading.Lock()
@@ -102,6 +105,37 @@ def test_bursts_killed_in_the_middle_are_each_promoted_once_and_none_is_lost(tmp
     sources = [link["to"] for record in found for link in record["links"] if link["rel"] == "derived_from"]
     assert sorted(sources) == sorted(acknowledged.values())
     assert verified[-1]["result"]["faults"] == []
+
+
+@requirement("memorywire:consolidation.once")
+def test_several_servers_over_one_store_settle_each_item_once(tmp_path: Path, ledger_url: str) -> None:
+    """Small windows that overflow all the time, and rounds every second, in three processes at once."""
+    given = {
+        **{"QUIPU_CONSOLIDATION_S": "1", "QUIPU_CONSOLIDATION_WINDOW": "5", "QUIPU_RATE": "0"},
+        "QUIPU_STORE": ledger_url,
+    }
+    texts = [f"item{number} word{number}" for number in range(60)]
+    with contextlib.ExitStack() as open_now:
+        programs = [open_now.enter_context(Program(tmp_path / "memory.db", **given)) for _ in range(3)]
+        headers = {"Authorization": f"Bearer {programs[0].token}"}
+        clients = [
+            open_now.enter_context(httpx.Client(base_url=one.url, headers=headers, timeout=20))
+            for one in programs
+        ]
+        made = clients[0].post(f"{Q}/stores", json={"name": "window", "tier": "short_term"})
+        assert made.status_code == 201
+
+        def push(number: int) -> str | None:
+            return pushed(clients[number % len(clients)], texts[number])
+
+        with ThreadPoolExecutor(6) as pushers:
+            names = list(pushers.map(push, range(len(texts))))
+        assert None not in names
+        found = settled(clients[1])
+        assert [program.stop() for program in programs] == [0, 0, 0]
+    assert Counter(record["content"] for record in found) == Counter(texts)
+    sources = [link["to"] for record in found for link in record["links"] if link["rel"] == "derived_from"]
+    assert sorted(sources) == sorted(name for name in names if name is not None)
 
 
 def test_a_server_settles_by_itself_and_on_demand(tmp_path: Path) -> None:

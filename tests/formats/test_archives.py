@@ -17,6 +17,7 @@ from quipu.errors import InvalidError, QuipuError
 from quipu.formats import json_stream
 from quipu.formats.archives import Bounds, Source, lines
 from quipu.formats.reading import opened
+from quipu.model.moving import Format
 from quipu.testing.strategies import json_values
 from tests.formats.shelves import CHECKING, packed, source
 from tests.requirement import requirement
@@ -62,6 +63,34 @@ def _odd_packing() -> bytes:
     return bytes(data)
 
 
+def _lying(claimed: int) -> bytes:
+    """An entry that says it is smaller than what it unpacks to."""
+    data = bytearray(packed({"conversations.json": b"[" + b" " * (2 << 20) + b"]"}))
+    for mark, at in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        struct.pack_into("<I", data, data.index(mark) + at, claimed)
+    return bytes(data)
+
+
+def _nested() -> bytes:
+    inner = packed({"conversations.json": json.dumps([{"mapping": {}}])})
+    return packed({"inner.zip": inner, "deeper/inner.zip": packed({"x.zip": inner})})
+
+
+def _overlapping() -> bytes:
+    """Two entries of the table that are the same bytes of the file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.md", "one")
+        archive.writestr("b.md", "two")
+        archive.filelist[1].header_offset = 0
+    return buffer.getvalue()
+
+
+def _misnamed() -> bytes:
+    """A name that is not the UTF-8 it says it is."""
+    return _named("\u00e4\u00e4.md").replace("\u00e4".encode(), b"\xff\xfe")
+
+
 HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a path upwards": (lambda: _named("../../etc/passwd"), "hostile_archive"),
     "a path upwards inside": (lambda: _named("items/../../x.md"), "hostile_archive"),
@@ -73,6 +102,9 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "an encrypted entry": (_encrypted, "encrypted_archive"),
     "packed in an odd way": (_odd_packing, "bad_file"),
     "a bomb": (_bomb, "too_large"),
+    "archives inside archives": (_nested, "unknown_format"),
+    "a name in no encoding": (_misnamed, "bad_file"),
+    "a named pipe": (lambda: _named("a.md", external_attr=(stat.S_IFIFO | 0o600) << 16), "hostile_archive"),
     "cut short": (lambda: _many()[:-30], "bad_file"),
     "cut in the middle": (lambda: _many()[:100], "bad_file"),
 }
@@ -148,3 +180,54 @@ def test_what_is_no_json_is_refused(text: bytes, reason: str) -> None:
     with pytest.raises(InvalidError) as refused:
         list(json_stream.parts(io.BytesIO(text), longest=100_000))
     assert refused.value.reason == reason
+
+
+@requirement("moving:import.limits")
+@pytest.mark.parametrize("made", [lambda: _lying(10), lambda: _lying(0)], ids=["10", "0"])
+def test_an_archive_that_lies_about_its_entries_gives_no_more_than_it_says(made: Callable[[], bytes]) -> None:
+    with pytest.raises(InvalidError) as refused:
+        for _ in opened(source(made()), CHECKING).items():
+            pass
+    assert refused.value.reason in ("bad_file", "bad_json", "unknown_format")
+
+
+@requirement("moving:import.limits")
+def test_many_small_bombs_are_counted_together() -> None:
+    data = packed({f"{number}.md": b" " * (1 << 20) for number in range(20)})
+    assert len(data) < 30_000
+    with pytest.raises(InvalidError) as refused:
+        Source(io.BytesIO(data), "many.zip")
+    assert refused.value.reason == "too_large"
+    assert Source(io.BytesIO(data), "many.zip", Bounds(small=32 << 20)).is_archive
+
+
+@requirement("moving:import.limits")
+def test_entries_that_share_their_bytes_are_told_apart_by_their_names() -> None:
+    found = [item for _, item in opened(source(_overlapping()), CHECKING).items()]
+    assert [isinstance(item, QuipuError) for item in found] == [False, True]
+
+
+@requirement("moving:import.limits")
+@pytest.mark.parametrize(
+    ("number", "is_read"),
+    [("9" * 5_000, False), ("1e999999", False), ("-" + "9" * 401, False), ("9" * 300, True), ("1e308", True)],
+)
+def test_numbers_that_no_one_can_hold_refuse_their_item_alone(number: str, is_read: bool) -> None:
+    text = f'[{{"id": "a", "memory": "tea", "metadata": {{"n": {number}}}}}, {{"id": "b", "memory": "jam"}}]'
+    found = [item for _, item in opened(source(text.encode()), CHECKING, Format.MEM0).items()]
+    assert [isinstance(item, QuipuError) for item in found] == [not is_read, False]
+
+
+@requirement("moving:import.limits")
+@pytest.mark.parametrize("depth", [70, 5_000, 200_000])
+def test_nesting_without_end_is_refused_and_breaks_nothing(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    text = f'[{{"id": "a", "memory": "tea", "metadata": {{"n": {deep}}}}}, {{"id": "b", "memory": "jam"}}]'
+    found: list[object] = []
+    try:
+        found += [item for _, item in opened(source(text.encode()), CHECKING, Format.MEM0).items()]
+    except InvalidError as refused:
+        found += [refused]
+    first = found[0]
+    assert isinstance(first, InvalidError)
+    assert first.reason in ("too_deep", "bad_json", "too_large")

@@ -31,9 +31,11 @@ class Office:
         self.carla: Memory = opened(file, principal=person("carla", REVIEWER))
         self.dario: Memory = opened(file, principal=person("dario", REVIEWER))
 
-    def joined_by(self, name: str, permissions: frozenset[Permission] = AGENT, **more: Any) -> Memory:
+    def joined_by(
+        self, name: str, permissions: frozenset[Permission] = AGENT, *, agent_id: str = "ana", **more: Any
+    ) -> Memory:
         """Somebody else."""
-        return self._opened(self.file, principal=person(name, permissions, **more))
+        return self._opened(self.file, principal=person(name, permissions, **more), agent_id=agent_id)
 
 
 def proposal_of(answer: Any) -> str:

@@ -128,4 +128,27 @@ async def test_coverage_is_told_by_type(office: Office) -> None:
     await kept(office.agent, "one")
     await kept(office.agent, "two", type="episodic")
     told = await service.tidying.candidates(CARLA)
-    assert (told.coverage, told.looked_at, told.is_cut) == ({"episodic": 1, "semantic": 1}, 2, False)
+    assert (told.coverage, told.looked_at, told.next_cursor) == ({"episodic": 1, "semantic": 1}, 2, None)
+
+
+async def test_going_on_from_the_cursor_looks_at_every_memory(office: Office) -> None:
+    """A pair that lies far back is found, and a stretch costs a bounded number of searches."""
+    service: Any = await office.admin._service()
+    first = await kept(office.agent, "Mara lives in the harbour street", confidence=0.8)
+    again = await kept(office.agent, "mara lives in the Harbour street", confidence=0.6)
+    for number in range(250):
+        await kept(
+            office.agent, f"item{number} stock{number} shelf{number} row{number}", user_id=f"u{number}"
+        )
+    looked, pairs, cursor, stretches = 0, [], None, 0
+    while True:
+        told = await service.tidying.candidates(CARLA, cursor=cursor)
+        assert told.looked_at <= 100
+        assert bool(told.coverage) is (cursor is None)
+        pairs += [tuple(record.id for record in one.records) for one in told.candidates]
+        looked, stretches, cursor = looked + told.looked_at, stretches + 1, told.next_cursor
+        if cursor is None:
+            break
+    assert (looked, stretches, pairs) == (252, 3, [(first, again)])
+    beyond = person("eve", REVIEWER, review_stores=("shop-*",))
+    assert (await service.tidying.candidates(beyond)).looked_at == 0

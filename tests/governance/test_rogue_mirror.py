@@ -41,6 +41,10 @@ class RogueShelf(ShelfBackend):
         honest = await super().search(query, limit)
         self.ever |= {name: copy.content for name, copy in self.kept.items()}
         match self.attack:
+            case "flood":
+                # Nothing but inventions: it votes for no record that there is.
+                lies = [NativeHit(native_id=f"evil{n}", score=1e9, text=LIE) for n in range(limit)]
+                return Answer(hits=tuple(lies), is_filtered=True)
             case "invent":
                 lies = [NativeHit(native_id=f"evil{n}", score=1e9, text=LIE) for n in range(20)]
             case "bump":
@@ -97,6 +101,45 @@ async def test_t3_invented_memories_win_only_where_foreign_hits_are_believed(fus
     async with poisoned(foreign=Foreign.OFF) as (made, rogue, _):
         rogue.attack = "invent"
         assert LIE not in await texts(made, k=50, fusion=fusion)
+
+
+async def order(k: int, fusion: Fusion, attack: str | None) -> list[tuple[str, float]]:
+    """The ledger's own records with their scores, best first, with a rogue at work or without any rogue."""
+    rogue = RogueShelf()
+    rogue.attack = attack or "none"
+    beside = [] if attack is None else [mirror("a-rogue", rogue)]
+    routing = Routing(write_deadline_ms=5000)
+    async with rig(*beside, mirror("honest", ShelfBackend()), routing=routing) as made:
+        for text in (*OTHERS, GOLD):
+            await made.memory.remember(text)
+        assert await made.drained()
+        answer = await made.memory.recall(QUESTION, k=k, min_relevance=0, fusion=fusion)
+        assert ("a-rogue" in answer.stores_queried) is (attack is not None)
+        return [(str(hit.content), hit.score) for hit in answer if str(hit.content) != LIE]
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("k", [5, 50])
+@pytest.mark.parametrize("fusion", list(Fusion))
+async def test_t3_a_mirror_that_only_invents_does_not_move_a_record(fusion: Fusion, k: int) -> None:
+    """The order of the honest records is to the letter the one that there is without the liar."""
+    assert await order(k, fusion, "flood") == await order(k, fusion, None)
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("attack", ["invent", "bump", "alter", "haunt"])
+async def test_t3_where_scores_are_computed_by_the_ledger_no_lie_lifts_a_record_over_a_better_one(
+    attack: str,
+) -> None:
+    """Fusion `max` counts no voices: what a mirror says of a record that there is moves it among its equals at most.
+
+    With `rrf` and `weighted` a mirror that names real ids has a vote, as any other has; what that can do is measured
+    in the tests around this one, and `trim_votes` is the answer to it.
+    """
+    lied, honest = await order(50, Fusion.MAX, attack), await order(50, Fusion.MAX, None)
+    assert lied[0] == honest[0]
+    assert [score for _, score in lied] == [score for _, score in honest]
+    assert sorted(lied) == sorted(honest), "each has the score that it has without the liar"
 
 
 @requirement("memorywire:router.adversarial")

@@ -26,8 +26,8 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-async def memory(clock: FixedClock) -> AsyncIterator[Memory]:
-    async with Memory("ana", "sqlite://:memory:", embedder=WordEmbedder(), clock=clock) as opened:
+async def memory(clock: FixedClock, ledger_url: str) -> AsyncIterator[Memory]:
+    async with Memory("ana", ledger_url, embedder=WordEmbedder(), clock=clock) as opened:
         yield opened
 
 

@@ -167,6 +167,17 @@ def oap_tries() -> list[Try]:
         ),
         Try("GET", "/oap/memory/grant"),
         Try("POST", "/oap/memory/grant/introspect", {}),
+        Try("DELETE", "/oap/memory/grant"),
+        Try(
+            "POST",
+            "/oap/memory/grant/preview",
+            {"grantee": "did:web:x.invalid", "purpose": "x", "filter": {"all": True}},
+        ),
+        Try("GET", "/oap/memory/grant/request"),
+        Try("POST", "/oap/memory/grant/request", {}),
+        Try("POST", f"/oap/memory/grant/request/{RUN}/approve", {}),
+        Try("DELETE", f"/oap/memory/grant/request/{RUN}"),
+        Try("GET", f"/oap/tasks/{RUN}"),
         Try("GET", grant),
         Try("DELETE", grant),
         Try("POST", f"{grant}/token", {}),
@@ -339,6 +350,7 @@ PAGES = [
     Try("POST", "/journal/verify"), Try("POST", "/journal/download"), Try("POST", f"/review/{PROPOSAL}"),
     Try("POST", "/review"), Try("POST", "/undo"), Try("POST", "/rules"), Try("POST", "/patterns"),
     Try("POST", "/recover"), Try("GET", "/grants"), Try("GET", f"/grants/{RUN}"), Try("GET", "/erasures"),
+    Try("GET", f"/grants/requests/{RUN}"), Try("POST", f"/grants/requests/{RUN}"),
     Try("POST", "/grants"), Try("POST", f"/grants/{RUN}/revoke"), Try("POST", "/erasures"),
     Try("GET", "/imports"), Try("GET", "/export"), Try("POST", "/imports"), Try("POST", "/imports/{import}"),
     Try("POST", "/export"),
@@ -361,21 +373,25 @@ class World:
         return self.stranger.send(self.request(attempt, names))
 
     def request(self, attempt: Try, names: dict[str, str]) -> httpx.Request:
-        def named(value: str) -> str:
-            for kind, name in names.items():
-                value = value.replace("{" + kind + "}", name)
-            return value
+        return request_of(self.stranger, attempt, names)
 
-        content, headers = None, dict(attempt.headers)
-        if attempt.lines:
-            content = named("\n".join(json.dumps(line) for line in attempt.lines))
-            headers["Content-Type"] = "application/x-ndjson"
-        elif attempt.json is not None:
-            content = named(json.dumps(attempt.json))
-            headers["Content-Type"] = "application/json"
-        return self.stranger.build_request(
-            attempt.method, named(attempt.path), content=content, headers=headers
-        )
+
+def request_of(client: httpx.Client, attempt: Try, names: dict[str, str]) -> httpx.Request:
+    """The request, with names in place of what stands for them."""
+
+    def named(value: str) -> str:
+        for kind, name in names.items():
+            value = value.replace("{" + kind + "}", name)
+        return value
+
+    content, headers = None, {name: named(value) for name, value in attempt.headers.items()}
+    if attempt.lines:
+        content = named("\n".join(json.dumps(line) for line in attempt.lines))
+        headers["Content-Type"] = "application/x-ndjson"
+    elif attempt.json is not None:
+        content = named(json.dumps(attempt.json))
+        headers["Content-Type"] = "application/json"
+    return client.build_request(attempt.method, named(attempt.path), content=content, headers=headers)
 
 
 def token_for(server: Served, tenant: str, name: str, **given: Any) -> dict[str, Any]:

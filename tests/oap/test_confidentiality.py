@@ -6,7 +6,10 @@ two answer alike.
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,6 +93,7 @@ GRANTS: dict[str, dict[str, Any]] = {
     "kinds": {"filter": {"labels_any": ["website_redesign"], "kinds": ["fact"]}},
     "subject": {"filter": {"labels_any": ["website_redesign"], "subject_entity_ids": ["ent_1"]}},
     "vectors": {"scopes": ["memory.query", "memory.embeddings"], "trust_level": 2},
+    "export": {"scopes": ["memory.query", "memory.export"], "trust_level": 2},
     "bearer": {"binding": "bearer"},
 }  # fmt: skip
 QUERIES: list[dict[str, Any]] = [
@@ -141,6 +145,15 @@ def answers(host: Host, asker: Host, members: dict[str, Any]) -> list[Any]:
             answer = sent("GET", path)
             is_bytes = answer.headers["content-type"].startswith("application/octet")
             seen.append((answer.status_code, answer.content.hex() if is_bytes else answer.json()))
+    if "memory.export" in members.get("scopes", ()):
+        taken = sent("POST", "/oap/memory/export", {})
+        told = json.loads(taken.headers["oap-export-report"])
+        with zipfile.ZipFile(io.BytesIO(taken.content)) as archive:
+            files = {name: archive.read(name).decode("utf-8") for name in archive.namelist()}
+        whole = "".join(files.values()).lower()
+        assert (CANARY in whole or NUMBERS in whole) is (members["trust_level"] == 4)
+        lines = [json.loads(line) for line in files["items.jsonl"].splitlines()]
+        seen.append((taken.status_code, sorted(files), told["items"], told["loss"], lines))
     for method, path in (
         ("GET", "/oap/audit"),
         ("GET", f"/oap/memory/grant/{grant_id}"),
@@ -198,7 +211,7 @@ def test_no_canary_shows_under_any_grant(hosts: tuple[Host, Host, Host], name: s
 
 
 @requirement("oap:probe.presence")
-@pytest.mark.parametrize("name", ["default", "level 2", "contact", "vectors"])
+@pytest.mark.parametrize("name", ["default", "level 2", "contact", "vectors", "export"])
 def test_answers_with_and_without_the_canary_are_equal(
     hosts: tuple[Host, Host, Host], name: str, tmp_path: Any
 ) -> None:
@@ -217,7 +230,8 @@ def _beside(host: Host, asker: Host) -> Host:
 
 def test_the_probe_would_find_what_a_careless_host_shows(hosts: tuple[Host, Host, Host]) -> None:
     _, full, asker = hosts
-    assert CANARY in str(answers(full, asker, {"trust_level": 4})).lower()
+    told = answers(full, asker, {"trust_level": 4, "scopes": ["memory.query", "memory.export"]})
+    assert CANARY in str(told).lower()
 
 
 @requirement("oap:disclosure.who-saw")

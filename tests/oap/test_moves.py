@@ -11,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from quipu.bootstrap.envelopes import envelope, new_identity
 from quipu.errors import ConflictError
 from quipu.model.access import Role
 from quipu.model.moving import FileExport
 from quipu.service.exporting import Exporting
+from tests.exchange.test_schemas import check_archive
 from tests.oap.hosts import OWNER, Host, pair
 from tests.requirement import requirement
 
@@ -77,7 +79,7 @@ def test_an_export_needs_its_scope_a_good_proof_and_room(hosts: tuple[Host, Host
     filled(a)
     assert reason(under(a, b, b.token(a, a.grant(b.owner)))) == (403, "scope_missing")
     token = b.token(a, a.grant(b.owner, scopes=SCOPES, max_items=2))
-    assert reason(under(a, b, token, {"since": "2026-01-01T00:00:00Z"})) == (400, "unknown_member")
+    assert reason(under(a, b, token, {"since": "2026-01-01T00:00:00Z"})) == (400, "bad_value")
     assert reason(under(a, b, token, {"format": "mem0"})) == (400, "unknown_format")
     assert len(bundle(under(a, b, token).content)[1]) == 2
     assert reason(under(a, b, token)) == (403, "cap_reached")
@@ -158,3 +160,63 @@ def test_a_file_that_is_being_sent_is_cut_off_by_an_erasure(hosts: tuple[Host, H
         a.at.do(made.check())
     made.close()
     assert len(bundle(under(a, b, token).content)[1]) == 2
+
+
+@requirement("moving:bundle.proofs")
+def test_an_owner_takes_receipts_and_logs_along_and_a_grantee_does_not(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    names = filled(a)
+    token = b.token(a, a.grant(b.owner, scopes=SCOPES, trust_level=4))
+    assert under(a, b, token).status_code == 200
+    with a.at.client() as owner:
+        where = f"{a.url}/oap/memory/export"
+        answer = owner.post(where, json={"include": {"receipts": True, "logs": True}})
+        assert answer.status_code == 200, answer.text
+        check_archive(answer.content)
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            receipts = [json.loads(line) for line in archive.read("receipts.jsonl").splitlines()]
+            logs = [json.loads(line) for line in archive.read("logs.jsonl").splitlines()]
+            told = json.loads(archive.read("manifest.json"))
+        chain = a.at.do(a.sharing.grants.receipts(OWNER))
+        assert receipts == [one.body for one in chain[: len(receipts)]], "in the order of the chain"
+        assert len(chain) == len(receipts) + 1, "the export itself is on a receipt of its own"
+        assert told["receipts_head"] == chain[-2].hash
+        assert {line["item_id"] for line in logs} == set(names)
+        for name in names:
+            mine = [line for line in logs if line["item_id"] == name]
+            assert [line["log"] for line in mine if line["op"] == "disclosed"] == ["disclosed"]
+            assert [line["seq"] for line in mine if line["log"] == "state"] == sorted(
+                line["seq"] for line in mine if line["log"] == "state"
+            )
+        assert b"Deadline" not in json.dumps([receipts, logs]).encode(), "neither has a word of content"
+        plain = owner.post(where, json={})
+        with zipfile.ZipFile(io.BytesIO(plain.content)) as archive:
+            assert "logs.jsonl" not in archive.namelist()
+        for wrong, pointer in (
+            ({"include": {"embeddings": True}}, "/include/embeddings"),
+            ({"since": 5}, "/since"),
+            ({"encrypt_to": 5}, "/encrypt_to"),
+            ({"encrypt_to": "mara"}, "/encrypt_to"),
+        ):
+            answer = owner.post(where, json=wrong)
+            assert answer.status_code == 400, answer.text
+            assert pointer in answer.text
+    for wrong, status in (
+        ({"include": {"receipts": True}}, 403),
+        ({"include": {"logs": True}}, 403),
+        ({"since": "1"}, 400),
+    ):
+        assert under(a, b, token, wrong).status_code == status
+
+
+@requirement("moving:bundle.sealed")
+def test_what_is_lent_can_be_sealed_to_the_grantee(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    names = filled(a)
+    token = b.token(a, a.grant(b.owner, scopes=SCOPES, trust_level=4))
+    identity, recipient = new_identity()
+    answer = under(a, b, token, {"encrypt_to": recipient})
+    assert answer.status_code == 200, answer.text
+    plain = io.BytesIO()
+    envelope().open(io.BytesIO(answer.content), plain, identities=[identity])
+    assert [item["item_id"] for item in bundle(plain.getvalue())[1]] == sorted(names)

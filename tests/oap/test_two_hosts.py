@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,9 +11,10 @@ import pytest
 
 from quipu.crypto.canonical import canonical
 from quipu.crypto.jose import JsonWebSignatures
-from quipu.errors import UnauthenticatedError
+from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.model.moving import FileExport, FileImport
 from quipu.rules import dids, receipts
+from quipu.testing.embedders import WordEmbedder
 from tests.oap.hosts import OWNER, Host, embedder, pair
 from tests.requirement import requirement
 
@@ -138,6 +140,30 @@ def test_vectors_need_a_scope_of_their_own_and_are_of_the_text_as_shown(hosts: t
     proof = b.proof("GET", url, other)
     stolen = httpx.get(url, headers={"Authorization": f"DPoP {other}", "DPoP": proof})
     assert stolen.status_code == 403
+
+
+@requirement("oap:embeddings.own-model")
+def test_no_vector_of_another_model_is_lent(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    a.remember("Of another model.", tags=("models",), structured={"topic": "models"})
+    scopes = ["memory.query", "memory.embeddings"]
+    grant = a.grant(b.owner, filter={"labels_any": ["models"]}, scopes=scopes)
+    (item,) = b.ask(a, grant, include_embeddings=True).items
+    url = item["embedding"]["vector_url"]
+    other = WordEmbedder()
+    other.model = "another"
+    monkeypatch.setattr(a.sharing.disclosing, "_parts", replace(a.parts, embedder=other))
+    (item,) = b.ask(a, grant, include_embeddings=True).items
+    assert "embedding" not in item
+    with pytest.raises(InvalidError, match="404"):
+        b.at.do(b.sharing.borrowing.vector(OWNER, a.url, grant, url))
+    odd = httpx.get(
+        f"{url}?format=npy",
+        headers={"Authorization": f"DPoP {(token := b.token(a, grant))}", "DPoP": b.proof("GET", url, token)},
+    )
+    assert odd.status_code == 400, "only bare floats are offered"
 
 
 @requirement("oap:probe.possession")

@@ -290,6 +290,20 @@ async def test_the_end_is_told_as_it_was_given(host: Host) -> None:
 # -- compaction and erasure -----------------------------------------------------------------------------------------
 
 
+@requirement("openwop:compaction.foreign-forms")
+@pytest.mark.parametrize("template", ["<REDACTED:{label}>", "[REDACTED:{label}]"])
+async def test_foreign_forms_become_the_hosts_own_marker(opened: Opened, template: str) -> None:
+    host = await opened(secrets_marker=template)
+    texts = ("Use [BYOK:hk_live_canary_42].", "Was <REDACTED:db>.", "Was [REDACTED:api].")
+    for number, text in enumerate(texts):
+        await host.service.runs.deriving.seed(host.principal, REF, f"e{number}", text, ())
+    made = await host.service.runs.upkeep.compact(host.principal, REF)
+    assert made is not None
+    labels = ("carry-forward", "db", "api")
+    wanted = [template.replace("{label}", label) for label in labels]
+    assert made.record.content == f"Use {wanted[0]}.\nWas {wanted[1]}.\nWas {wanted[2]}."
+
+
 @requirement("openwop:compaction.snapshot")
 async def test_runs_that_began_before_a_compaction_still_see_its_sources(host: Host) -> None:
     names = [await host.put(f"Fact {n}.") for n in range(3)]
@@ -330,6 +344,51 @@ async def test_erasure_reaches_run_variables(host: Host) -> None:
     await host.service.forget(host.principal, ForgetRequest(agent_id=ref, ids=(name,), hard_delete=True))
     assert await host.variables(run) == {"memoryReadback": None}
     assert await host.variables(await host.service.runs.get(host.principal, fork)) == {"memoryReadback": None}
+
+
+@requirement("openwop:erasure.distilled")
+async def test_erasing_a_source_erases_what_was_distilled_of_it(host: Host) -> None:
+    name = await host.put("About Ana. She likes tea.")
+    await host.put("The lamp is lit.")
+    made, _, _ = await host.service.runs.upkeep.distill(host.principal, REF, 8000)
+    assert "Ana" in made.record.content
+    await host.service.forget(host.principal, ForgetRequest(agent_id=REF, ids=(name,), hard_delete=True))
+    assert await host.texts() == await host.texts(query="Ana") == []
+    assert all(v.is_emptied for v in await host.running.parts.ledger.versions("default", made.record.id))
+
+
+@requirement("openwop:erasure.forks")
+async def test_what_is_erased_is_in_no_fork_and_no_answer_that_is_repeated(host: Host) -> None:
+    request = RememberRequest(
+        agent_id=REF, type=MemoryType.SEMANTIC, content="About Ana.", idempotency_key="once"
+    )
+    kept = await host.service.remember(host.principal, request)
+    run = await host.complete(await host.open())
+    forget = ForgetRequest(agent_id=REF, ids=(kept.id,), hard_delete=True)
+    await host.service.forget(host.principal, forget)
+    for mode in ForkMode:
+        asked = ForkRequest(run_id=run.id, mode=mode)
+        fork = (await host.service.runs.fork(host.principal, asked)).run
+        assert await host.list(run=fork) == await host.list(run=fork, query="Ana") == []
+        assert await host.get(kept.id, run=fork) is None
+    again = await host.service.remember(host.principal, request)
+    assert again.id != kept.id  # the key is forgotten with what was kept under it
+    assert not again.is_replayed
+
+
+@requirement("openwop:erasure.event-tags")
+async def test_erasure_takes_tags_out_of_the_logs_that_stay(host: Host) -> None:
+    run = await host.open()
+    name = await host.put("About Ana.", run=run, node_id="n", tags=["ana@example.org"])
+    other = await host.put("Tea.", run=run, node_id="n", tags=["drinks"])
+    await host.complete(run)
+    copy = await host.service.runs.get(host.principal, await fork_of(host, run.id))
+    await host.service.forget(host.principal, ForgetRequest(agent_id=REF, ids=(name,), hard_delete=True))
+    for one in (run, copy):
+        written = [event.payload for event in await host.events(one) if event.type == "memory.written"]
+        assert "ana@example.org" not in str(written)
+        assert [payload["memoryId"] for payload in written][:2] == [name, other]
+        assert written[1]["tags"] == ["drinks"]
 
 
 async def fork_of(host: Host, run_id: str) -> str:

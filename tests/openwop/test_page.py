@@ -89,6 +89,17 @@ def test_the_page_shows_a_run_what_it_saw_and_forks_it() -> None:
         told = person.get(f"/runs/{run['runId']}/diff?with={copy}")
         assert "the first only" not in told.text
         assert told.text.count("<td>both</td>") == 7
+        branch = person.send(f"/runs/{run['runId']}/fork", mode="branch", from_seq="0")
+        name = branch.headers["location"].rpartition("/")[2]
+        assert name not in (copy, run["runId"])
+        a.ended(name)
+        assert "the first only" not in person.get(f"/runs/{run['runId']}/diff?with={name}").text
+        plain = a.run("conformance-noop")["runId"]
+        told = person.get(f"/runs/{run['runId']}/diff?with={plain}")
+        assert told.text.count("<td>both</td>") == 3  # the beginning, the summary and the end
+        assert told.text.count("the first only") == 4
+        assert told.text.count("the second only") == 2
+        assert person.get(f"/runs/{run['runId']}/diff?with=run_nowhere").status_code == 404
         assert person.get("/runs/run_nowhere").status_code == 404
         _forbidden_to_others(a, run["runId"])
 
@@ -152,3 +163,24 @@ def test_the_command_line_drives_looks_at_forks_and_compares_runs(quipu: Callabl
     assert (gone["code"], gone["reason"]) == ("conflict", "event_log_unavailable")
     assert quipu("show", "run_nobody", code=1)["code"] == "not_found"
     assert quipu("complete", run, code=1)["code"] in ("conflict", "validation_error")
+
+
+@requirement("openwop:cli.run")
+def test_the_command_line_takes_the_server_as_an_option(tmp_path: Path) -> None:
+    with served(rate_per_minute=0) as at:
+        settings = {"QUIPU_TOKEN": at.admin_token, "XDG_CONFIG_HOME": str(tmp_path)}
+
+        def asked(*words: str) -> Any:
+            done = CliRunner().invoke(app, ["--server", at.url, "run", *words, "--json"], env=settings)
+            assert done.exit_code == 0, done.output
+            return json.loads(done.stdout)
+
+        run = asked("open", "nightly")["id"]
+        entry = asked("put", run, "team/notes", "The report is done", "--node", "writer")["id"]
+        assert asked("complete", run)["status"] == "completed"
+        copy, branch = asked("fork", run), asked("fork", run, "--mode", "branch")
+        assert {one["in"] for one in asked("diff", run, copy["id"])["events"]} == {"both"}
+        assert {one["in"] for one in asked("diff", run, branch["id"])["events"]} == {"both", "first"}
+        with at.client() as client:
+            listed = client.get("/v1/memory/team%2Fnotes").json()["entries"]
+        assert [one["id"] for one in listed] == [entry]

@@ -169,9 +169,12 @@ async def test_a_replay_writes_nothing_and_repeats_the_log_as_it_was(host: Host,
     run = await host.execute(TRIP)
     await host.put("later", "conformance/agent-memory-roundtrip")
     host.clock.move(1_000)
-    before = await rows(host)
+    ledger = host.running.parts.ledger
+    await host.service.flush()
+    before, head = await rows(host), await ledger.head("default")
     copy = await fork(host, run, from_seq=from_seq)
     assert await rows(host) == before
+    assert [entry.op for entry in await ledger.entries("default", head.seq)] == ["open_run"]
     assert copy.status is run.status
     assert copy.driver is Driver.REPLAY
     assert await host.variables(copy) == await host.variables(run)
@@ -265,8 +268,14 @@ async def test_a_branch_goes_by_the_clock_of_its_own_day(host: Host) -> None:
     name = await host.put("short", expiresAt="2023-11-14T22:13:30.000Z")
     run = await host.complete(await host.open())
     assert await host.list(run=await fork(host, run, "branch", 0)) == [name]
+    copy = await fork(host, run)
     host.clock.move(10_000)
     assert await host.list(run=await fork(host, run, "branch", 0)) == []
+    # A replay goes by the time at which its source looked.
+    for replay in (copy, await fork(host, run)):
+        assert await host.list(run=replay) == await host.list(run=replay, query="short") == [name]
+        assert (await host.get(name, run=replay))["content"] == "short"
+    assert await host.list(run=run) == []
 
 
 @requirement("openwop:retention.sweep")
@@ -321,6 +330,34 @@ async def test_a_run_goes_on_where_it_was_interrupted_and_writes_nothing_twice(
     assert types.count("memory.written") == 2
     assert [event.sequence for event in await second.events(run)] == list(range(len(types)))
     assert len(await second.list("conformance/agent-memory-roundtrip")) == 1
+
+
+@requirement("openwop:durability.restart")
+async def test_after_a_restart_entries_snapshots_logs_and_forks_are_as_they_were(opened: Opened) -> None:
+    first = await opened()
+    for text in ("one", "two"):
+        await first.put(text, tags=["t"])
+    ended = await first.execute(TRIP)
+    copy = await fork(first, ended)
+    at_work = await first.open(inputs={"a": 1})
+    await first.put("three", run=at_work, node_id="n")
+
+    async def shown(host: Host) -> list[Any]:
+        told: list[Any] = [[await host.get(name) for name in await host.list()]]
+        for run in (ended, copy, at_work):
+            told += [await host.service.runs.snapshot(host.principal, run.id)]
+            told += [[event_body(event) for event in await host.events(run)]]
+            told += [await host.texts(run=run), await host.texts(run=run, query="two")]
+        return told
+
+    before = await shown(first)
+    await first.close()
+    second = await opened()
+    assert await shown(second) == before
+    again, branch = await fork(second, ended), await fork(second, ended, "branch", 0)
+    assert await second.variables(again) == await second.variables(ended)
+    assert branch.view == ended.view
+    assert (await second.complete(at_work)).status is RunStatus.COMPLETED
 
 
 @requirement("openwop:durability.lease")
@@ -472,6 +509,59 @@ async def test_an_engine_that_takes_a_run_over_begins_without_notes(
     assert await second.service.runs.scratch.read(run, "conversation") == []
     real.set()
     await second.service.runs.engine.settle()
+
+
+@requirement("openwop:backends.crash")
+async def test_notes_of_a_server_that_died_are_gone_and_the_run_is_still_open(opened: Opened) -> None:
+    first, second = await opened(), await opened()
+    notes, ledger = second.service.runs.scratch, second.running.parts.ledger
+    run = await first.open()
+    for backend in ("scratchpad", "conversation"):
+        await first.service.runs.scratch.add(run, backend, "of the one that died")
+    first.clock.move(14_999)
+    assert await notes.read(run, "conversation") == ["of the one that died"]
+    first.clock.move(1)
+    for backend in ("scratchpad", "conversation"):
+        assert await notes.read(run, backend) == ()
+    assert (await second.run(run)).status is RunStatus.RUNNING
+    await notes.tend()
+    assert await ledger.run_notes("default", run.id, "scratchpad") == []
+    assert await ledger.run_notes("default", run.id, "conversation") == []
+    await notes.add(run, "conversation", "anew")
+    assert await notes.read(run, "conversation") == ["anew"]
+    assert await second.types(run) == ["run.started"]
+    assert (await second.complete(run)).status is RunStatus.COMPLETED
+
+
+@requirement("openwop:backends.crash")
+async def test_notes_stay_while_their_server_is_alive_and_when_it_stops_in_order(opened: Opened) -> None:
+    first, second = await opened(), await opened()
+    run = await first.open()
+    await first.service.runs.scratch.add(run, "scratchpad", "kept")
+    for _ in range(4):
+        first.clock.move(10_000)
+        await first.service.runs.scratch.tend()
+        await second.service.runs.scratch.tend()
+    assert await second.service.runs.scratch.read(run, "scratchpad") == ["kept"]
+    await first.service.runs.close()
+    second.clock.move(60_000)
+    assert await second.service.runs.scratch.read(run, "scratchpad") == ["kept"]
+    await second.service.runs.scratch.tend()  # from here on it is the second that holds them
+    second.clock.move(15_000)
+    third = await opened()
+    assert await third.service.runs.scratch.read(run, "scratchpad") == ()
+    assert await second.service.runs.scratch.read(run, "scratchpad") == ["kept"]  # who is asked is alive
+
+
+@requirement("openwop:backends.crash")
+async def test_notes_of_an_engine_that_died_are_gone_before_another_takes_the_run(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await opened(), await opened()
+    run = await left_behind(first, monkeypatch)
+    await first.service.runs.scratch.add(run, "scratchpad", "of the one that died")
+    first.clock.move(60_000)
+    assert await second.service.runs.scratch.read(run, "scratchpad") == ()
 
 
 @requirement("openwop:backends.off")

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import signal
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from quipu.errors import InvalidError
-from quipu.model.operations import RememberRequest
+from quipu.errors import InvalidError, SecretLeakageError
+from quipu.model.governance import Decision, Edit
+from quipu.model.operations import Line, RememberRequest
 from quipu.model.record import MemoryType
 from quipu.model.runs import Run, RunStatus
 from quipu.rules.runs_workflows import TEST_SECRETS
@@ -136,6 +138,87 @@ async def test_a_span_with_content_is_without_the_runs_secrets(host: Host) -> No
     await host.service.remember(host.principal, request)
     (observation,) = seen
     assert [record["content"] for record in observation.records] == ["key <REDACTED:db>"]
+
+
+def held(run: Run | None, text: str) -> RememberRequest:
+    run_id = None if run is None else run.id
+    return RememberRequest(
+        agent_id="a", type=MemoryType.SEMANTIC, content=text, run_id=run_id, approval_required=True
+    )
+
+
+def proposed(answer: Any) -> str:
+    return str(answer.extensions["proposal_id"])
+
+
+@requirement("openwop:redaction.review")
+async def test_an_edit_at_review_is_checked_with_the_secrets_of_the_run_that_wrote(host: Host) -> None:
+    service, ana = host.service, host.principal
+    run, other = await host.open(), await host.open()
+    await service.secrets.register(ana, label="db", value=VALUE, run_id=run.id)
+    service.secrets.resolved("default", run.id, "key", "resolved-in-the-run")
+    said = Decision(
+        approved=True,
+        reason=f"It is {VALUE}.",
+        edit=Edit(content=f"{VALUE}, resolved-in-the-run", tags=(f"t {VALUE}",)),
+    )
+    kept = []
+    for where in (run, other, None):
+        waiting = proposed(await service.remember(ana, held(where, "wait")))
+        answer = await service.reviewing.decide(ana, waiting, said)
+        (record,) = (await host.running.parts.ledger.read("default", [answer.id])).values()
+        kept.append((record.content, record.tags))
+    plain = (f"{VALUE}, resolved-in-the-run", (f"t {VALUE}",))
+    assert kept == [("<REDACTED:db>, <REDACTED:key>", ("t <REDACTED:db>",)), plain, plain]
+    proposals = await host.running.parts.ledger.proposals("default")
+    reasons = [proposal.reason for proposal in proposals]
+    assert sorted(str(reason) for reason in reasons) == ["It is <REDACTED:db>.", *2 * [f"It is {VALUE}."]]
+
+
+@requirement("openwop:redaction.review")
+async def test_a_secret_that_a_run_is_told_of_later_stays_out_of_what_waits(host: Host) -> None:
+    service, ana = host.service, host.principal
+    run = await host.open()
+    waiting = await service.remember_many(
+        ana, [held(run, f"key {VALUE}"), held(None, f"key {VALUE}")], atomic=True
+    )
+    await service.secrets.register(ana, label="db", value=VALUE, run_id=run.id)
+    answers = await service.reviewing.decide(ana, proposed(waiting[0]), Decision(approved=True))
+    found = await host.running.parts.ledger.read("default", [answer.id for answer in answers])
+    assert [found[answer.id].content for answer in answers] == ["key <REDACTED:db>", f"key {VALUE}"]
+
+
+@requirement("openwop:redaction.review")
+async def test_under_reject_an_edit_with_a_runs_secret_is_refused_and_goes_on_waiting(opened: Opened) -> None:
+    host = await opened(secrets_policy="reject")
+    service, ana = host.service, host.principal
+    run = await host.open()
+    await service.secrets.register(ana, label="db", value=VALUE, run_id=run.id)
+    waiting = proposed(await service.remember(ana, held(run, "wait")))
+    with pytest.raises(SecretLeakageError) as refused:
+        await service.reviewing.decide(ana, waiting, Decision(approved=True, edit=Edit(content=VALUE)))
+    assert VALUE not in str(refused.value.__dict__)
+    (proposal,) = await host.running.parts.ledger.proposals("default")
+    assert proposal.status == "pending"
+
+
+@requirement("openwop:redaction.imports")
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_a_line_of_an_import_is_checked_with_the_secrets_of_the_run_that_it_names(
+    opened: Opened, dry_run: bool
+) -> None:
+    host = await opened(secrets_policy="reject")
+    run, other = await host.open(), await host.open()
+    await host.service.secrets.register(host.principal, label="db", value=VALUE, run_id=run.id)
+
+    async def lines() -> AsyncIterator[Line]:
+        for where in (run, other):
+            text = f"key {VALUE}"
+            yield Line(RememberRequest(agent_id="a", type=MemoryType.SEMANTIC, content=text, run_id=where.id))
+
+    answer = await host.service.exchange.import_lines(host.principal, lines(), dry_run=dry_run)
+    assert (answer.stored, answer.failed) == (1, 1)
+    assert [(number, told.split(":")[0]) for number, told in answer.errors] == [(1, "secret_leakage")]
 
 
 @requirement("openwop:durability.kill-secrets")

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -259,6 +260,36 @@ def test_a_bad_body_gets_the_closed_envelope(a: Suite, body: str, status: int) -
     checked("error-envelope", a.client.request("PUT", "/v1/runs").json())
 
 
+@requirement("openwop:server.secret-leakage")
+def test_a_write_that_is_refused_for_its_secret_says_so_and_not_which() -> None:
+    value = "quiet lantern over seven wells"
+    with suite(secrets_policy="reject") as a:
+        told = a.post("/quipu/v1/secrets", {"label": "db", "value": value}, status=201)
+        response = a.client.post(
+            "/v1/x-host-quipu-memory/put", json={"memoryRef": "r", "entry": {"content": f"key {value}"}}
+        )
+        assert response.status_code == 422
+        assert checked("error-envelope", response.json())["error"] == "secret_leakage"
+        assert value not in response.text + str(told)
+        assert a.get("/v1/memory/r") == {"entries": []}
+
+
+@requirement("openwop:fork.refused")
+def test_a_fork_behind_the_horizon_is_refused_over_http_and_bounds_come_first() -> None:
+    with suite() as a:
+        entry = a.memory("put", 201, memoryRef="r", entry={"content": "soon gone"})["entry"]
+        run_id = a.run("conformance-noop")["runId"]
+        a.memory("delete", memoryRef="r", id=entry["id"])
+        ledger = a.at.web.running.parts.ledger
+        a.at.do(ledger.prune("default", a.at.do(ledger.head("default")).seq))
+        for mode in ("replay", "branch"):
+            told = a.post(f"/v1/runs/{run_id}:fork", {"mode": mode, "fromSeq": 1}, status=422)
+            assert told["error"] == "replay_memory_snapshot_unavailable"
+            assert told["details"] == {"fromSeq": 1, "sourceRunId": run_id, "reason": "retention_expired"}
+            beyond = a.post(f"/v1/runs/{run_id}:fork", {"mode": mode, "fromSeq": 99}, status=422)
+            assert beyond["error"] == "invalid_from_seq"
+
+
 @requirement("openwop:server.finished-run")
 def test_an_operation_on_a_finished_run_says_how_it_ended(a: Suite) -> None:
     run_id = a.outside()
@@ -344,25 +375,75 @@ def test_a_server_that_is_killed_leaves_whole_logs_and_its_runs_go_on(tmp_path: 
         Program(store, **settings) as program,
         httpx.Client(base_url=program.url, headers=_bearer(token), timeout=60) as client,
     ):
+        told: dict[str, list[str]] = {}
         for name in names:
             seen: list[Any] = []
             is_complete = False
             while not is_complete:
                 after = seen[-1]["sequence"] if seen else -1
-                told = client.get(
+                page = client.get(
                     f"/v1/runs/{name}/events/poll", params={"lastSequence": after, "timeout": 25}
                 ).json()
-                seen += told["events"]
-                is_complete = told["isComplete"]
+                seen += page["events"]
+                is_complete = page["isComplete"]
             assert [event["sequence"] for event in seen] == list(range(len(seen)))
             assert seen[-1]["type"] == "run.completed"
             ids = [event["payload"]["memoryId"] for event in seen if event["type"] == "memory.written"]
             assert len(ids) == len(set(ids)) == (2 if len(ids) == 2 else 3)
+            told.setdefault(name, []).extend(ids)
+        for workflow in ("roundtrip", "ttl"):
+            # Neither an entry without its event nor an event without its entry, whenever it was killed.
+            found = client.get(f"/v1/memory/conformance%2Fagent-memory-{workflow}?limit=500").json()
+            kept = {entry["id"] for entry in found["entries"]}
+            assert len(kept) == 6
+            assert kept <= {one for ids in told.values() for one in ids}
         assert program.stop() == 0
 
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+@requirement("openwop:backends.crash")
+@pytest.mark.parametrize("ledger", ["sqlite", "postgres"])
+def test_a_server_that_is_killed_takes_the_notes_of_its_open_runs_with_it(
+    ledger: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store = tmp_path / "memory.db"
+    settings = {"QUIPU_RATE": "0"}
+    if ledger == "postgres":
+        settings["QUIPU_STORE"] = request.getfixturevalue("postgres_url")
+    texts = {"scratchpad": ["a thought"], "conversation": ["a word"]}
+
+    def noted(client: httpx.Client) -> dict[str, Any]:
+        return {name: client.get(f"{place}/notes/{name}").json()["notes"] for name in texts}
+
+    with Program(store, **settings) as first:
+        token = first.token
+        with httpx.Client(base_url=first.url, headers=_bearer(token), timeout=30) as client:
+            run_id = client.post("/v1/x-host-quipu-runs", json={"workflowId": "outside"}).json()["runId"]
+            place = f"/v1/x-host-quipu-runs/{run_id}"
+            for name, (text,) in texts.items():
+                client.post(f"{place}/notes/{name}", json={"content": text})
+            assert noted(client) == texts
+        assert first.stop(signal.SIGTERM) == 0
+    with Program(store, **settings) as second:
+        with httpx.Client(base_url=second.url, headers=_bearer(token), timeout=30) as client:
+            time.sleep(7)  # it finds what was let go of
+            assert noted(client) == texts
+        second.stop(signal.SIGKILL)
+    with (
+        Program(store, **settings) as third,
+        httpx.Client(base_url=third.url, headers=_bearer(token), timeout=30) as client,
+    ):
+        until = time.monotonic() + 25
+        while any(noted(client).values()):
+            assert time.monotonic() < until, "the notes outlive their server"
+            time.sleep(0.5)
+        assert client.get(f"/v1/runs/{run_id}").json()["status"] == "running"
+        written = client.post(f"{place}/complete", json={})
+        assert written.json()["status"] == "completed"
+        assert third.stop() == 0
 
 
 @requirement("openwop:stream.keepalive")

@@ -1,8 +1,15 @@
 """What a run sees: memory as it was when it began, and nothing that happened since."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from quipu.model.operations import ForgetRequest, RecallRequest
+import pytest
+
+from quipu.model.operations import ForgetRequest, RecallRequest, RememberRequest
+from quipu.model.record import MemoryType
+from quipu.model.runs import Run
+from tests.openwop.conftest import Opened
 from tests.openwop.hosts import REF, Host
 from tests.requirement import requirement
 
@@ -49,6 +56,62 @@ async def test_semantic_recall_is_bound_to_the_snapshot_too(host: Host) -> None:
     assert await host.list(query=query) == [new]
     request = RecallRequest(agent_id=REF, query=query, as_of=run.id)
     assert [hit.id for hit in await host.service.recall(host.principal, request)] == [old]
+
+
+async def external_write(host: Host, _run: Run, _old: str) -> None:
+    await host.put("the lighthouse was painted red")
+
+
+async def own_write(host: Host, run: Run, _old: str) -> None:
+    await host.put("the lighthouse was painted red", run=run, node_id="n")
+
+
+async def delete(host: Host, _run: Run, old: str) -> None:
+    assert await host.delete(old) is True
+    assert await host.delete(old) is False
+
+
+async def own_delete(host: Host, run: Run, old: str) -> None:
+    """A delete that names the run is the same delete: the face only looks whether the run is at work."""
+    await host.service.runs.driven(host.principal, run.id)
+    await delete(host, run, old)
+
+
+async def compaction(host: Host, _run: Run, _old: str) -> None:
+    assert await host.service.runs.upkeep.compact(host.principal, REF) is not None
+
+
+async def admin_change(host: Host, _run: Run, old: str) -> None:
+    request = RememberRequest(
+        agent_id=REF, type=MemoryType.SEMANTIC, content="the lighthouse fell into the sea", id=old
+    )
+    await host.service.remember(host.principal, request)
+
+
+@requirement("openwop:snapshot.every-way")
+@pytest.mark.parametrize("happens", [external_write, own_write, delete, own_delete, compaction, admin_change])
+async def test_nothing_that_happens_is_seen_by_a_run_in_any_way_and_all_of_it_by_the_next(
+    host: Host, happens: Callable[[Host, Run, str], Awaitable[None]]
+) -> None:
+    old = await host.put("the lighthouse stands on the rock")
+    await host.put("boats wait outside the harbour")
+    query = "where is the lighthouse"
+
+    async def seen(run: Run) -> list[Any]:
+        listed = await host.list(run=run)
+        got = [await host.get(name, run=run) for name in listed]
+        return [listed, got, await host.texts(run=run, query=query)]
+
+    run = await host.open()
+    before = await seen(run)
+    await happens(host, run, old)
+    assert await seen(run) == before
+    now = await host.list()
+    for name in {*now} - {*before[0]}:
+        assert await host.get(name, run=run) is None
+    after = await seen(await host.open())
+    assert after != before
+    assert after[0] == now
 
 
 @requirement("openwop:snapshot.equal-times")
@@ -117,3 +180,39 @@ async def test_no_entry_appears_below_a_snapshot_that_was_taken(host: Host) -> N
     await asyncio.gather(*writers)
     for run, entries in seen:
         assert await host.list(run=run, limit=500) == entries
+
+
+@requirement("openwop:snapshot.commit-order")
+async def test_the_order_of_positions_is_the_order_of_commits(opened: Opened) -> None:
+    hosts = [await opened(), await opened()]
+    ledger = hosts[0].running.parts.ledger
+    is_over = asyncio.Event()
+
+    async def watch() -> list[int]:
+        """Every position below the newest is there at once, whoever else is writing."""
+        seen: list[int] = []
+        while True:
+            done = is_over.is_set()
+            head = await ledger.head("default")
+            page = await ledger.entries("default", seen[-1] if seen else 0, 10_000)
+            seen += [entry.seq for entry in page]
+            assert len(seen) >= head.seq
+            assert seen == list(range(1, len(seen) + 1))
+            if done:
+                return seen
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    names: list[list[str]] = [[] for _ in range(4)]
+
+    async def write(who: int) -> None:
+        for number in range(8):
+            names[who].append(await hosts[who % 2].put(f"{who} {number}"))
+
+    await asyncio.gather(*(write(who) for who in range(4)))
+    is_over.set()
+    assert len(await watching) >= 32
+    for mine in names:  # what was committed later has the higher position
+        found = await ledger.read("default", mine)
+        positions = [found[name].born for name in mine]
+        assert positions == sorted(positions)

@@ -43,3 +43,40 @@ EVIL: dict[str, dict[str, Any]] = {
     "several sources": with_way(source=["asked", "shipped"]),
     "undeclared state": with_way(dest="__class__"),
 }
+
+
+def _states(number: int) -> list[str]:
+    return [f"s{place}" for place in range(number)]
+
+
+def _ways(number: int, source: str) -> list[dict[str, str]]:
+    return [{"trigger": f"t{place}", "source": source, "dest": "s0"} for place in range(number)]
+
+
+#: Machines that nobody means ill with, and that are none; each with the reason that is told.
+BAD: dict[str, tuple[Any, str]] = {
+    "unknown destination": (with_way(dest="nowhere"), "invalid_procedure"),
+    "unknown source": (with_way(source="nowhere"), "invalid_procedure"),
+    "unknown initial": ({**PARCEL, "initial": "nowhere"}, "invalid_procedure"),
+    "unknown current": ({**PARCEL, "current": "nowhere"}, "invalid_procedure"),
+    "no transitions": ({k: v for k, v in PARCEL.items() if k != "transitions"}, "invalid_procedure"),
+    "a state twice": ({**PARCEL, "states": [*PARCEL["states"], "asked"]}, "invalid_procedure"),
+    "dotted condition": (with_way(conditions="order.is_paid"), "invalid_procedure"),
+    "a way that can never be taken": (
+        {**PARCEL, "transitions": [*PARCEL["transitions"], PARCEL["transitions"][0]]},
+        "invalid_procedure",
+    ),
+    "too many states": (
+        {"name": "m", "initial": "s0", "states": _states(257), "transitions": []},
+        "too_large",
+    ),
+    "too many transitions": (
+        {"name": "m", "initial": "s0", "states": ["s0"], "transitions": _ways(2049, "s0")},
+        "too_large",
+    ),
+    "too many with its wildcards": (
+        {"name": "m", "initial": "s0", "states": _states(256), "transitions": _ways(65, "*")},
+        "too_large",
+    ),
+    "too many bytes": ({**PARCEL, "metadata": {"note": "x" * 65_536}}, "too_large"),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Place:
     store: Path
     #: Somebody who may decide on what the administrator wrote.
     reviewer_token: str
+    #: Procedures that tests share, by what they are for.
+    ids: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def reviewer(self) -> httpx.Client:

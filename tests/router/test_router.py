@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quipu import BackendUnavailableError, InvalidError, Memory, MemoryStore, Router
+from quipu import BackendUnavailableError, InvalidError, Memory, MemoryStore, QuipuError, Router
 from quipu.model.operations import (
     ExpirePolicy,
     ExpireRequest,
@@ -269,3 +270,73 @@ async def test_a_text_is_the_one_that_most_peers_give(peers: dict[str, Memory]) 
     again = await two.remember(fact("coffee at four"))
     told = {hit.id: hit.content for hit in await two.recall(query("coffee"))}
     assert told[again.id] == "poison", "of two nobody can tell who lies: the better ranked is believed"
+
+
+def _kept(place: Path) -> dict[str, Memory]:
+    return {
+        name: Memory("ana", stores=f"sqlite://{place}/{name}.db", embedder=WordEmbedder()) for name in "ab"
+    }
+
+
+@requirement("memorywire:router.ids-kept")
+@pytest.mark.parametrize("where", ["a file of its own", "a peer's file", "a database"])
+async def test_one_id_leads_to_every_copy_after_a_restart(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    match where:
+        case "a database":
+            ids = str(request.getfixturevalue("fresh_url"))
+        case "a peer's file":
+            ids = f"sqlite://{tmp_path}/a.db"
+        case _:
+            ids = f"sqlite://{tmp_path}/router.db"
+    peers = _kept(tmp_path)
+    async with Router(peers, ids=ids) as router:
+        done = await router.remember(fact("tea at noon"))
+        other = await router.remember(fact("tea at four"))
+    stranger = await peers["b"].remember("tea that b alone was told of")
+    for memory in peers.values():
+        await memory.close()
+
+    peers = _kept(tmp_path)
+    async with Router(dict(reversed(peers.items())), ids=ids) as router:  # in another order, too
+        hits = {hit.id: hit for hit in await router.recall(query("tea"))}
+        assert {id: hit.stores for id, hit in hits.items()} == {
+            done.id: ("a", "b"),
+            other.id: ("a", "b"),
+            stranger.id: ("b",),
+        }
+        await router.remember(fact("tea at one", id=done.id))
+        merged = await router.merge(MergeRequest(agent_id="ana", canonical=done.id, duplicates=(other.id,)))
+        assert merged.merged_count == 1
+        for memory in peers.values():
+            assert {str(hit.content) for hit in await memory.recall("tea", min_relevance=0)} >= {"tea at one"}
+        gone = await router.forget(ForgetRequest(agent_id="ana", ids=(done.id,)))
+        assert [(row.store, row.count) for row in gone.stores] == [("b", 1), ("a", 1)]
+        assert [hit.id for hit in await router.recall(query("tea"))] == [stranger.id]
+    for memory in peers.values():
+        assert (await memory.verify()).holds
+        assert await memory.mirrors() == ()
+        await memory.close()
+
+
+@requirement("memorywire:router.ids-kept")
+async def test_without_a_place_the_map_lives_as_long_as_the_router(tmp_path: Path) -> None:
+    peers = _kept(tmp_path)
+    done = await Router(peers).remember(fact("tea at noon"))
+    gone = await Router(peers).forget(ForgetRequest(agent_id="ana", ids=(done.id,)))
+    assert [row.count for row in gone.stores] == [1, 0], "the other copy is called otherwise, as nobody knows"
+    for memory in peers.values():
+        await memory.close()
+
+
+@requirement("memorywire:router.ids-kept")
+async def test_a_router_whose_map_cannot_be_reached_writes_nothing_under_a_known_id(tmp_path: Path) -> None:
+    peers = _kept(tmp_path)
+    (tmp_path / "router.db").write_bytes(b"this is no ledger, and long enough to be looked at" * 100)
+    router = Router(peers, ids=f"sqlite://{tmp_path}/router.db")
+    with pytest.raises(QuipuError):
+        await router.forget(ForgetRequest(agent_id="ana", ids=("mem_1",)))
+    await router.close()
+    for memory in peers.values():
+        await memory.close()

@@ -17,14 +17,15 @@ from quipu.model.record import MemoryType
 from quipu.service.memory import MemoryService
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
+from tests.ledgers import slip_in
 from tests.rules.test_procedures import PARCEL
 
 OWNER = local()
 
 
 @pytest.fixture
-async def running(clock: FixedClock) -> AsyncIterator[Running]:
-    running = await start(Config(store_url="sqlite://:memory:"), embedder=WordEmbedder(), clock=clock)
+async def running(clock: FixedClock, ledger_url: str) -> AsyncIterator[Running]:
+    running = await start(Config(store_url=ledger_url), embedder=WordEmbedder(), clock=clock)
     await running.parts.ledger.open(OWNER.tenant)
     yield running
     await running.close()
@@ -156,14 +157,27 @@ async def test_bad_steps(service: MemoryService, given: dict[str, Any], pointer:
     assert refused.value.faults[0].pointer == pointer
 
 
-async def test_a_machine_that_was_slipped_in_is_not_stepped(service: MemoryService, running: Running) -> None:
-    """Behind the service's back, as an old file or a broken importer might."""
-    ledger: Any = running.parts.ledger
+async def test_a_life_is_told_and_replayed(service: MemoryService) -> None:
+    """Every state it was in, by what, in order; played through again it ends where it stands."""
+    name = await parcel(service)
+    for trigger, facts in (("label", {}), ("ship", {}), ("refund", {"goods_intact": True})):
+        await service.procedures.step(OWNER, step(name, trigger, facts=facts))
+    shown = await service.procedures.shown(OWNER, name)
+    assert [(one.version, one.current, one.trigger, one.is_explained) for one in shown.life] == [
+        (1, "asked", None, True),
+        (2, "labelled", "label", True),
+        (3, "shipped", "ship", True),
+        (4, "refunded", "refund", True),
+    ]
+    triggers = tuple(one.trigger for one in shown.life if one.trigger is not None)
+    again = await service.procedures.step(OWNER, step(name, replay=triggers, facts={"goods_intact": True}))
+    assert (again.current, again.version, again.stored_at) == (shown.current, 4, None)
+
+
+async def test_a_machine_that_was_slipped_in_is_not_stepped(service: MemoryService, ledger_url: str) -> None:
     name = await parcel(service)
     evil = '{"name":"m","initial":"a","states":["a"],"transitions":[],"current":"a","before_state_change":"os.abort"}'
-    await ledger._write(
-        lambda connection: connection.execute("UPDATE record SET content = ? WHERE id = ?", (evil, name))
-    )
+    slip_in(ledger_url, name, evil)
     with pytest.raises(ConflictError) as refused:
         await service.procedures.step(OWNER, step(name, "label"))
     assert refused.value.reason == "invalid_procedure"

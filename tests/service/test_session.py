@@ -274,3 +274,15 @@ async def test_a_memory_whose_opening_was_broken_off_closes_quietly(tmp_path: Pa
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         await memory.close()
+
+
+def test_closing_ends_a_stream_that_was_left_in_the_middle(clock: FixedClock) -> None:
+    memory = sync.Memory("ana", "sqlite://:memory:", embedder="none", clock=clock)
+    memory.remember("tea")
+    changes = memory.changes(since=0)
+    next(changes)
+    memory.close()
+    assert not memory.streams
+    with pytest.raises(BackendUnavailableError) as refused:
+        next(changes)
+    assert refused.value.reason == "closed"

@@ -54,6 +54,39 @@ async def test_a_pass_is_a_trace_of_its_own_that_points_back_to_what_was_written
 
 
 @requirement("telemetry:background")
+async def test_a_held_settlement_is_a_write_that_its_review_points_back_to(
+    opened: Opened, shown: Shown, clock: FixedClock
+) -> None:
+    memory = await opened()
+    await memory.create_store("window", tier="short_term")
+    promotions = {"operations": ["remember"], "sources": ["consolidation"]}
+    whens = {"promotions": promotions, "evictions": {"operations": ["forget"]}}
+    rules = [{"id": name, "when": when, "effect": "hold"} for name, when in whens.items()]
+    await memory.set_rules({"rules": rules})
+    await memory.remember("it rained", store="window", importance=0.0)
+    clock.move(DAY)
+    await memory.remember("Mara cancelled her order", store="window", importance=1.0)
+    shown.clear()
+    done = await memory.consolidate()
+    assert done.counts == {"held": 2}
+    root = shown.span("quipu.consolidate")
+    held = {one.name: one for one in shown.spans if one.name.startswith(("update_memory", "delete_memory"))}
+    assert set(held) == {"update_memory main", "delete_memory window"}
+    for span in held.values():
+        assert span.parent == root.context
+        assert attributes(span)["quipu.memory.outcome"] == "pending_approval"
+    asked = {one.into: one.reason for one in done.settled}
+    for proposal in await memory.proposals():
+        assert proposal.id in asked, "a pass names the proposal that waits"
+        shown.clear()
+        await memory.decide(proposal.id, approved=False)
+        review = shown.span("quipu.memory.review")
+        write = held["update_memory main" if proposal.operation == "remember" else "delete_memory window"]
+        assert [link.context for link in review.links] == [write.context]
+    assert shown.findings() == []
+
+
+@requirement("telemetry:background")
 async def test_a_dry_pass_changes_nothing_and_shows_no_change(opened: Opened, shown: Shown) -> None:
     memory = await opened()
     await memory.create_store("window", tier="short_term")

@@ -11,15 +11,12 @@ import pytest
 
 from quipu.ports.backend import Backend
 from quipu.testing.backend import BackendContract
-from quipu.testing.scenarios import SCENARIOS, Scenario, played
+from quipu.testing.scenarios import SCENARIOS, SMALL, Scenario, played
 from quipu.testing.scenarios_sixteen import SIXTEEN
 from tests.vendors.audited import outbound
 from tests.vendors.playing import subject
 from tests.vendors.sharing import files_with, lent, made, setup
 from tests.vendors.starting import Vendors
-
-#: Those that write few texts: for vendors that take their time. The others are played on LangGraph and mem0.
-LIGHT = [scenario for scenario in SCENARIOS if scenario.embedder == "real"]
 
 
 class Vendor:
@@ -80,7 +77,10 @@ class OnPostgres(VendorContract):
 class Played(Vendor):
     """The scenarios on a Quipu with this vendor as its mirror: none is skipped, nothing is recorded or made up."""
 
-    @pytest.mark.parametrize("scenario", LIGHT, ids=lambda scenario: scenario.name)
+    #: The full crowd is the ledgers' to stand.
+    size = SMALL
+
+    @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
     async def test_in_use(self, scenario: Scenario, vendors: Vendors, tmp_path: Path) -> None:
         await self.play(scenario, vendors, tmp_path, only_mirror=False)
 
@@ -91,15 +91,9 @@ class Played(Vendor):
     async def play(self, scenario: Scenario, vendors: Vendors, place: Path, *, only_mirror: bool) -> None:
         async with self.reached(vendors, place) as backend:
             file = place / "memory.db"
-            at = subject(backend, self.vendor, vendors.switched, file, only_mirror=only_mirror)
+            at = subject(
+                backend, self.vendor, vendors.switched, file, only_mirror=only_mirror, size=self.size
+            )
             result = await played(at, scenario)
         assert result.passed, result.detail
         assert result.assertions > 0
-
-
-class PlayedInFull(Played):
-    """Also the scenarios that write much."""
-
-    @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-    async def test_in_use(self, scenario: Scenario, vendors: Vendors, tmp_path: Path) -> None:
-        await self.play(scenario, vendors, tmp_path, only_mirror=False)

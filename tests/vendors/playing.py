@@ -25,7 +25,7 @@ from quipu.ports.embedder import Embedder
 from quipu.service.memory import MemoryService
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios import MemorySubject, Opening, Scenario
+from quipu.testing.scenarios import MemorySubject, Opening, Scenario, Size
 from quipu.testing.scenarios_subject import AGENT
 from tests.conformance.test_scenarios import reply
 from tests.vendors.sharing import lent
@@ -116,7 +116,7 @@ class MirroredSubject(MemorySubject):
 
 
 def subject(
-    backend: Backend, vendor: str, switched: Switched, file: Path, *, only_mirror: bool
+    backend: Backend, vendor: str, switched: Switched, file: Path, *, only_mirror: bool, size: Size
 ) -> MirroredSubject:
     """A Quipu on a file with this vendor as its mirror."""
 
@@ -137,6 +137,5 @@ def subject(
         return made
 
     played = MirroredSubject(Opening(memory, reply, lambda: sorted(file.parent.glob(f"{file.name}*"))))
-    # So many rows as lie beyond the largest page of any vendor; the full crowd is the ledgers' to stand.
-    played.crowd, played.recalls = 110, 20
+    played.size = size
     return played

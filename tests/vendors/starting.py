@@ -10,6 +10,7 @@ from pathlib import Path
 
 from quipu.embed.onnx import OnnxEmbedder
 from quipu.ports.backend import Backend
+from tests.faces.serving import Program
 from tests.postgres import Server
 from tests.vendors.letta_server import Letta, letta_server
 from tests.vendors.playing import Switched
@@ -32,6 +33,8 @@ class Vendors:
     switched: Switched
     postgres: Server
     ending: ExitStack
+    #: Where the embedder is built once.
+    cache: Path
     known: dict[str, Started] = field(default_factory=dict)
 
     def at(self, url: str) -> Started:
@@ -49,6 +52,18 @@ class Vendors:
         return self.known[url]
 
     @cached_property
+    def quipu(self) -> Program:
+        """Another Quipu, as a process of its own, which writes as fast as it is asked to."""
+        place = self.ending.enter_context(folder())
+        settings = {
+            "QUIPU_EMBEDDER": "onnx",
+            "QUIPU_CACHE": str(self.cache),
+            "QUIPU_DOWNLOAD": "false",
+            "QUIPU_RATE": "0",
+        }
+        return self.ending.enter_context(Program(place / "other.db", **settings))
+
+    @cached_property
     def letta(self) -> Letta:
         place = self.ending.enter_context(folder())
         return self.ending.enter_context(letta_server(self.postgres, place, self.switched))
@@ -59,6 +74,6 @@ def started(cache: Path, postgres: Server) -> Iterator[Vendors]:
     embedder = OnnxEmbedder(cache, download=False)
     try:
         with ExitStack() as ending:
-            yield Vendors(Switched(embedder), postgres, ending)
+            yield Vendors(Switched(embedder), postgres, ending, cache)
     finally:
         embedder._pool.shutdown()

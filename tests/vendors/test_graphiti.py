@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quipu.testing.scenarios import LEAST
 from tests.vendors.contract import Played, VendorContract
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class TestGraphiti(VendorContract):
@@ -15,3 +16,4 @@ class TestGraphiti(VendorContract):
 
 class TestQuipuOverGraphiti(Played):
     vendor, url = "graphiti", "graphiti://quipu"
+    size = LEAST

@@ -8,7 +8,7 @@ import pytest
 
 from quipu.ports.backend import Backend
 from quipu.testing.backend.case import HOME
-from tests.vendors.contract import OnPostgres, Played, PlayedInFull, VendorContract
+from tests.vendors.contract import OnPostgres, Played, VendorContract
 
 pytestmark = pytest.mark.vendor
 #: One more than a page of the adapter's.
@@ -38,7 +38,7 @@ class TestQuipuOverMemory(Played):
     vendor, url = "langgraph", "langgraph://memory"
 
 
-class TestQuipuOverSqlite(PlayedInFull):
+class TestQuipuOverSqlite(Played):
     vendor, url = "langgraph", "langgraph+sqlite://"
 
 

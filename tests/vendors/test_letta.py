@@ -14,7 +14,7 @@ from tests.vendors.contract import Played, Vendor, VendorContract
 from tests.vendors.sharing import made, setup
 from tests.vendors.starting import Vendors
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class OnServer(Vendor):

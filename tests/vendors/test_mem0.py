@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vendors.contract import OnPostgres, Played, PlayedInFull, VendorContract
+from tests.vendors.contract import OnPostgres, Played, VendorContract
 
 pytestmark = pytest.mark.vendor
 
@@ -17,7 +17,7 @@ class TestOnPostgres(OnPostgres):
     vendor, url = "mem0", "mem0+postgresql://"
 
 
-class TestQuipuOverQdrant(PlayedInFull):
+class TestQuipuOverQdrant(Played):
     vendor, url = "mem0", "mem0://default"
 
 

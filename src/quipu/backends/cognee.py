@@ -189,18 +189,26 @@ class CogneeBackend:
         return found
 
     async def delete(self, places: Sequence[Place]) -> int:
+        by_name: dict[str, set[str]] = {}
+        for place in places:
+            by_name.setdefault(self._name(place.container), set()).add(place.native_id)
         with _failing():
             async with self._turn:
-                return sum([await self._forget(place) for place in places])
+                return sum([await self._forget(name, wanted) for name, wanted in by_name.items()])
 
-    async def _forget(self, place: Place) -> bool:
+    async def _forget(self, name: str, wanted: set[str]) -> int:
+        """Items are taken away one by one, which is slow; a dataset that would be left empty goes as a whole."""
         cognee: Any = import_module("cognee")
 
-        name = self._name(place.container)
-        if not any(str(row.id) == place.native_id for row in await self._rows(name)):
-            return False
-        await cognee.forget(data_id=UUID(place.native_id), dataset_id=await self._dataset(name))
-        return True
+        rows = await self._rows(name)
+        there = [row.id for row in rows if str(row.id) in wanted]
+        if there and len(there) == len(rows):
+            await cognee.forget(dataset=name)
+            self._ids.pop(name, None)
+            return len(there)
+        for item in there:
+            await cognee.forget(data_id=item, dataset_id=await self._dataset(name))
+        return len(there)
 
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         """Each dataset is made anew: its old files go, and so does what Cognee noted of runs and searches."""

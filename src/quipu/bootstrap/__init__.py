@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
-from urllib.parse import parse_qs, urlsplit
-
-from ulid import ULID
 
 from quipu import config as settings
 from quipu._version import __version__
 from quipu.bootstrap import databases, telemetry
+from quipu.bootstrap.addresses import Address, address
+from quipu.bootstrap.envelopes import envelope
 from quipu.bootstrap.governing import open_rules
 from quipu.bootstrap.lending import open_lending
 from quipu.bootstrap.openwop import host_options
 from quipu.bootstrap.settling import open_extractor, settling_of
+from quipu.bootstrap.surroundings import mint_id, mint_salt, now_ms, now_ns
 from quipu.config import Config
 from quipu.crypto import keys, sealing
 from quipu.crypto.canonical import canonical
@@ -47,135 +43,7 @@ from quipu.service.memory import MemoryService
 #: What the embedder tells while it is being built: what it does, and how far it is from 0 to 1.
 BuildProgress = Callable[[str, float], None]
 
-SQLITE_SCHEMES = ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec")
 _EMBEDDERS = ("onnx", "fast", "openai", "none")
-_MEMORY = ":memory:"
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a ledger is: a name for answers, and a path (None: gone when closed) or a database."""
-
-    name: str
-    path: Path | None
-    #: PostgreSQL's, with whatever it takes to get in; None for a file.
-    database: str | None = field(default=None, repr=False)
-    #: Which of the database's schemas; None: the user's own.
-    schema: str | None = None
-
-    @property
-    def shown(self) -> str:
-        """The place as anybody may see it."""
-        if self.database is not None:
-            return databases.shown(self.database, self.schema)
-        return "in memory only" if self.path is None else str(self.path)
-
-    def beside(self, suffix: str) -> Path | None:
-        """Where a key of this ledger is kept: beside its file, or among this user's data under the database's name."""
-        if self.database is not None:
-            return settings.data_dir() / "postgresql" / (databases.label(self.database, self.schema) + suffix)
-        return None if self.path is None else self.path.with_name(self.path.name + suffix)
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def now_ns() -> int:
-    return time.time_ns()
-
-
-class Randomness:
-    """The system's random bytes, asked for in blocks: on some machines one question costs more than a whole write."""
-
-    def __init__(self, block: int = 8192) -> None:
-        self._block = block
-        self._lock = threading.Lock()
-        self._bytes = b""
-        self._used = 0
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        """A forked child must not hand out what its parent hands out."""
-        self._bytes, self._used, self._lock = b"", 0, threading.Lock()
-
-    def __call__(self, size: int) -> bytes:
-        with self._lock:
-            if self._used + size > len(self._bytes):
-                self._bytes, self._used = secrets.token_bytes(max(self._block, size)), 0
-            piece = self._bytes[self._used : self._used + size]
-            self._used += size
-            return piece
-
-
-class RisingIds:
-    """ULIDs that rise: within one millisecond each is the one before plus one, so a batch keeps its order."""
-
-    def __init__(self, random: Randomness) -> None:
-        self._random = random
-        self._lock = threading.Lock()
-        self._last = 0
-        os.register_at_fork(after_in_child=self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock, self._last = threading.Lock(), 0
-
-    def __call__(self, prefix: str) -> str:
-        fresh = int.from_bytes(now_ms().to_bytes(6, "big") + self._random(10), "big")
-        with self._lock:
-            is_later = fresh >> 80 > self._last >> 80
-            self._last = fresh if is_later else self._last + 1
-            return f"{prefix}_{ULID.from_bytes(self._last.to_bytes(16, 'big'))}"
-
-
-random_bytes = Randomness()
-mint_id = RisingIds(random_bytes)
-
-
-def mint_salt() -> bytes:
-    return random_bytes(16)
-
-
-def jitter() -> float:
-    """A fresh number from 0 to 1."""
-    return int.from_bytes(random_bytes(4), "big") / (1 << 32)
-
-
-def address(url: str) -> Address:
-    """What a store URL means; a bare path is a SQLite file."""
-    if not url:
-        return Address("sqlite", settings.data_dir() / "memory.db")
-    if "://" not in url:
-        return Address("sqlite", None if url == _MEMORY else _file(url))
-    scheme, _, rest = url.partition("://")
-    if scheme.lower() in databases.SCHEMES:
-        name, database, schema = databases.parsed(url)
-        return Address(name, None, database, schema)
-    if scheme.lower() not in SQLITE_SCHEMES:
-        raise InvalidError.at(
-            "/stores",
-            "bad_value",
-            f"Unknown store URL scheme {scheme!r}.",
-            accepted=[f"{known}://" for known in (*SQLITE_SCHEMES, *databases.SCHEMES)],
-        )
-    query = parse_qs(urlsplit(url).query, keep_blank_values=True)
-    if unknown := sorted(query.keys() - {"name"}):
-        raise InvalidError.at(
-            "/stores", "bad_value", f"Unknown parameter {unknown[0]!r} in a store URL.", accepted=["name"]
-        )
-    place = rest.partition("?")[0]
-    name = query.get("name", [scheme.lower()])[0]
-    if place in (_MEMORY, ""):
-        return Address(name, None)
-    # sqlite:///abs.db has three slashes: the rest of the third is the absolute path.
-    return Address(name, _file(place))
-
-
-def _file(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.name:
-        raise InvalidError.at("/stores", "bad_value", f"{text} names a directory, not a database file.")
-    return path
 
 
 def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
@@ -208,7 +76,7 @@ async def open_embedder(
 ) -> Embedder | None:
     """The configured embedder, behind a cache. A model of ours is loaded when it is first needed.
 
-    `shown` watches calls of somebody else's; work of our own is a phase of the operation that needs it.
+    `shown` watches the calls that the cache lets through.
     """
     from quipu.embed.cache import CachedEmbedder
 
@@ -243,12 +111,10 @@ async def open_embedder(
                     reason="bad_setting",
                     hint="Set QUIPU_EMBEDDER_URL and QUIPU_EMBEDDER_MODEL.",
                 )
-            inner = shown(
-                await OpenAIEmbedder.open(
-                    base_url=config.embedder_url,
-                    model=config.embedder_model,
-                    api_key=config.embedder_key or None,
-                )
+            inner = await OpenAIEmbedder.open(
+                base_url=config.embedder_url,
+                model=config.embedder_model,
+                api_key=config.embedder_key or None,
             )
         case other:
             raise InvalidError(
@@ -256,7 +122,7 @@ async def open_embedder(
                 reason="bad_setting",
                 hint=f"Choose from {', '.join(_EMBEDDERS)}.",
             )
-    return CachedEmbedder(inner)
+    return CachedEmbedder(shown(inner))
 
 
 def _weights_dir(config: Config) -> Path | None:
@@ -406,7 +272,8 @@ async def start(
     rules, default = open_rules(config.governance_rules, clock), default_of(config)
     signer = open_signer(where)
     observer = telemetry.observer(config, watched or telemetry.Watched(), clock_ns=now_ns, sign=signer.sign)
-    shown = partial(telemetry.shown_embedder, observer=observer)
+    served = config.embedder_model if config.embedder == "openai" else None
+    shown = partial(telemetry.shown_embedder, observer=observer, served=served)
     chosen = embedder or await open_embedder(config, progress, shown)
     try:
         mirrors = open_mirrors(where, config, chosen, clock)
@@ -425,6 +292,7 @@ async def start(
         signer=signer,
         verify=keys.verify,
         sealer=open_sealer(where, config),
+        envelope=envelope(),
         redaction=redaction_of(config),
         rules_file=rules,
         host=host_options(config),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quipu._version import __version__
-from quipu.bootstrap import Running, random_bytes, telemetry
+from quipu.bootstrap import Running, telemetry
 from quipu.bootstrap.mcp import http_options
+from quipu.bootstrap.surroundings import random_bytes
 from quipu.config import Config
 from quipu.faces.http import openapi_page
 from quipu.faces.http.catalogue import Face

@@ -8,7 +8,8 @@ from typing import Any
 from mcp.server import MCPServer
 
 from quipu._version import __version__
-from quipu.bootstrap import Running, random_bytes, start, telemetry
+from quipu.bootstrap import Running, start, telemetry
+from quipu.bootstrap.surroundings import random_bytes
 from quipu.config import Config
 from quipu.errors import InvalidError
 from quipu.faces.http.hosts import LOOPBACK_NAMES

@@ -111,7 +111,7 @@ def _mirror(
     embedder: Embedder | None,
     clock: Clock,
 ) -> Mirror:
-    from quipu.bootstrap import jitter
+    from quipu.bootstrap.surroundings import jitter
 
     guarded = GuardedBackend(
         address.name,
@@ -149,8 +149,9 @@ def _backend(
     clock: Clock,
 ) -> Backend:
     from quipu import bootstrap
+    from quipu.bootstrap.addresses import SQLITE_SCHEMES
 
-    if address.scheme in (*bootstrap.SQLITE_SCHEMES, *bootstrap.databases.SCHEMES):
+    if address.scheme in (*SQLITE_SCHEMES, *bootstrap.databases.SCHEMES):
         there = bootstrap.address(address.url)
         if (there.path, there.database, there.schema) == (where.path, where.database, where.schema):
             raise InvalidError.at("/stores", "bad_value", "A ledger cannot be its own mirror.")
@@ -162,9 +163,7 @@ def _backend(
             canonical=canonical,
         )
     if address.scheme not in registry.schemes():
-        raise registry.unknown_scheme(
-            address.scheme, (*bootstrap.SQLITE_SCHEMES, *bootstrap.databases.SCHEMES)
-        )
+        raise registry.unknown_scheme(address.scheme, (*SQLITE_SCHEMES, *bootstrap.databases.SCHEMES))
     return registry.maker(address.scheme)(
         Setup(
             name=address.name,

@@ -30,6 +30,7 @@ def settling_of(config: Config) -> Settling:
         threshold=threshold,
         evict_after_ms=config.consolidation_evict_after_s * 1000,
         store=config.consolidation_store,
+        is_at_once=config.consolidation_every_s > 0,
     )
 
 

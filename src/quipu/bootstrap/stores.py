@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quipu.bootstrap import SQLITE_SCHEMES, databases
+from quipu.bootstrap import databases
+from quipu.bootstrap.addresses import SQLITE_SCHEMES
 
 
 def is_ledger(url: str) -> bool:

@@ -90,13 +90,16 @@ def _key(sign: Callable[[bytes], str]) -> bytes | None:
         return None
 
 
-def shown_embedder(embedder: Embedder, *, observer: Observer) -> Embedder:
-    """The embedder with a span for each call of its model."""
-    if not isinstance(observer, Tracing):
+def shown_embedder(embedder: Embedder, *, observer: Observer, served: str | None) -> Embedder:
+    """The embedder with a span for each call of its model.
+
+    `served` is a model's name where it is served elsewhere; one of ours is shown only where phases are.
+    """
+    if not isinstance(observer, Tracing) or (served is None and not observer.showing.phases):
         return embedder
     from quipu.telemetry.embedding import ShownEmbedder
 
-    return ShownEmbedder(embedder, observer)
+    return ShownEmbedder(embedder, observer, served or embedder.model)
 
 
 def client_observed(

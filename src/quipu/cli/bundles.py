@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import output, sealing
 from quipu.cli.command import Command, Group
 from quipu.cli.proof import UNCHECKED, Keys, trusted
 from quipu.cli.session import Session
@@ -40,18 +41,25 @@ def bundle() -> None:
 
 
 @app.command("verify", cls=Command)
-def verify(ctx: typer.Context, file: File, keys: Keys = None) -> None:
+def verify(
+    ctx: typer.Context,
+    file: File,
+    keys: Keys = None,
+    identity: sealing.Identity = None,
+    passphrase_file: sealing.Passphrase = None,
+) -> None:
     """Check signature and digests of a bundle, every byte of it.
 
     [bold]Examples[/bold]
       quipu bundle verify memories.bundle.zip
       quipu bundle verify memories.bundle.zip --keys trusted.json
+      quipu bundle verify memories.bundle.zip.age --identity key.txt
 
     Exit codes: 0 it holds, 1 nobody signed it, 2 it was altered.
     See also: bundle show, import, audit keys.
     """
     run = Session.of(ctx)
-    with file_at(file) as opened_file:
+    with sealing.opened(file, identity, passphrase_file) as opened_file:
         opened = _opened(opened_file, file, keys)
         good = bad = 0
         for _, item in opened.items():
@@ -72,6 +80,8 @@ def show(
     ctx: typer.Context,
     file: File,
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many items are shown.")] = 10,
+    identity: sealing.Identity = None,
+    passphrase_file: sealing.Passphrase = None,
 ) -> None:
     """Show what is in a bundle: whose it is, and its first items.
 
@@ -81,7 +91,7 @@ def show(
     See also: bundle verify, import --dry-run.
     """
     run = Session.of(ctx)
-    with file_at(file) as opened_file:
+    with sealing.opened(file, identity, passphrase_file) as opened_file:
         opened = _opened(opened_file, file, None)
         items: list[Any] = [
             item for _, item in islice(opened.items(), limit) if not isinstance(item, QuipuError)
@@ -95,14 +105,41 @@ def show(
         shown.print(f"{output.clean(str(item.get('item_id')))}  {item.get('kind')}  {text}", markup=False)
 
 
-def file_at(file: Path) -> Any:
-    """The file, open."""
+@app.command("key", cls=Command)
+def key(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the key goes; nothing may be there.")],
+) -> None:
+    """Make a key that opens bundles, and print the recipient that others seal them to.
+
+    [bold]Examples[/bold]
+      quipu bundle key key.txt
+      quipu export memories.bundle.zip.age --encrypt-to age1...
+      quipu import memories.bundle.zip.age --identity key.txt
+
+    The file is an age identity: keep it as safe as the memories. Keys of other age programs do as well.
+    See also: export, import, bundle verify.
+    """
+    from quipu.bootstrap import envelopes
+
+    run = Session.of(ctx)
+    identity, recipient = envelopes.new_identity()
     try:
-        return file.open("rb")
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InvalidError(f"{file} exists already.", reason="exists", hint="Choose another name.") from None
     except OSError as error:
-        raise InvalidError(
-            f"{file} cannot be read: {error.strerror}.", reason="no_file", hint="Check the path."
-        ) from error
+        raise InvalidError(f"{file} cannot be written: {error.strerror}.", reason="no_file") from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as target:
+        target.write(f"# recipient: {recipient}\n{identity}\n")
+    if not run.answer_json({"file": str(file), "recipient": recipient}):
+        output.console().print(recipient, markup=False, soft_wrap=True)
+
+
+def describe(file: Path, identity: Path | None, words: Path | None) -> Opened:
+    """What a bundle says of itself; its signature is checked, by whichever key it is."""
+    with sealing.opened(file, identity, words) as opened_file:
+        return _opened(opened_file, file, None)
 
 
 def _opened(opened: Any, file: Path, keys: Path | None) -> Opened:
@@ -122,5 +159,7 @@ def _body(opened: Opened) -> dict[str, Any]:
         "signature": opened.signature,
         "owner": opened.owner,
         "export_id": opened.export_id,
+        "position": opened.position,
+        "incremental": opened.is_incremental,
         "stores": [store.get("name") for store in opened.stores],
     }

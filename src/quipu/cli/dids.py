@@ -20,6 +20,7 @@ def did() -> None:
     [bold]Example[/bold]
       quipu did show
 
+    Keys are with the memory, so these commands work on this machine, not with --server.
     With QUIPU_PUBLIC_URL set, people are known by their address (did:web), else by
     their key (did:key).
     """
@@ -39,7 +40,7 @@ def show(ctx: typer.Context) -> None:
     async def work(sharing: Any, who: Any) -> Any:
         return sharing.identity(who), await sharing.document(who.tenant)
 
-    known, document = lending.lending(run, "did show", work)
+    known, document = lending.here(run, "did show", work)
     if not run.answer_json({**known, "document": document}):
         console = output.console()
         console.print(f"owner  {known['owner']}", markup=False)
@@ -58,7 +59,7 @@ def resolve(
     See also: share, did show.
     """
     run = Session.of(ctx)
-    document = lending.lending(run, "did resolve", lambda sharing, who: sharing.resolve(who, name))
+    document = lending.here(run, "did resolve", lambda sharing, who: sharing.resolve(who, name))
     if not run.answer_json(dict(document)):
         methods = cast("list[Any]", document.get("verificationMethod", []))
         rows = [[method.get("id"), method.get("publicKeyJwk", {}).get("crv")] for method in methods]
@@ -85,6 +86,6 @@ def rotate(
     async def work(sharing: Any, who: Any) -> str:
         return sharing.rotate(who, host=host, is_compromised=compromised)
 
-    kid = lending.lending(run, "did rotate", work)
+    kid = lending.here(run, "did rotate", work)
     if not run.answer_json({"kid": kid}):
         output.console().print(f"Signing with {kid}", markup=False)

@@ -54,18 +54,14 @@ def erase(
     if not yes:
         typer.confirm("Erase for good?", abort=True, err=True)
 
-    async def work(sharing: Any, who: Any) -> Any:
-        body = {"principal_did": sharing.identity(who)["owner"], **request}
-        done = await sharing.erasing.erase(who, body)
-        return done, await sharing.erasing.report(who, done.id)
-
-    done, report = lending.lending(run, "erase", work)
-    if run.answer_json({"step": done.step.value, "receipt": done.receipt, "report": report}):
+    done = lending.lending(run, lambda sharing, who: sharing.erased(who, request))
+    if run.answer_json(done):
         return
+    receipt, report = done["receipt"], done["report"]
     console = output.console()
     console.print(
-        f"Erased {output.counted(done.receipt['scope']['items_deleted'], 'memory', 'memories')}", markup=False
+        f"Erased {output.counted(receipt['scope']['items_deleted'], 'memory', 'memories')}", markup=False
     )
-    console.print(f"Receipt {done.receipt['receipt_id']}", markup=False)
+    console.print(f"Receipt {receipt['receipt_id']}", markup=False)
     for step in report["steps"]:
         console.print(f"  {step['did']}: {step.get('status', 'done')}", markup=False)

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO, cast
 import typer
 
 from quipu.cli import exporting_files as files
-from quipu.cli import options, output, values
+from quipu.cli import options, output, sealing, values
 from quipu.cli.command import Command
 from quipu.cli.exporting_files import FormatName
 from quipu.cli.session import Session
@@ -52,6 +52,19 @@ def export(
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="DID", help="Whose memories a bundle says they are.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="WHEN",
+            help="Only what has changed since a moment, a journal position, or an earlier bundle (its file).",
+        ),
+    ] = None,
+    receipts: Annotated[
+        bool, typer.Option("--receipts", help="With the receipts of what was lent, and each item's logs.")
+    ] = False,
+    encrypt_to: sealing.Recipients = None,
+    passphrase_file: sealing.Passphrase = None,
     force: Force = False,
 ) -> None:
     """Write memories as JSON lines, as a signed bundle, or for another assistant.
@@ -59,6 +72,8 @@ def export(
     [bold]Examples[/bold]
       quipu export memories.ndjson.gz --all-agents
       quipu export memories.bundle.zip                 signed; `quipu bundle verify` checks it anywhere
+      quipu export more.bundle.zip --since memories.bundle.zip
+      quipu export memories.bundle.zip.age --encrypt-to age1...
       quipu export memory-store.json --format pam-1.0
       quipu export --filter '{"user_id": "mara"}' | head
       quipu export --as-of 2026-01-31 january.ndjson
@@ -71,8 +86,12 @@ def export(
     if journal is not None:
         write_journal(run, journal, force=force)
         return
-    if format is None and file.suffix == ".zip":
+    name = file.with_suffix("") if file.suffix == ".age" else file
+    is_whole = since is not None or receipts or bool(encrypt_to) or passphrase_file is not None
+    if format is None and (name.suffix == ".zip" or is_whole):
         format = FormatName.BUNDLE
+    if format is FormatName.NDJSON and is_whole:
+        raise InvalidError.at("/format", "bad_value", "Lines are plain and whole; a bundle can do this.")
     if format not in (None, FormatName.NDJSON):
         if file.exists() and not force:
             raise _taken(file)
@@ -87,6 +106,11 @@ def export(
             store=store,
             all_agents=all_agents,
             owner=owner,
+            receipts=receipts,
+            logs=receipts,
+            encrypt_to=encrypt_to or (),
+            passphrase=sealing.passphrase(passphrase_file),
+            **files.base(since),
         )
         return
     count = 0

@@ -9,9 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from quipu.cli import output
+from quipu.cli import output, values
 from quipu.cli.importing_files import loss_body, show_loss
 from quipu.cli.session import Session
+from quipu.errors import InvalidError
 
 
 class FormatName(StrEnum):
@@ -26,10 +27,23 @@ class FormatName(StrEnum):
     LETTA = "letta-blocks"
 
 
+def base(since: str | None) -> dict[str, Any]:
+    """Where an export goes on from: a moment, a position, or what a bundle says of itself."""
+    if since is None or not Path(since).is_file():
+        return {"since": None if since is None else values.as_of(since)}
+    from quipu.cli.bundles import describe
+
+    opened = describe(Path(since), None, None)
+    if opened.position is None:
+        raise InvalidError.at("/since", "bad_value", "That file does not say where it ended.")
+    return {"since": opened.position, "base_export_id": opened.export_id}
+
+
 def take_out(run: Session, file: Path, format: str, **chosen: Any) -> None:
     """Write the file, and say what is in it and what got lost. Through a pipe a bundle goes as lines."""
     is_piped = str(file) == "-"
-    is_lines = format == FormatName.BUNDLE.value and (is_piped or file.suffix in (".ndjson", ".jsonl"))
+    suffix = file.with_suffix("").suffix if file.suffix == ".age" else file.suffix
+    is_lines = format == FormatName.BUNDLE.value and (is_piped or suffix in (".ndjson", ".jsonl"))
     with tempfile.TemporaryDirectory(prefix="quipu-export-") as folder, run.memory() as memory:
         target = Path(folder) / "export" if is_piped else file
         report = memory.export_file(target, format=format, as_lines=is_lines, **chosen)

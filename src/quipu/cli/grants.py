@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from quipu.cli import lending, options, output
+from quipu.cli import grants_requests, lending, options, output
 from quipu.cli.command import Command, Group
 from quipu.cli.session import Session
 
 app = typer.Typer(name="grant", cls=Group, no_args_is_help=True)
+app.registered_commands += grants_requests.app.registered_commands
 
 GrantId = Annotated[str, typer.Argument(metavar="GRANT", help="Its id, mgr_...")]
 Host = Annotated[str, typer.Argument(metavar="HOST", help="Address or DID of the host that lends.")]
@@ -23,6 +24,7 @@ def grant() -> None:
     [bold]Example[/bold]
       quipu grant list
       quipu grant revoke mgr_...
+      quipu grant requests
 
     `quipu share` lends. A grant is a signed permission to read a slice of memory.
     """
@@ -42,7 +44,7 @@ def list_grants(ctx: typer.Context) -> None:
     async def work(sharing: Any, who: Any) -> Any:
         return await sharing.grants.list(who), sharing.now()
 
-    found, now = lending.lending(run, "grant list", work)
+    found, now = lending.lending(run, work)
     if run.answer_json({"grants": [lending.grant_body(kept, now) for kept in found]}):
         return
     rows = [lending.grant_row(kept, now) for kept in found]
@@ -64,7 +66,7 @@ def show(ctx: typer.Context, grant_id: GrantId) -> None:
         kept = await sharing.grants.get(who, grant_id)
         return kept, await sharing.grants.shown(who, grant_id), sharing.now()
 
-    kept, shown, now = lending.lending(run, "grant show", work)
+    kept, shown, now = lending.lending(run, work)
     if run.answer_json({**lending.grant_body(kept, now), "shown": [name for name, _ in shown]}):
         return
     console = output.console()
@@ -88,7 +90,7 @@ def seen(
     See also: grant list, history.
     """
     run = Session.of(ctx)
-    told = lending.lending(run, "grant seen", lambda sharing, who: sharing.grants.who_saw(who, record_id))
+    told = lending.lending(run, lambda sharing, who: sharing.grants.who_saw(who, record_id))
     if run.answer_json({"seen": list(told)}):
         return
     rows = [[entry["at"], entry["actor"], entry["receipt_id"]] for entry in told]
@@ -105,7 +107,7 @@ def revoke(ctx: typer.Context, grant_id: GrantId) -> None:
     See also: grant list, grant revoke-all.
     """
     run = Session.of(ctx)
-    kept = lending.lending(run, "grant revoke", lambda sharing, who: sharing.grants.revoke(who, grant_id))
+    kept = lending.lending(run, lambda sharing, who: sharing.grants.revoke(who, grant_id))
     if not run.answer_json({"grant_id": kept.id, "status": kept.status.value, "revoked_at": kept.revoked_at}):
         output.console().print(f"Revoked {kept.id}", markup=False)
 
@@ -122,7 +124,7 @@ def revoke_all(ctx: typer.Context, yes: options.Yes = False) -> None:
     run = Session.of(ctx)
     if not yes:
         typer.confirm("Revoke every grant?", abort=True, err=True)
-    ended = lending.lending(run, "grant revoke-all", lambda sharing, who: sharing.grants.kill(who))
+    ended = lending.lending(run, lambda sharing, who: sharing.grants.kill(who))
     if not run.answer_json({"revoked": ended}):
         output.console().print(f"Revoked {output.counted(ended, 'grant')}", markup=False)
 
@@ -141,7 +143,7 @@ def receipts(ctx: typer.Context) -> None:
     async def work(sharing: Any, who: Any) -> Any:
         return await sharing.grants.receipts(who), await sharing.grants.verify(who)
 
-    found, faults = lending.lending(run, "grant receipts", work)
+    found, faults = lending.lending(run, work)
     body = {"receipts": [one.body for one in found], "faults": [fault.kind for fault in faults]}
     if not run.answer_json(body):
         rows = [[output.when(one.at), one.type, one.agent, one.id] for one in found]
@@ -168,11 +170,12 @@ def ask(
       quipu grant ask https://memory.example.org mgr_... "meeting days"
 
     What comes back is checked, and kept apart from your own memory until it expires.
+    It takes the keys of a memory on this machine; --server does not go with it.
     See also: grant held, share.
     """
     run = Session.of(ctx)
     body = {"query": query, "max_results": most}
-    told = lending.lending(
+    told = lending.here(
         run, "grant ask", lambda sharing, who: sharing.borrowing.ask(who, host, grant_id, body)
     )
     if run.answer_json({"source": told.source, "items": list(told.items), "warnings": list(told.warnings)}):
@@ -187,10 +190,11 @@ def held(ctx: typer.Context) -> None:
     [bold]Example[/bold]
       quipu grant held
 
+    What was lent is kept on this machine; --server does not go with it.
     See also: grant ask.
     """
     run = Session.of(ctx)
-    found = lending.lending(run, "grant held", lambda sharing, who: sharing.borrowing.held(who))
+    found = lending.here(run, "grant held", lambda sharing, who: sharing.borrowing.held(who))
     items = [dict(one.item) for one in found]
     if not run.answer_json({"items": items}):
         _tell(items)

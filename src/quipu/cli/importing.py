@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 import typer
 
 from quipu.cli import importing_files as files
-from quipu.cli import options, output
+from quipu.cli import options, output, sealing
 from quipu.cli.command import Command
 from quipu.cli.importing_files import Format
 from quipu.cli.proof import Keys
@@ -48,6 +48,8 @@ def import_(
     foreign_owner: Annotated[
         bool, typer.Option("--foreign-owner", help="Also take what somebody unknown has signed.")
     ] = False,
+    identity: sealing.Identity = None,
+    passphrase_file: sealing.Passphrase = None,
 ) -> None:
     """Bring in memories: lines, a bundle, or what another assistant exported.
 
@@ -55,6 +57,7 @@ def import_(
       quipu import memories.ndjson
       quipu import backup.ndjson.gz --dry-run
       quipu import memories.bundle.zip --keys their-keys.json
+      quipu import memories.bundle.zip.age --identity key.txt
       quipu import chatgpt-export.zip --dry-run       what would come in, what is lost, what is refused
       pbpaste | quipu import - --format text
       echo '{"content": "Mara is vegetarian"}' | quipu import -
@@ -66,9 +69,20 @@ def import_(
     See also: imports, export, bundle, remember, reembed.
     """
     run = Session.of(ctx)
-    known = files.format_of(file, format)
-    if known is not None:
-        files.bring_in(run, file, known, dry_run=dry_run, store=store, keys=keys, foreign_owner=foreign_owner)
+    is_sealed = identity is not None or passphrase_file is not None or sealing.is_sealed(file)
+    known = (None if format == "ndjson" else format) if is_sealed else files.format_of(file, format)
+    if known is not None or is_sealed:
+        files.bring_in(
+            run,
+            file,
+            known,
+            dry_run=dry_run,
+            store=store,
+            keys=keys,
+            foreign_owner=foreign_owner,
+            identity=identity,
+            words=passphrase_file,
+        )
         return
     with _opened(file) as source, run.bar("Importing", "bytes") as bar:
         lines = Lines(source, store, bar)

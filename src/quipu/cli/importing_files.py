@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import output, sealing
 from quipu.cli.proof import trusted
 from quipu.cli.session import HELD, Session
 from quipu.errors import InvalidError, QuipuError
@@ -63,12 +63,14 @@ def format_of(file: Path, said: str | None) -> str | None:
 def bring_in(
     run: Session,
     file: Path,
-    format: str,
+    format: str | None,
     *,
     dry_run: bool,
     store: str | None,
     keys: Path | None,
     foreign_owner: bool,
+    identity: Path | None = None,
+    words: Path | None = None,
 ) -> None:
     """Try it, carry it out, and say what became of it."""
     with (
@@ -83,13 +85,15 @@ def bring_in(
             store=store,
             keys=None if keys is None else trusted(keys),
             foreign_owner=foreign_owner,
+            identities=sealing.identities(identity),
+            passphrase=sealing.passphrase(words),
             progress=bar,
         )
     if not run.answer_json(body(report)):
         _show(run, report)
     if report.refused:
         raise typer.Exit(1)
-    if report.quarantined and not dry_run:
+    if (report.quarantined or report.removals_waiting) and not dry_run:
         raise typer.Exit(HELD)
 
 
@@ -112,7 +116,7 @@ def body(report: ImportReport) -> dict[str, Any]:
     """The report for a program."""
     names = (
         "import_id", "sha256", "file_name", "importer_version", "dry_run", "read", "accepted", "quarantined",
-        "duplicate", "conflict", "refused", "signature", "owner", "export_id", "instruction_like",
+        "duplicate", "conflict", "updated", "removed", "removals_waiting", "kept", "refused", "signature", "owner", "export_id", "instruction_like",
     )  # fmt: skip
     return {
         **{name: getattr(report, name) for name in names},
@@ -143,6 +147,13 @@ def _show(run: Session, report: ImportReport) -> None:
         (report.quarantined, "wait for approval" if not report.dry_run else "would wait for approval"),
         (report.duplicate, "are there already"),
         (report.conflict, "have an id that says something else here, and get a new one"),
+        (report.updated, "of them are new versions of what came before"),
+        (
+            report.removed,
+            "forgotten there, and here" if not report.dry_run else "would be forgotten, as there",
+        ),
+        (report.removals_waiting, "forgotten there, and wait for approval here"),
+        (report.kept, "forgotten there, but kept: they are yours, or were changed here"),
         (report.refused, "refused"),
         (report.instruction_like, "talk to a model instead of about the world"),
     ]
@@ -152,7 +163,7 @@ def _show(run: Session, report: ImportReport) -> None:
     show_loss(report.loss)
     for one in report.rejected[:_LISTED]:
         notes.print(f"item {one.line}: {one.reason}: {one.message}", markup=False, style="red")
-    if report.quarantined and not report.dry_run:
+    if (report.quarantined or report.removals_waiting) and not report.dry_run:
         run.note(f"quipu imports approve {report.import_id}")
     elif not report.dry_run:
         run.note(f"import {report.import_id}; `quipu imports undo` takes it back")

@@ -112,7 +112,7 @@ def undo(
     force: Annotated[bool, typer.Option("--force", help="Also what was changed since.")] = False,
     dry_run: options.DryRun = False,
 ) -> None:
-    """Take an import back as a whole: forget what came in, drop what waits.
+    """Take an import back as a whole: what it brought, what it changed, and what waits.
 
     [bold]Examples[/bold]
       quipu imports undo imp_... --dry-run
@@ -128,6 +128,7 @@ def undo(
         "import_id": id,
         "forgotten": undone.forgotten,
         "withdrawn": undone.withdrawn,
+        "restored": undone.restored,
         "kept": list(undone.kept),
         "dry_run": dry_run,
     }
@@ -135,6 +136,8 @@ def undo(
         return
     word = "Would forget" if dry_run else "Forgot"
     output.console().print(f"{word} {output.counted(undone.forgotten, 'record')}", markup=False)
+    if undone.restored:
+        output.console().print(f"  {undone.restored:,} as they were before", markup=False)
     if undone.withdrawn:
         output.console().print(f"  {undone.withdrawn:,} that waited", markup=False)
     for name in undone.kept:

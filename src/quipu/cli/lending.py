@@ -45,16 +45,31 @@ Profile: TypeAlias = Annotated[
 ]
 
 
-def lending(run: Session, command: str, work: Callable[[Sharing, Principal], Awaitable[T]]) -> T:
-    """Do something with the memory of this machine."""
+def here(run: Session, command: str, work: Callable[[Sharing, Principal], Awaitable[T]]) -> T:
+    """Do something that takes the keys of a memory, which are with the memory."""
+    run.stay_here(command)
+    return lending(run, work)
+
+
+def lending(run: Session, work: Callable[[Any, Principal], Awaitable[T]]) -> T:
+    """Do something with what a memory lends, on this machine or on the server that was named."""
     from quipu import bootstrap
     from quipu.model.principal import DEFAULT_TENANT, local
 
-    run.stay_here(command)
-    config = run.config().with_values(embedder="none")
+    config = run.config()
+    server = run.server_of(config)
+
+    async def there(address: str) -> T:
+        from quipu.memory.remote import connection
+
+        way = connection(config, server=address)
+        try:
+            return await work(way.lending(bootstrap.now_ms), local())
+        finally:
+            await way.close()
 
     async def done() -> T:
-        running = await bootstrap.start(config)
+        running = await bootstrap.start(config.with_values(embedder="none"))
         try:
             await running.parts.ledger.open(DEFAULT_TENANT)
             return await work(running.service.sharing, local())
@@ -62,7 +77,7 @@ def lending(run: Session, command: str, work: Callable[[Sharing, Principal], Awa
             await running.close()
 
     with run.warnings():
-        return asyncio.run(done())
+        return asyncio.run(done() if server is None else there(server))
 
 
 def filter_of(

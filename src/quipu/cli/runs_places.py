@@ -137,7 +137,7 @@ class Here:
         return _shown(await self._runs.expire(self._principal, run_id))
 
     async def compact(self, ref: str) -> Any:
-        made = await self._runs.deriving.compact(self._principal, ref)
+        made = await self._runs.upkeep.compact(self._principal, ref)
         return None if made is None else made.payload
 
 

@@ -68,10 +68,10 @@ def share(
     if bearer:
         draft["binding"] = "bearer"
     if dry_run:
-        shown = lending.lending(run, "share", lambda sharing, who: sharing.disclosing.preview(who, draft))
+        shown = lending.lending(run, lambda sharing, who: sharing.disclosing.preview(who, draft))
         _tell_preview(run, shown)
         return
-    kept = lending.lending(run, "share", lambda sharing, who: sharing.grants.issue_for(who, draft, days))
+    kept = lending.lending(run, lambda sharing, who: sharing.grants.issue_for(who, draft, days))
     if run.answer_json({"grant": kept.body, "status": kept.status.value}):
         return
     console = output.console()

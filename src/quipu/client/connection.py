@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from quipu.client.host import RemoteHost
+from quipu.client.lending import RemoteSharing
 from quipu.client.observed import Observed, ObservedHost
 from quipu.client.patience import Jitter, Patience
 from quipu.client.runs import RemoteRuns
 from quipu.client.transport import Transport
-from quipu.ports.surroundings import MintId
+from quipu.ports.surroundings import Clock, MintId
 
 
 class RemoteConnection:
@@ -49,6 +50,10 @@ class RemoteConnection:
     def runs(self) -> RemoteRuns:
         """Runs on the server."""
         return RemoteRuns(self._transport)
+
+    def lending(self, clock: Clock) -> RemoteSharing:
+        """What the server lends."""
+        return RemoteSharing(self._transport, clock)
 
     async def close(self) -> None:
         await self._transport.close()

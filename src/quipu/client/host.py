@@ -195,7 +195,8 @@ class RemoteHost:
             strategy=strategy,
             supersedes=tuple(supersedes),
         )
-        body = plain(said)
+        # Taking a decision back is the page's own.
+        body = {name: part for name, part in plain(said).items() if name != "undoable"}
         path = f"{PREFIX}/proposals/{quote(proposal_id, safe='')}/decision"
         told = await self._transport.call(Call(method="POST", path=path, body=body, repeat=Repeat.UNSENT))
         operation = answers.part(object, told, "operation")

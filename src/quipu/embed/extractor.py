@@ -30,6 +30,8 @@ _ASKED = (
 #: Longer notes are cut: a model reads so much of one at most.
 _LONGEST = 8_000
 _MOST = 50
+#: No list of facts needs more.
+_MOST_BYTES = 1_048_576
 
 
 class OpenAIExtractor:
@@ -93,10 +95,14 @@ class OpenAIExtractor:
         if self._client is None:
             self._client = httpx.AsyncClient()
         try:
-            return await self._client.post(
-                self._url, json=body, headers=self._headers, timeout=self._timeout_s
-            )
-        except httpx.TimeoutException:
+            async with (
+                asyncio.timeout(self._timeout_s),  # as a whole: one that drips its answer is not waited for
+                self._client.stream(
+                    "POST", self._url, json=body, headers=self._headers, timeout=self._timeout_s
+                ) as response,
+            ):
+                return await _bounded(response)
+        except (httpx.TimeoutException, TimeoutError):
             raise BackendUnavailableError(
                 "The extraction endpoint did not answer in time.", reason="endpoint_timeout"
             ) from None
@@ -108,6 +114,19 @@ class OpenAIExtractor:
             ) from None
         except httpx.HTTPError:
             return None
+
+
+async def _bounded(response: httpx.Response) -> httpx.Response:
+    """The answer, read as far as one can be that long."""
+    import httpx
+
+    read = bytearray()
+    async for part in response.aiter_bytes():
+        read += part
+        if len(read) > _MOST_BYTES:
+            raise _bad_answer()
+    kept = {name: value for name, value in response.headers.items() if name.lower() == "retry-after"}
+    return httpx.Response(response.status_code, headers=kept, content=bytes(read))
 
 
 def _sentences(response: httpx.Response) -> list[str]:

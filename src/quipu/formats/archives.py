@@ -34,6 +34,8 @@ class Bounds:
     #: Unpacked to packed, of entries larger than a megabyte.
     ratio: int = 200
     unpacked: int = 64 << 30
+    #: So much is never too much for a ratio.
+    small: int = 16 << 20
 
 
 #: What the zip library raises for archives that are not what they say.
@@ -120,7 +122,9 @@ def _opened(file: BinaryIO, bounds: Bounds) -> zipfile.ZipFile:
     infos = archive.infolist()
     if len(infos) > bounds.entries:
         raise refused("too_large", "The archive holds too many files.")
-    if sum(info.file_size for info in infos) > bounds.unpacked:
+    unpacked = sum(info.file_size for info in infos)
+    # By the bytes that are there: entries may share them, or be too small to be looked at one by one.
+    if unpacked > min(bounds.unpacked, max(bounds.small, bounds.ratio * file.seek(0, 2))):
         raise refused("too_large", "The archive unpacks to far too much.")
     seen: set[str] = set()
     for info in infos:
@@ -137,8 +141,8 @@ def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
     parts = info.orig_filename.replace("\\", "/").split("/")
     if not name or name.startswith("/") or ".." in parts or ":" in parts[0] or "\x00" in info.orig_filename:
         raise refused("hostile_archive", "A file in the archive has a path that leads elsewhere.")
-    if stat.S_ISLNK(info.external_attr >> 16):
-        raise refused("hostile_archive", "The archive holds a link.")
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise refused("hostile_archive", "The archive holds a link, or something else that is no file.")
     if info.flag_bits & 0x1:
         raise refused("encrypted_archive", "The archive is encrypted.")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

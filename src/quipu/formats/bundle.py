@@ -17,8 +17,11 @@ from quipu.formats.values import Found, refused
 
 FORMAT = "quipu-bundle"
 ITEMS, RELATIONS, TOMBSTONES = "items.jsonl", "relations.jsonl", "tombstones.jsonl"
-_FILES = {ITEMS: "item", RELATIONS: "relation", TOMBSTONES: "tombstone"}
-_LATER = ("logs.jsonl", "receipts.jsonl", "entities.jsonl", "grants.jsonl", "vectors.safetensors")
+LOGS, RECEIPTS = "logs.jsonl", "receipts.jsonl"
+_FILES = {
+    ITEMS: "item", RELATIONS: "relation", TOMBSTONES: "tombstone", LOGS: "log", RECEIPTS: "receipt",
+}  # fmt: skip
+_LATER = (LOGS, RECEIPTS, "entities.jsonl", "grants.jsonl", "vectors.safetensors")
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 #: The same contents make the same archive, whenever it is written.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -33,6 +36,11 @@ class Contents:
     files: dict[str, Callable[[], Iterable[bytes]]] = field(
         default_factory=dict[str, Callable[[], Iterable[bytes]]]
     )
+
+
+def schema_of(name: str) -> str:
+    """The id of the schema that the lines of a file follow."""
+    return f"urn:quipu:bundle:v1:{_FILES[name]}"
 
 
 def write_archive(target: BinaryIO, contents: Contents, signing: Signing) -> None:

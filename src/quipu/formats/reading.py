@@ -40,6 +40,8 @@ _PLAIN: Mapping[Format, Callable[[Source, Loss], Iterator[Found]]] = {
     Format.GEMINI: gemini.items,
     Format.TEXT: pasted.items,
 }
+#: How a file begins that was sealed with age.
+_SEALED = b"age-encryption.org/v1\n"
 #: So many parts of a document are looked at to tell its format.
 _LOOKED_AT = 40
 
@@ -57,6 +59,15 @@ class Opened:
     #: Stores that the file brings along.
     stores: tuple[dict[str, Any], ...] = ()
     tombstones: Callable[[], Iterator[Found]] = field(default=lambda: iter(()))
+    #: Where the exporter's journal ended then; None where it is not told.
+    position: int | None = None
+    #: Only what has changed since an earlier file.
+    is_incremental: bool = False
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a key that is known has signed for its owner."""
+        return self.signature == VALID and self.owner is not None
 
     @property
     def source(self) -> str | None:
@@ -88,6 +99,8 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
             values.a_text(bundle.manifest.get("export_id")),
             tuple(values.an_object(store) for store in values.a_list(bundle.manifest.get("stores"))),
             bundle.tombstones,
+            _position(bundle.manifest),
+            bundle.manifest.get("export_type") == "incremental",
         )
     if format is Format.PAM:
         store = pam.Store(source, checking)
@@ -105,11 +118,18 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
     return Opened(format, lambda: _PLAIN[format](source, loss), loss)
 
 
+def _position(manifest: Mapping[str, Any]) -> int | None:
+    seq = values.an_object(manifest.get("chain_head")).get("seq")
+    return seq if isinstance(seq, int) and not isinstance(seq, bool) and seq >= 0 else None
+
+
 def detected(source: Source) -> Format:
     """What the file is, told by what is in it; its name is believed last."""
     if source.is_archive:
         return _of_archive(source)
     name = source.names[0].lower()
+    if source.open(source.names[0]).read(len(_SEALED)) == _SEALED:
+        raise refused("encrypted_file", "The file is sealed; open it with its key or passphrase first.")
     head = source.open(source.names[0]).read(1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise refused("bad_encoding", "The text is not UTF-8.")

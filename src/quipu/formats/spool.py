@@ -1,4 +1,4 @@
-"""Lines that wait on disk: added in the order of falling ids, read in the order of rising ones."""
+"""Lines that wait on disk: added in the order of falling ids, read in the order of rising ones; or as they came."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from quipu.formats.values import Item
 class Spool:
     """A temporary file that nobody else sees, and where its lines begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_rising: bool = False) -> None:
+        self._is_rising = is_rising
         self._file = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by close
         self._starts = array("Q")
         self._end = 0
@@ -30,12 +31,21 @@ class Spool:
         self._end += len(line)
 
     def lines(self) -> Iterator[bytes]:
-        """All of them, the last one first."""
+        """All of them, the last one first unless they came in their order."""
+        if self._is_rising:
+            yield from self._in_order()
+            return
         end = self._end
         for start in reversed(self._starts):
             self._file.seek(start)
             yield self._file.read(end - start)
             end = start
+
+    def _in_order(self) -> Iterator[bytes]:
+        for place, start in enumerate(self._starts):
+            end = self._starts[place + 1] if place + 1 < len(self._starts) else self._end
+            self._file.seek(start)
+            yield self._file.read(end - start)
 
     def items(self) -> Iterator[Item]:
         """The same as values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
@@ -35,7 +36,7 @@ def parsed(raw: bytes) -> Any:
     except UnicodeDecodeError:
         raise refused("bad_encoding", "The text is not UTF-8.") from None
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_int=_number)
+        value = json.loads(text, parse_constant=_no_constant, parse_int=_number, parse_float=_finite)
     except (ValueError, OverflowError, RecursionError):
         raise refused("bad_json", "The text is not JSON.") from None
     if _is_too_deep(value):
@@ -55,6 +56,13 @@ def _number(text: str) -> int | float:
         raise ValueError
     number = int(text)
     return number if abs(number) <= _SAFE else float(number)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 def _is_too_deep(value: Any) -> bool:

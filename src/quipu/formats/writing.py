@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from quipu.formats import bundle, letta, markdown, mem0, omi, pam
@@ -24,6 +25,8 @@ class Shelf:
     tombstones: Spool
     signing: Signing
     loss: Loss
+    #: What else an owner's bundle holds, by file.
+    others: Mapping[str, Spool] = field(default_factory=dict[str, Spool])
 
 
 def written(target: BinaryIO, request: FileExport, shelf: Shelf) -> tuple[str, str]:
@@ -51,12 +54,14 @@ def written(target: BinaryIO, request: FileExport, shelf: Shelf) -> tuple[str, s
 
 
 def _bundle(target: BinaryIO, request: FileExport, shelf: Shelf, stem: str) -> tuple[str, str]:
+    named = (bundle.ITEMS, bundle.RELATIONS, bundle.TOMBSTONES, *shelf.others)
     contents = bundle.Contents(
-        head=shelf.head,
+        head={**shelf.head, "schemas": {name: bundle.schema_of(name) for name in named}},
         files={
             bundle.ITEMS: shelf.items.lines,
             bundle.RELATIONS: shelf.relations.lines,
             bundle.TOMBSTONES: shelf.tombstones.lines,
+            **{name: spool.lines for name, spool in shelf.others.items()},
         },
     )
     if request.as_lines:

@@ -42,6 +42,12 @@ class Governing:
         found = await self._select("proposal", tenant=tenant, id=proposal_id)
         return rows.proposal_of(found[0]) if found else None
 
+    async def let_go(self, tenant: str, before: int, *, keeps_rejected: bool) -> int:
+        return len(await self._altered("let_go", tenant=tenant, before=before, keeps=keeps_rejected))
+
+    async def let_go_of(self, tenant: str, proposal_id: str) -> bool:
+        return bool(await self._altered("let_go_of", tenant=tenant, id=proposal_id))
+
     async def webhooks(self, tenant: str) -> Sequence[KeptWebhook]:
         return [admission.webhook_of(row) for row in await self._select("webhooks", tenant=tenant)]
 

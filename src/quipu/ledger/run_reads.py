@@ -21,6 +21,10 @@ class RunReads:
     async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
         raise NotImplementedError
 
+    async def _altered(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        """Rows that a statement has changed, outside any commit."""
+        raise NotImplementedError
+
     async def run(self, tenant: str, run_id: str) -> Run | None:
         found = await self._select("run", tenant=tenant, id=run_id)
         return runs.run_of(found[0]) if found else None
@@ -35,6 +39,15 @@ class RunReads:
 
     async def unfinished_runs(self, tenant: str, now: int) -> Sequence[Run]:
         return [runs.run_of(row) for row in await self._select("unfinished_runs", tenant=tenant, now=now)]
+
+    async def noting_runs(self, tenant: str) -> Sequence[Run]:
+        return [runs.run_of(row) for row in await self._select("noting_runs", tenant=tenant)]
+
+    async def hold_run(self, tenant: str, run_id: str, keeper: str, until: int | None) -> None:
+        holder = None if until is None else keeper
+        await self._altered(
+            "hold_run", tenant=tenant, id=run_id, keeper=keeper, holder=holder, until=until or 0
+        )
 
     async def ended_runs(self, tenant: str, before: int, limit: int = 500) -> Sequence[Run]:
         found = await self._select("ended_runs", tenant=tenant, before=before, limit=limit)

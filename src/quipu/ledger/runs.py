@@ -78,6 +78,8 @@ def stepped(
         if head.worker not in (None, change.worker) and head.lease_until > at:
             raise ConflictError("Another process has taken the run over.", reason="run_taken")
         worker, lease_until = change.worker, change.lease_until
+    elif change.keeper is not None and (head.worker in (None, change.keeper) or head.lease_until <= at):
+        worker, lease_until = change.keeper, change.lease_until
     run = Run(tenant=tenant, id=change.run_id, workflow_id="", driver=Driver.ENGINE, created_at=at)
     last = head.last
     made: list[Statement] = []
@@ -87,7 +89,8 @@ def stepped(
     for variable in change.variables:
         kept = KeptVariable(variable.name, variable.value, last, variable.record_ids)
         made.extend(_variable(run, kept))
-    is_taken_over = change.worker is not None and head.worker not in (None, change.worker)
+    # Notes that nobody holds are found by a keeper, but not by an engine, which only begins now.
+    is_taken_over = worker != head.worker and (head.worker is not None or change.worker is not None)
     made.extend(_notes(change, tenant, seq, drops=status.is_over or is_taken_over))
     secrets = tuple(dict.fromkeys((*head.secrets, *change.secrets)))
     made.append(
@@ -110,7 +113,7 @@ def stepped(
 
 
 def _notes(change: RunStep, tenant: str, seq: int, *, drops: bool) -> list[Statement]:
-    """Notes come and go; an engine that takes a run over does its node anew, and so begins without any."""
+    """Notes come and go. Whoever takes a run over begins without any: those of a process that died die with it."""
     key: dict[str, Value] = {"tenant": tenant, "id": change.run_id}
     made: list[Statement] = [("drop_run_notes", key)] if drops else []
     if change.clears is not None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from quipu.errors import InvalidError
 from quipu.memory import arguments
@@ -37,12 +41,15 @@ class Moving(Session):
         store: str | None = None,
         keys: Mapping[str, str] | None = None,
         foreign_owner: bool = False,
+        identities: Sequence[str] = (),
+        passphrase: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ImportReport:
         """Bring in a bundle, another vendor's export, or pasted text. It is always tried first.
 
         `keys` are public keys of the sender, by id: what they signed is trusted in full. Doing it again goes on where
-        it was cut off; nothing comes in twice.
+        it was cut off; nothing comes in twice. A file that is sealed is opened here, with one of `identities` (age keys)
+        or the `passphrase`; neither goes anywhere.
         """
         service = await self._service()
         path = Path(file)
@@ -54,7 +61,10 @@ class Moving(Session):
             keys=dict(keys or {}),
             foreign_owner=foreign_owner,
         )
-        report = await service.importing.tried(self._principal, _pieces(path), request, progress)
+        pieces = (
+            _pieces(path) if not identities and passphrase is None else _opened(path, identities, passphrase)
+        )
+        report = await service.importing.tried(self._principal, pieces, request, progress)
         if dry_run:
             return report
         return await service.importing.committed(self._principal, report.import_id, progress)
@@ -91,8 +101,20 @@ class Moving(Session):
         as_lines: bool = False,
         non_exportable: bool = False,
         owner: str | None = None,
+        since: str | int | None = None,
+        base_export_id: str | None = None,
+        receipts: bool = False,
+        logs: bool = False,
+        encrypt_to: Sequence[str] = (),
+        passphrase: str | None = None,
     ) -> ExportReport:
-        """Write memories as a signed bundle, or in another vendor's format; the report says what got lost."""
+        """Write memories as a signed bundle, or in another vendor's format; the report says what got lost.
+
+        `since` is a position of the journal or a moment: only what has changed behind it goes out, with tombstones of
+        what was forgotten. `encrypt_to` names age recipients; a `passphrase` seals the file here, and goes nowhere.
+        """
+        if encrypt_to and passphrase is not None:
+            raise InvalidError.at("/passphrase", "bad_value", "Seal it to recipients, or with a passphrase.")
         service = await self._service()
         request = FileExport(
             format=arguments.member(Format, format, "/format"),
@@ -104,20 +126,70 @@ class Moving(Session):
             as_lines=as_lines,
             non_exportable=non_exportable,
             owner=owner,
+            since=None if since is None else str(since),
+            base_export_id=base_export_id,
+            receipts=receipts,
+            logs=logs,
+            encrypt_to=tuple(encrypt_to),
         )
         path = Path(file)
         draft = path.with_name(f".{path.name}.draft")
         made = await service.exporting.made(self._principal, request)
         try:
-            with draft.open("wb") as target:
+            # What is to be sealed lies nowhere under a name before.
+            plain = draft.open("wb") if passphrase is None else tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by with
+            with plain as target:
                 while piece := await asyncio.to_thread(made.file.read, _PIECE):
                     await made.check()
                     target.write(piece)
+                if passphrase is not None:
+                    await asyncio.to_thread(_seal, cast("BinaryIO", target), draft, passphrase)
+            report = (
+                made.report if passphrase is None else await asyncio.to_thread(_sealed, draft, made.report)
+            )
             draft.replace(path)  # it stands there only when it is whole
         finally:
             made.close()
             draft.unlink(missing_ok=True)
-        return made.report
+        return report
+
+
+def _seal(plain: BinaryIO, draft: Path, passphrase: str) -> None:
+    from quipu.bootstrap.envelopes import envelope
+
+    plain.seek(0)
+    with draft.open("wb") as target:
+        envelope().seal_with(plain, target, passphrase)
+
+
+def _sealed(draft: Path, report: ExportReport) -> ExportReport:
+    """The report on a file that was sealed here."""
+    with draft.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    name = f"{report.file_name}.age"
+    return replace(report, file_name=name, size=draft.stat().st_size, sha256=sha256)
+
+
+async def _opened(path: Path, identities: Sequence[str], passphrase: str | None) -> AsyncIterator[bytes]:
+    """What is in a sealed file; it lies on no disk under a name."""
+    from quipu.bootstrap.envelopes import envelope
+
+    def work() -> None:
+        with path.open("rb") as source:
+            envelope().open(source, plain, identities=identities, passphrase=passphrase)
+        plain.seek(0)
+
+    with tempfile.TemporaryFile(prefix="quipu-import-") as plain:
+        try:
+            await asyncio.to_thread(work)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        while piece := await asyncio.to_thread(plain.read, _PIECE):
+            yield piece
+
+
+def _unreadable(path: Path, error: OSError) -> InvalidError:
+    return InvalidError(f"{path} cannot be read: {error.strerror}.", reason="no_file")
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
@@ -126,4 +198,4 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
             while piece := await asyncio.to_thread(source.read, _PIECE):
                 yield piece
     except OSError as error:
-        raise InvalidError(f"{path} cannot be read: {error.strerror}.", reason="no_file") from error
+        raise _unreadable(path, error) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quipu import bootstrap
+from quipu.bootstrap.surroundings import jitter
 from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.errors import InvalidError
@@ -63,6 +64,6 @@ def connection(
         ),
         insecure=config.server_insecure if insecure is None else insecure,
         mint_id=bootstrap.mint_id,
-        jitter=bootstrap.jitter,
+        jitter=jitter,
         observed=bootstrap.telemetry.client_observed(config, address, telemetry, bootstrap.now_ns),
     )

@@ -121,13 +121,17 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Close a proposal; deciding twice is a conflict. The staged content goes with it, unless it `keeps` it."""
+    """Close a proposal; deciding twice is a conflict. The staged content goes with it, unless it `keeps` it.
+
+    `undoable`: it stays as long as the decision can be taken back; somebody must let it go then (`let_go`).
+    """
 
     proposal_id: str
     approved: bool
     reviewer: str
     reason: str | None = None
     keeps: bool = False
+    undoable: bool = False
     #: Whether it was decided as it was proposed, by a reviewer: anything else teaches nothing.
     teaches: bool = True
 

@@ -128,8 +128,8 @@ class Standing:
     space: tuple[str, int] | None = None
     #: Whether the owner is shut out.
     is_suspended: bool = False
-    #: Whether the proof was used before.
-    is_replay: bool = False
+    #: Those of the wanted names that were used before.
+    replayed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,8 @@ class Question:
 
     grant_id: str | None = None
     record_ids: tuple[str, ...] = ()
-    proof_id: str | None = None
+    #: What is good once: a proof, the id of a request.
+    once: tuple[str, ...] = ()
     now: int = 0
 
 
@@ -154,7 +155,7 @@ class Writes:
     receipts: list[KeptReceipt] = field(default_factory=list[KeptReceipt])
     erasure: Erasure | None = None
     steps: list[CascadeStep] = field(default_factory=list[CascadeStep])
-    #: Keep the proof until then, so that it is good once.
-    proof_until: int | None = None
+    #: Keep what is good once until then.
+    once_until: int | None = None
     #: What the decision answers.
     answer: Any = None

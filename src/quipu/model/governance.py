@@ -206,6 +206,8 @@ class Decision:
     strategy: MergeStrategy = MergeStrategy.KEEP_CANONICAL
     #: Records that are forgotten together with the yes.
     supersedes: tuple[str, ...] = ()
+    #: What was proposed is kept for a minute, so that who decided can take it back; else it goes at once.
+    undoable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from quipu.model.value import JsonObject
 
@@ -83,7 +83,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptGrant:
-    """A grant as the ledger keeps it."""
+    """A grant as the ledger keeps it; or a request for one, which nobody has signed."""
+
+    #: What the ids of requests begin with.
+    REQUEST: ClassVar[str] = "mrq_"
 
     tenant: str
     id: str
@@ -98,11 +101,40 @@ class KeptGrant:
     uses: int = 0
     disclosed: int = 0
 
+    @property
+    def is_request(self) -> bool:
+        """Whether it was only asked for, and opens nothing."""
+        return self.id.startswith(self.REQUEST)
+
     def standing(self, now: int) -> GrantStatus:
         """What it is worth at a moment: from `expires_at` on nothing."""
         if self.status is GrantStatus.ACTIVE and now >= self.expires_at:
             return GrantStatus.EXPIRED
         return self.status
+
+
+class TaskState(StrEnum):
+    """How a request for access stands, in OAP's words."""
+
+    AWAITING_INPUT = "awaiting_input"
+    COMPLETED = "completed"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRequest:
+    """What somebody outside asks an owner to be lent, and what became of it."""
+
+    tenant: str
+    id: str
+    #: The grant as its asker wants it.
+    draft: JsonObject = field(repr=False)
+    grantee: str
+    asked_at: int
+    lapses_at: int
+    state: TaskState
+    grant: KeptGrant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +145,8 @@ class Lent:
     grant: Grant
     kept: KeptGrant
     scopes: frozenset[str]
-    #: What makes the proof one that is used once; kept until its time has passed.
-    proof_id: str | None = None
+    #: What of the request is good once and not used up yet: its proof, its id, its signature (D23).
+    once: tuple[str, ...] = ()
     token: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 

@@ -97,6 +97,13 @@ class ImportReport:
     duplicate: int = 0
     #: Same id with other content: kept under a new id that points to the old one.
     conflict: int = 0
+    #: What came from the same owner before and has changed there since: a new version of it.
+    updated: int = 0
+    #: What came from the same owner before and was forgotten there since: it goes here too, or waits for a person.
+    removed: int = 0
+    removals_waiting: int = 0
+    #: Tombstones of what did not come from there, or was changed here since: it stays.
+    kept: int = 0
     refused: int = 0
     #: The first thousand.
     rejected: tuple[RefusedItem, ...] = ()
@@ -142,6 +149,8 @@ class RolledBack:
     forgotten: int
     withdrawn: int
     kept: tuple[str, ...] = ()
+    #: What it had changed or taken away, and is again as it was.
+    restored: int = 0
     dry_run: bool = False
 
 
@@ -162,6 +171,15 @@ class FileExport:
     non_exportable: bool = False
     #: The owner's DID; without it the key that signs.
     owner: str | None = None
+    #: Only what has changed since this position of the journal, or moment. Of bundles only.
+    since: str | None = None
+    #: The export that this goes on from.
+    base_export_id: str | None = None
+    #: Readable only with the key of one of these age recipients.
+    encrypt_to: tuple[str, ...] = ()
+    #: Also the receipts of what was lent, and the logs of each item: for the owner's own bundle.
+    receipts: bool = False
+    logs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,9 @@ class Action(StrEnum):
     CREATE_STORE = "create_store"
     DELETE_STORE = "delete_store"
 
+    # An enumeration hashes by a function of its own; every operation is looked up by its action.
+    __hash__ = str.__hash__
+
 
 class Became(StrEnum):
     """What came of it."""

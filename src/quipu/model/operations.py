@@ -206,6 +206,8 @@ class ForgetRequest:
     dry_run: bool = False
     reasoning: str | None = None
     idempotency_key: str | None = None
+    #: The import whose tombstones ask for it.
+    import_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Principal:
     permissions: frozenset[Permission]
     #: Glob patterns of the agents it may act for.
     agents: tuple[str, ...] = ("*",)
-    #: What it may decide on as a reviewer: glob patterns of stores, and operations; `*` is any.
+    #: What it may see and decide on as a reviewer: glob patterns of stores, and operations; `*` is any.
     review_stores: tuple[str, ...] = ("*",)
     review_operations: tuple[str, ...] = ("*",)
     #: When set, the only user whose records it may touch.
@@ -49,13 +49,23 @@ class Principal:
     expires_at: int | None = None
 
     def may(self, permission: Permission) -> bool:
-        """An admin may everything within the tenant; running the server is a matter of its own."""
+        """An admin may everything within the tenant; running the server is a matter of its own.
+
+        What needs an admin is told and done without limits, so a credential that has limits is none.
+        """
+        if permission is Permission.ADMIN and self.is_limited:
+            return False
         return permission in self.permissions or (
             Permission.ADMIN in self.permissions and permission is not Permission.OPERATE
         )
 
     def may_act_for(self, agent_id: str) -> bool:
         return any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there are stores that it does not see, or operations that it does not decide on."""
+        return "*" not in self.review_stores or "*" not in self.review_operations
 
     def reviews_store(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.review_stores)

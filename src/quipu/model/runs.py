@@ -97,7 +97,7 @@ class Run:
     agent: JsonObject | None = None
     #: Ids of the secrets that were resolved in it; the values are nowhere.
     secrets: tuple[str, ...] = ()
-    #: The engine that executes it, and until when others leave it alone.
+    #: The engine that executes it, or the server that keeps its notes alive, and until when others leave it alone.
     worker: str | None = None
     lease_until: int = 0
     #: Number of the last event; -1 before the first.
@@ -204,6 +204,8 @@ class RunStep:
     #: The engine that says so; another one that has taken the run over meanwhile is a conflict.
     worker: str | None = None
     lease_until: int = 0
+    #: The server that keeps the run's notes alive until then; while another one does, it goes on doing so.
+    keeper: str | None = None
     #: Secrets that have been resolved.
     secrets: tuple[str, ...] = ()
     #: What the run notes for itself, and a place whose notes go. All of them go with the run's last step.

@@ -20,6 +20,8 @@ class Scope:
     store_id: str | None = None
     #: Who asks, where the scope is a shared store: others' records are in reach as far as they may be shared.
     reader: str | None = None
+    #: Where who asks is limited to some stores: the ids of those; None is any.
+    stores: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

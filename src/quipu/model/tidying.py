@@ -39,8 +39,8 @@ class Candidates:
     """What was found among the memories that were looked at."""
 
     candidates: tuple[Candidate, ...] = ()
-    #: Live memories by type: what is remembered at all.
+    #: Live memories by type, among the newest: what is remembered at all. Told with the first stretch alone.
     coverage: dict[str, int] = field(default_factory=dict[str, int])
+    #: So many were looked at this time; behind the cursor are those that were not. None: there are no more.
     looked_at: int = 0
-    #: There are more memories than were looked at.
-    is_cut: bool = False
+    next_cursor: str | None = None

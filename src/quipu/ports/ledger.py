@@ -133,6 +133,14 @@ class Records(Protocol):
 
     async def proposal(self, tenant: str, proposal_id: str) -> Proposal | None: ...
 
+    async def let_go(self, tenant: str, before: int, *, keeps_rejected: bool) -> int:
+        """Staged content that was kept for taking a decision back goes, of decisions before a moment; how many."""
+        ...
+
+    async def let_go_of(self, tenant: str, proposal_id: str) -> bool:
+        """The same of one, whenever it was decided; False where it has gone already."""
+        ...
+
 
 class Journal(Protocol):
     """The chain, and the signed statements about it."""

@@ -12,6 +12,7 @@ from quipu.model.runs import HostOptions
 from quipu.ports.backend import Mirror, Routing
 from quipu.ports.courier import Courier
 from quipu.ports.embedder import Embedder
+from quipu.ports.envelope import Envelope
 from quipu.ports.extractor import Extractor
 from quipu.ports.identities import Identities
 from quipu.ports.keys import LendingParts
@@ -43,6 +44,8 @@ class Parts:
     signer: Signer
     verify: VerifySignature
     sealer: Sealer
+    #: What seals exported files; None: nothing does.
+    envelope: Envelope | None = None
     #: Where people sign in who have no token of ours.
     identities: Identities | None = None
     #: Who is told what memory does while it does it.

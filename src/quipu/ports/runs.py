@@ -25,6 +25,14 @@ class Runs(Protocol):
         """Runs of the engine that are not over and that no engine is at work on."""
         ...
 
+    async def noting_runs(self, tenant: str) -> Sequence[Run]:
+        """Runs that are driven from outside, are at work and have noted something."""
+        ...
+
+    async def hold_run(self, tenant: str, run_id: str, keeper: str, until: int | None) -> None:
+        """Keep a run's notes alive until a moment, unless another keeper does; None lets go of them."""
+        ...
+
     async def ended_runs(self, tenant: str, before: int, limit: int = 500) -> Sequence[Run]:
         """Runs that ended before the moment and whose history is still there."""
         ...

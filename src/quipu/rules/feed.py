@@ -1,7 +1,7 @@
 """What a reader is told of a journal entry.
 
 1. An event speaks only of records that its reader may read now; without any of them it is not told.
-2. Held and decided writes are told to reviewers of the agent.
+2. Held and decided writes are told to reviewers of the agent, who may have limits of their own to see them.
 3. Reads, exports and upkeep are no changes.
 4. Of an erased record nobody knows any more whose it was, so a reader bound to one user does not hear of it.
 """
@@ -105,6 +105,9 @@ def told(entry: Entry, places: Mapping[str, Place], reader: Principal, wanted: W
 
 def _may_hear(place: Place, reader: Principal, wanted: Wanted) -> bool:
     if wanted.types and place.type not in wanted.types:
+        return False
+    # Of a store that is gone nobody knows any more whether it was in sight.
+    if "*" not in reader.review_stores and (place.store is None or not reader.reviews_store(place.store)):
         return False
     if wanted.store_id is not None and place.store_id != wanted.store_id:
         return False

@@ -12,7 +12,7 @@ from quipu.model.moving import WRITTEN, Format
 from quipu.model.value import JsonObject
 from quipu.rules.grants import parsed_filter
 
-_MEMBERS = ("filter", "format", "include", "scope_ids")
+_MEMBERS = ("encrypt_to", "filter", "format", "include", "scope_ids", "since")
 _INCLUDED = ("embeddings", "logs", "non_exportable", "receipts")
 
 
@@ -23,6 +23,10 @@ class AskedExport:
     format: Format = Format.BUNDLE
     filter: ItemFilter | None = None
     non_exportable: bool = False
+    receipts: bool = False
+    logs: bool = False
+    since: str | None = None
+    encrypt_to: tuple[str, ...] = ()
     body: JsonObject = field(repr=False)
 
     @property
@@ -38,12 +42,27 @@ def parsed_export(body: JsonObject) -> AskedExport:
     name = body.get("format", Format.BUNDLE.value)
     if name not in tuple(WRITTEN):
         _refuse("/format", "unknown_format", "No files of this format are written.", [*WRITTEN])
+    since = body.get("since")
+    if since is not None and not isinstance(since, str):
+        _refuse("/since", "bad_value", "This is a moment, or a position, as text.")
     return AskedExport(
         format=Format(str(name)),
         filter=_filter(body),
-        non_exportable=_included(body.get("include", {})),
+        since=since,
+        encrypt_to=_recipients(body.get("encrypt_to")),
         body=body,
+        **_included(body.get("include", {})),
     )
+
+
+def _recipients(value: Any) -> tuple[str, ...]:
+    """One age recipient, or several."""
+    given = [value] if isinstance(value, str) else value
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in cast("list[Any]", given)):
+        _refuse("/encrypt_to", "bad_recipient", "This is an age recipient, or a list of them.", ["age1..."])
+    return tuple(cast("list[str]", given))
 
 
 def _filter(body: JsonObject) -> ItemFilter | None:
@@ -57,8 +76,8 @@ def _filter(body: JsonObject) -> ItemFilter | None:
     return replace(wanted or ItemFilter(), scope_ids=named)
 
 
-def _included(value: Any) -> bool:
-    """Whether what its writer wanted kept here comes along: the one thing that can be chosen so far."""
+def _included(value: Any) -> dict[str, bool]:
+    """What comes along beside the items. Vectors do not: they are made anew where items come in."""
     if not isinstance(value, Mapping):
         _refuse("/include", "bad_value", "This is an object.")
     given = cast("Mapping[str, Any]", value)
@@ -67,9 +86,9 @@ def _included(value: Any) -> bool:
             _refuse(f"/include/{name[:64]}", "unknown_member", "Nothing of this name is exported.", _INCLUDED)
         if not isinstance(wanted, bool):
             _refuse(f"/include/{name}", "bad_value", "This is yes or no.", ["true", "false"])
-        if wanted and name != "non_exportable":
+        if wanted and name == "embeddings":
             _refuse(f"/include/{name}", "bad_value", "This is not exported here.", ["false"])
-    return bool(given.get("non_exportable", False))
+    return {name: bool(given.get(name, False)) for name in ("non_exportable", "receipts", "logs")}
 
 
 def _refuse(pointer: str, reason: str, message: str, accepted: Sequence[str] = ()) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quipu.model.moving import WRITTEN
 from quipu.rules.grants import LAWFUL, MOST_RESULTS, QUERY_BYTES, Limits
 from quipu.rules.grants_items import BELIEF, KINDS, Space
 from quipu.rules.projection_profiles import ITEM_PROFILE, PROFILES
@@ -42,6 +43,7 @@ def memory_manifest(principal: str, url: str, space: Space | None, limits: Limit
         "max_grant_size_items": limits.max_items,
         "belief_threshold": BELIEF,
         "token_binding": ["dpop", "bearer"],
+        "export_formats": [one.value for one in WRITTEN],
     }
 
 
@@ -66,6 +68,7 @@ def tool_manifest(did: str, url: str, version: str, limits: Limits) -> dict[str,
             "data_delete": f"{url}/oap/data/delete",
             "incident": f"{url}/oap/incident",
         },
+        # The schema has no name for a grant's token; the contract takes this one (5.8).
         "auth": [{"method": "anonymous"}, {"method": "oap_trust_token"}],
         "actions": _actions(),
         "sla": {
@@ -124,6 +127,8 @@ def _actions() -> list[dict[str, Any]]:
         _action("memory_grant_create", "Register a signed grant.", "write", _EMPTY, {}),
         _action("memory_grant_revoke", "Take a grant back.", "write", _EMPTY, {}),
         _action("memory_vector_read", "The vector of an item that was shown.", "read", _EMPTY, {}),
+        _action("memory_export", "A file of all that a grant shows.", "read", _EMPTY, {}),
+        _action("memory_import", "Try a file of memories, for its owner.", "write", _EMPTY, {}),
         _action("memory_delete", "Erase items, here and at grantees.", "irreversible", _EMPTY, {}),
     ]
 

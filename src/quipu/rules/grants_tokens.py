@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
-from quipu.errors import UnauthenticatedError
+from quipu.errors import ConflictError, UnauthenticatedError
 from quipu.model.grants import Binding, Grant, GrantStatus, KeptGrant
 from quipu.rules.dids import PublicKey, split
 
@@ -21,6 +21,9 @@ LONGEST_S = 3600
 #: How long a proof is good, and how long it is remembered.
 PROOF_S = 300
 REPLAY_MS = 600_000
+#: What the names of things begin with that are good once: a proof of a key, the id of a request.
+PROOF = "proof."
+REQUEST = "request."
 _STANDINGS = {
     GrantStatus.REVOKED: "grant_revoked",
     GrantStatus.EXPIRED: "grant_expired",
@@ -45,6 +48,33 @@ def check_standing(kept: KeptGrant | None, now: int) -> KeptGrant:
     if standing is not GrantStatus.ACTIVE:
         raise refused(_STANDINGS[standing], "The grant is no longer valid.")
     return kept
+
+
+def check_once(replayed: frozenset[str]) -> None:
+    """Nothing of a request was used before (D23)."""
+    if any(name.startswith(PROOF) for name in replayed):
+        _not_good("binding_failed")
+    if replayed:
+        raise ConflictError("A request of this id was answered already.", reason="request_replayed")
+
+
+def check_assertion(claims: Mapping[str, Any], client: str, audiences: tuple[str, ...], now_s: float) -> str:
+    """A client's word for itself, to this host, for a few minutes (RFC 7523); returns what makes it good once."""
+    issued, ends = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+    jti = claims.get("jti")
+    is_right = (
+        claims.get("iss") == client
+        and claims.get("sub") == client
+        and claims.get("aud") in audiences
+        and now_s < ends + SKEW_S
+        and issued - SKEW_S <= now_s
+        and 0 <= ends - issued <= PROOF_S
+        and isinstance(jti, str)
+        and 8 <= len(jti) <= 256
+    )
+    if not is_right or not isinstance(jti, str):
+        _not_good("binding_failed")
+    return jti
 
 
 def claims_for(

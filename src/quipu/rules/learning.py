@@ -17,6 +17,7 @@ from quipu.model.learning import Suggestion
 from quipu.model.operations import BatchRequest, ForgetRequest, RecallRequest, RememberRequest
 from quipu.model.record import MemoryType, Sensitivity
 from quipu.model.value import Json
+from quipu.rules.settling import SETTLES
 from quipu.rules.staging import Waiting, operation_of
 
 ENOUGH = 5
@@ -72,7 +73,8 @@ def _teaches(proposal: Proposal, now: int) -> bool:
 
 
 def _kind(proposal: Proposal) -> Kind:
-    like: Mapping[str, Json] = proposal.traits
+    # Which memories a pass asked about is no likeness: every such write has others.
+    like: Mapping[str, Json] = {name: value for name, value in proposal.traits.items() if name != SETTLES}
     return (proposal.operation, proposal.agent_id, proposal.writer, tuple(sorted(like.items())))
 
 

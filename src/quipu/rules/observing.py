@@ -167,8 +167,11 @@ def restored(seen: Observation, answer: RememberResponse) -> None:
 
 
 def promoted(seen: Observation, outcome: Settlement, into: str | None) -> None:
-    """What became of short-term memories that weigh enough; into which record."""
-    seen.record_id = into
+    """What became of short-term memories that weigh enough; into which record, or which proposal."""
+    if outcome is Settlement.HELD:
+        seen.proposal_id = into
+    else:
+        seen.record_id = into
     seen.became = _SETTLED.get(outcome, Became.UNCHANGED)
 
 
@@ -268,7 +271,11 @@ def forgotten(
 
 
 def evicted(
-    seen: Observation, request: ForgetRequest, settled: Mapping[str, Settlement], places: Mapping[str, Place]
+    seen: Observation,
+    request: ForgetRequest,
+    settled: Mapping[str, Settlement],
+    proposal_id: str | None,
+    places: Mapping[str, Place],
 ) -> None:
     """Short-term memories that a pass forgot, or asked about; one that has changed since stays as it is."""
     outcomes = {_SETTLED.get(outcome, Became.UNCHANGED) for outcome in settled.values()}
@@ -277,6 +284,7 @@ def evicted(
         hard_delete=False,
         stores=(),
         pending_approval=Became.PENDING in outcomes,
+        extensions={} if proposal_id is None else {"proposal_id": proposal_id},
     )
     forgotten(seen, request, answer, places)
     for one in (seen, *seen.several):

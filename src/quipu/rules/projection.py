@@ -77,7 +77,9 @@ def layered(item: JsonObject, views: Sequence[View]) -> Projected:
         both = cast("dict[str, Any]", _both(first.item, other.item))
         content = both.setdefault("content", {})
         if "text" in content and any(part.item["content"].get("derived") for part in (first, other)):
-            content["derived"] = True  # the same words may stand in the original: what one layer made stays marked
+            content["derived"] = (
+                True  # the same words may stand in the original: what one layer made stays marked
+            )
         kept = len(list(leaves(_original(item, both))))
         first = Projected(
             item=both,

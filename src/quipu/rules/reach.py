@@ -40,6 +40,8 @@ def in_reach(record: Record, scope: Scope) -> bool:
         return False
     if scope.store_id is not None and record.store_id != scope.store_id:
         return False
+    if scope.stores is not None and record.store_id not in scope.stores:
+        return False
     if scope.agent_id is None and scope.store_id is not None and record.agent_id != scope.reader:
         return may_share(None if record.privacy is None else record.privacy.share_with, scope.reader)
     return True

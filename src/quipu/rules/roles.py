@@ -90,8 +90,8 @@ def checked_review_operations(names: Iterable[str]) -> tuple[str, ...]:
 def checked_review_grant(
     giver: Principal, given: frozenset[Permission], stores: Iterable[str], operations: Iterable[str]
 ) -> None:
-    """A reviewer with limits lets nobody review beyond them. Whoever runs the server reviews nothing itself."""
-    if giver.may(Permission.OPERATE) or not given & {Permission.REVIEW, Permission.ADMIN}:
+    """A reviewer with limits lets nobody read or review beyond them. Whoever runs the server reviews nothing itself."""
+    if giver.may(Permission.OPERATE) or not given & {Permission.READ, Permission.REVIEW, Permission.ADMIN}:
         return
     for own, wanted in ((giver.review_stores, stores), (giver.review_operations, operations)):
         if "*" not in own and not set(wanted) <= set(own):

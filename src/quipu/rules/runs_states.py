@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quipu.errors import ConflictError, Fault, NotFoundError
-from quipu.model.runs import EventType, Happening, RunStatus, View
+from quipu.model.runs import Driver, EventType, Happening, Run, RunStatus, View
 from quipu.model.value import JsonObject
 
 #: The key under which `run.started` tells what the run sees.
@@ -37,6 +37,16 @@ def moved(status: RunStatus, to: RunStatus | None) -> RunStatus:
     if to not in _NEXT[status]:
         raise ConflictError(f"The run is {status.value}.", reason="run_cancelling")
     return to
+
+
+def expiry_clock(run: Run, now: int) -> int:
+    """When a run's reads judge what has expired: now; in a replay, when what it repeats was seen."""
+    return run.view.at if run.driver is Driver.REPLAY and run.view is not None else now
+
+
+def keeps_notes(run: Run, keeper: str, now: int) -> bool:
+    """Whether a run still has what it noted: whoever holds it is alive. What nobody holds was let go of, not lost."""
+    return run.worker in (None, keeper) or run.lease_until > now
 
 
 def run_over(status: RunStatus) -> ConflictError:

@@ -71,11 +71,11 @@ def entry_body(record: Record) -> JsonObject:
 
 
 def written(record: Record, memory_ref: str, node_id: str | None) -> Happening:
-    """`memory.written`: identifiers and tags, never content."""
+    """`memory.written`: identifiers and tags, never content. Erasing the record erases the tags, found by its id."""
     payload: dict[str, Json] = {"memoryRef": memory_ref, "memoryId": entry_id(record)}
     if node_id is not None:
         payload["nodeId"] = node_id
-    if record.tags:
+    if record.tags and entry_id(record) == record.id:
         payload["tags"] = list(record.tags)
     return Happening(type=EventType.MEMORY_WRITTEN, payload=payload, node_id=node_id)
 

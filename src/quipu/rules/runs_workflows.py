@@ -137,6 +137,11 @@ def found(workflows: Mapping[str, JsonObject], name: object) -> JsonObject:
     raise NotFoundError("There is no such workflow.", reason="workflow")
 
 
+#: The workflow of the runs in which the host tells what it did by itself. There is nothing left to execute in it.
+UPKEEP = "quipu.upkeep"
+HOSTS_OWN: Mapping[str, JsonObject] = {UPKEEP: {"nodes": [], "edges": []}}
+
+
 def in_order(workflow: JsonObject) -> list[dict[str, Any]]:
     """Nodes, each after those that its edges come from; of several that could come next, the first in the list."""
     body: dict[str, Any] = dict(workflow)

@@ -20,6 +20,8 @@ from quipu.rules.policy_relations import relation, words_of
 
 SOURCE = "consolidation"
 DERIVED_FROM = "derived_from"
+#: The trait of a held settlement that names the versions it is about.
+SETTLES = "settles"
 _FRESH_MS = 3_600_000
 _MANY = 5
 #: What the ledger bounds links and tags by is settled elsewhere; a promotion stays below it.
@@ -47,6 +49,8 @@ class Settling:
     similar: float = 0.92
     #: The long-term store that promotions go to.
     store: str = "main"
+    #: Whether a window that overflows is settled at once, and not only when somebody asks.
+    is_at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Decision:
     items: tuple[Item, ...]
     outcome: Settlement
     score: float
+    #: A person said no to what its weight would lead to.
+    is_refused: bool = False
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -74,6 +80,17 @@ class Decision:
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(record.id for record in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Memories that a person, asked about them as they are, did not want promoted or forgotten."""
+
+    promotion: frozenset[str] = frozenset()
+    removal: frozenset[str] = frozenset()
+
+
+_NOTHING_REFUSED = Refusals()
 
 
 # -- weighing -----------------------------------------------------------------------------------------------------
@@ -94,21 +111,30 @@ def score(item: Item, now: int) -> float:
     return sum(_WEIGHTS[name] * value for name, value in axes.items()) / whole
 
 
-def planned(items: Sequence[Item], now: int, settling: Settling) -> list[Decision]:
-    """What becomes of the short-term memories of one agent and user. Those outside the window do not stay."""
+def planned(
+    items: Sequence[Item], now: int, settling: Settling, refusals: Refusals = _NOTHING_REFUSED
+) -> list[Decision]:
+    """What becomes of the short-term memories of one agent and user. Those outside the window do not stay.
+
+    A no to a promotion is a no to the same words said again: nobody is asked twice about them.
+    """
     ordered = newest_first(items)
     inside = {item.record.id for item in ordered[: settling.window]}
     decisions: list[Decision] = []
     for group in _groups(ordered):
         best = max(score(item, now) for item in group)
-        if best >= settling.threshold:
+        is_refused = any(item.record.id in refusals.promotion for item in group)
+        if best >= settling.threshold and not is_refused:
             decisions.append(Decision(group, Settlement.PROMOTED, best))
             continue
         # What is not promoted is not joined either: each of them goes, or stays, by itself.
-        decisions.extend(
-            Decision((item,), _unpromoted(item, now, settling, item.record.id in inside), score(item, now))
-            for item in group
-        )
+        for item in group:
+            weight, is_inside = score(item, now), item.record.id in inside
+            outcome = _unpromoted(item, now, settling, is_inside, is_heavy=weight >= settling.threshold)
+            stays = outcome is Settlement.EVICTED and item.record.id in refusals.removal
+            outcome = Settlement.KEPT if stays else outcome
+            said_no = stays or (is_refused and outcome is Settlement.KEPT)
+            decisions.append(Decision((item,), outcome, weight, said_no))
     return decisions
 
 
@@ -116,8 +142,9 @@ def newest_first(items: Iterable[Item]) -> list[Item]:
     return sorted(items, key=lambda item: (item.record.created_at, item.record.id), reverse=True)
 
 
-def _unpromoted(item: Item, now: int, settling: Settling, is_inside: bool) -> Settlement:
-    is_old = now - item.record.updated_at >= settling.evict_after_ms
+def _unpromoted(item: Item, now: int, settling: Settling, is_inside: bool, *, is_heavy: bool) -> Settlement:
+    """Age takes only what is light; whatever is pushed out of the window goes."""
+    is_old = not is_heavy and now - item.record.updated_at >= settling.evict_after_ms
     return Settlement.KEPT if is_inside and not is_old else Settlement.EVICTED
 
 
@@ -253,6 +280,24 @@ def key_of(what: str, records: Iterable[Record], *more: str) -> str:
     named = sorted(f"{record.id}@{record.version}" for record in records)
     digest = hashlib.sha256("\n".join([*named, *more]).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{what}:{digest[:48]}"
+
+
+def version_mark(record: Record) -> str:
+    """Names one version of one memory, without saying which."""
+    return hashlib.sha256(f"{record.id}@{record.version}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def refusals_of(records: Iterable[Record], refused: Mapping[str, frozenset[str]]) -> Refusals:
+    """Which of the memories are still the version that was refused; `refused` has marks by operation."""
+    marks = {record.id: version_mark(record) for record in records}
+    by_operation = {
+        operation: frozenset(name for name, mark in marks.items() if mark in found)
+        for operation, found in refused.items()
+    }
+    return Refusals(
+        by_operation.get("remember", frozenset()),
+        by_operation.get("forget", frozenset()),
+    )
 
 
 def _metadata(records: Sequence[Record]) -> dict[str, Json]:

@@ -134,7 +134,7 @@ def may_see(proposal: Proposal, principal: Principal) -> bool:
         return True
     if not principal.may(Permission.REVIEW) or not principal.may_act_for(proposal.agent_id):
         return False
-    if not principal.reviews_operation("remember" if proposal.operation == "batch" else proposal.operation):
+    if not reviews(principal, proposal.operation):
         return False
     # Of what is written together, all must be in sight.
     bodies: list[Any] = list(_listed(proposal.request.get("items"))) or [proposal.request]
@@ -143,6 +143,17 @@ def may_see(proposal: Proposal, principal: Principal) -> bool:
         and principal.user_id in (None, body.get("user_id"))
         for body in bodies
     )
+
+
+def shown(proposal: Proposal) -> Proposal:
+    """As anybody may see it: without its salt, and without what is kept only so that a decision can be taken back."""
+    is_passing = proposal.status != "pending" and bool(proposal.salt)
+    return replace(proposal, salt=b"", request={} if is_passing else proposal.request)
+
+
+def reviews(principal: Principal, operation: str) -> bool:
+    """Whether a reviewer decides on such writes. What is written together is remembered."""
+    return principal.reviews_operation("remember" if operation == "batch" else operation)
 
 
 def _listed(value: object) -> Sequence[Any]:

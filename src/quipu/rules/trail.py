@@ -4,9 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quipu.model.journal import Entry
+from quipu.model.journal import Entry, Op
 from quipu.model.principal import Principal
 from quipu.model.trail import TrailRequest
+
+#: What becomes of held writes, apart from what a yes does.
+_QUEUE = frozenset({Op.HOLD, Op.APPROVE, Op.DECIDE})
+#: Where an entry names records and proposals beyond those that it mentions.
+_RECORDS, _PROPOSALS = ("canonical", "merged_into", "supersedes"), ("proposal", "was")
+
+
+def is_of_queue(entry: Entry) -> bool:
+    """Whether it is about a held write as such."""
+    return entry.op in _QUEUE
+
+
+def named(entry: Entry) -> frozenset[str]:
+    """All records that an entry speaks of."""
+    return frozenset({mention.id for mention in entry.records} | _texts(entry, _RECORDS))
+
+
+def proposals(entry: Entry) -> frozenset[str]:
+    """All proposals that an entry speaks of."""
+    return frozenset(_texts(entry, _PROPOSALS))
+
+
+def _texts(entry: Entry, names: Collection[str]) -> set[str]:
+    values = [entry.detail.get(name) for name in names]
+    single = {value for value in values if isinstance(value, str)}
+    return single | {
+        one for value in values if isinstance(value, list) for one in value if isinstance(one, str)
+    }
 
 
 def needs_users(reader: Principal, wanted: TrailRequest) -> bool:

@@ -32,6 +32,11 @@ class Access:
         if agent_id is not None and not principal.may_act_for(agent_id):
             raise ForbiddenError("This credential may not act for that agent.", reason="agent_not_allowed")
 
+    def authorise_whole(self, principal: Principal) -> None:
+        """For what belongs to no store: who is limited to some stores sees none of it."""
+        if "*" not in principal.review_stores:
+            raise ForbiddenError("This credential is limited to some stores.", reason="review_reach")
+
     def bound(self, principal: Principal, request: RememberRequest) -> RememberRequest:
         """The request as far as the credential goes: one that is bound to a user writes for that user."""
         if principal.user_id is None:
@@ -50,11 +55,21 @@ class Access:
         known = kept or (await self.stores(tenant)).get(name)
         if known is not None:
             return known
-        raise NotFoundError(
-            "There is no such memory store.",
-            reason="store",
-            hint="`quipu store list` shows them; `main` is always there.",
-        )
+        raise _no_store()
+
+    async def store_for(self, principal: Principal, name: str) -> Store:
+        """The same for somebody who asks for it: a store beyond a reviewer's limits is as if it were not there."""
+        found = await self.store(principal.tenant, name)
+        if not principal.reviews_store(found.name):
+            raise _no_store()
+        return found
+
+    async def stores_for(self, principal: Principal) -> frozenset[str] | None:
+        """The ids of the stores that somebody sees; None where there are no limits."""
+        if "*" in principal.review_stores:
+            return None
+        known = (await self.stores(principal.tenant)).values()
+        return frozenset(store.id for store in known if principal.reviews_store(store.name))
 
     def known(self, tenant: str, name: str | None) -> Store | None:
         """A store by its name or id as it was last read; without a name, the only one there was."""
@@ -74,17 +89,17 @@ class Access:
         return by_name
 
     async def store_names(self, tenant: str, wanted: Collection[str]) -> dict[str, str]:
-        """Names by id, of these stores and maybe more. A store that has been deleted has none."""
+        """Names by id, of these stores and no others. A store that has been deleted has none."""
         known = self._stores.get(tenant, {})
         if not known.keys() >= set(wanted):
             known = await self.stores(tenant)
-        return {store.id: store.name for store in known.values()}
+        return {name: known[name].name for name in wanted if name in known}
 
     async def scope(
         self, principal: Principal, agent_id: str, user_id: str | None = None, store_name: str | None = None
     ) -> Scope:
         """Whose records the request is about. Naming a shared store reaches all agents' records in it."""
-        store = None if store_name is None else await self.store(principal.tenant, store_name)
+        store = None if store_name is None else await self.store_for(principal, store_name)
         self._check_user(principal, user_id)
         return Scope(
             tenant=principal.tenant,
@@ -92,12 +107,14 @@ class Access:
             user_id=principal.user_id if user_id is None else user_id,
             store_id=None if store is None else store.id,
             reader=agent_id,
+            stores=await self.stores_for(principal),
         )
 
     async def reach(self, principal: Principal, agent_id: str | None) -> Callable[[Record], bool]:
         """Which records can be named by id: those of the agent; without one, of every agent it may act for."""
         if agent_id is None:
-            return lambda record: in_hand(record, principal)
+            seen = await self.stores_for(principal)
+            return lambda record: in_hand(record, principal) and (seen is None or record.store_id in seen)
         scope = await self.scope(principal, agent_id)
         return lambda record: in_reach(record, scope)
 
@@ -109,3 +126,11 @@ class Access:
             for record_id in dict.fromkeys(ids)
             if record_id in found and in_reach(found[record_id], scope)
         }
+
+
+def _no_store() -> NotFoundError:
+    return NotFoundError(
+        "There is no such memory store.",
+        reason="store",
+        hint="`quipu store list` shows them; `main` is always there.",
+    )

@@ -17,6 +17,7 @@ from quipu.ports.ledger import Indexed
 from quipu.ports.parts import Parts
 from quipu.rules import chain, texts
 from quipu.service.access import Access
+from quipu.service.sight import Sight
 
 Progress = Callable[[int, int], None]
 _CHUNK = 500
@@ -27,6 +28,7 @@ class Audit:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
+        self._sight = Sight(parts, access)
 
     async def verify(self, principal: Principal, progress: Progress | None = None) -> Verification:
         """Check everything that can be checked, and name the first fault."""
@@ -123,13 +125,14 @@ class Audit:
         return await self._signed(principal.tenant) if head.seq > last_seq and due else None
 
     async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
-        """A stretch of the journal behind a position, as far as the principal may act for the agents in it."""
+        """A stretch of the journal behind a position, as far as the principal may act for the agents in it, and look."""
         self._access.authorise(principal, Permission.REVIEW)
         found: list[Entry] = []
         while len(found) < limit:
             wanted = limit - len(found)
             page = await self._parts.ledger.entries(principal.tenant, after, wanted)
-            found += [entry for entry in page if entry.agent is None or principal.may_act_for(entry.agent)]
+            mine = [entry for entry in page if entry.agent is None or principal.may_act_for(entry.agent)]
+            found += await self._sight.entries(principal, mine)
             if len(page) < wanted:
                 break
             after = page[-1].seq

@@ -27,6 +27,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import feed
 from quipu.rules.feed import Place, Wanted
 from quipu.service.access import Access
+from quipu.service.sight import Sight
 
 #: Who is it now? Raises UnauthenticatedError when the credential has ended.
 Renewed: TypeAlias = Callable[[], Awaitable[Principal]]
@@ -53,6 +54,7 @@ class Changes:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
+        self._sight = Sight(parts, access)
         self._tails: dict[str, _Tail] = {}
         self._is_closed = False
         if isinstance(parts.ledger, Announcing):
@@ -76,7 +78,7 @@ class Changes:
         return self._followed(principal, wanted, since, renewed, idle_s)
 
     async def _wanted(self, principal: Principal, request: FeedRequest) -> Wanted:
-        store = None if request.store is None else await self._access.store(principal.tenant, request.store)
+        store = None if request.store is None else await self._access.store_for(principal, request.store)
         return Wanted(
             agent_id=request.agent_id,
             store_id=None if store is None else store.id,
@@ -102,7 +104,7 @@ class Changes:
                     self._access.authorise(principal, Permission.READ, wanted.agent_id)
                 except (UnauthenticatedError, ForbiddenError):
                     return
-                events = _told(page, principal, wanted)
+                events = await self._sight.events(principal, _told(page, principal, wanted))
                 if events or now() >= due:
                     yield events
                     due = now() + idle_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from quipu.errors import ConflictError
 from quipu.model.change import Commit, Committed
@@ -27,6 +27,12 @@ class Plan(Generic[R]):
     answer_each: Callable[[Sequence[Committed]], R] | None = None
 
 
+class Along(Protocol):
+    """Something that is told of a change, and stands or falls with it."""
+
+    async def planned(self, plan: Plan[R]) -> Plan[R]: ...
+
+
 async def carried_out(
     ledger: Ledger,
     plan: Callable[[], Awaitable[Plan[R]]],
@@ -35,16 +41,17 @@ async def carried_out(
     is_fixed: bool = False,
     guard: int | None = None,
     rule: str | None = None,
+    along: Along | None = None,
 ) -> R:
     """Plan and commit. When a record has changed in between, plan again; `is_fixed` says the caller expects one state.
 
     `before` are commits that stand or fall with it; `guard` is the list of secrets that its texts were checked against;
-    `rule` is the one that let it through, which its entry names.
+    `rule` is the one that let it through, which its entry names; `along` adds what is told of it.
     """
     attempts = 0
     while True:
         attempts += 1
-        planned = await plan()
+        planned = await plan() if along is None else await along.planned(await plan())
         if planned.commit is None:
             if before:
                 await ledger.commit(*before, guard=guard)

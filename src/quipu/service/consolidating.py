@@ -7,80 +7,42 @@ is closed at the very version that was looked at, so of two passes, in this proc
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from quipu.errors import BackendUnavailableError, QuipuError
+from quipu.errors import BackendUnavailableError
 from quipu.model.change import Commit
-from quipu.model.consolidation import (
-    ConsolidateRequest,
-    Consolidation,
-    NearlySame,
-    Settled,
-    Settlement,
-    Undone,
-)
+from quipu.model.consolidation import ConsolidateRequest, Consolidation, Settlement, Undone
 from quipu.model.governance import Effect
 from quipu.model.operations import ForgetRequest, RememberRequest
-from quipu.model.principal import Permission, Principal
+from quipu.model.outcomes import ForgetResponse, RememberResponse
+from quipu.model.principal import Permission, Principal, local
 from quipu.model.record import Record, State, Tier
-from quipu.model.search import Scope, Selection, Snapshot
+from quipu.model.search import Scope, Snapshot
+from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
-from quipu.rules import links, settling, staging
-from quipu.rules.settling import Decision, Item
+from quipu.rules import links, settling
+from quipu.rules.settling import Decision
 from quipu.service import answers
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
+from quipu.service.consolidating_overflow import Overflowing
+from quipu.service.consolidating_tally import Tally
 from quipu.service.consolidating_undone import PASS, Forget, Restore, undone
+from quipu.service.consolidating_windows import Window, Windows
 from quipu.service.embedding import Vectors
 from quipu.service.extracting import Extracting
 from quipu.service.gate import Gate
 from quipu.service.governance import Governance
 from quipu.service.notes import ReadNotes
-from quipu.service.observing import Observing
+from quipu.service.observing import Observing, Removed
 from quipu.service.removing import Removing
 from quipu.service.resembling import Resembling
 from quipu.service.secrets import Checked, Secrets
 from quipu.service.writing import Writing
 
 Progress = Callable[[int, int], None]
-_TOLD = 1_000
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What a pass has done so far."""
-
-    pass_id: str
-    #: Memories that a person has been asked about.
-    waiting: frozenset[str] = frozenset()
-    counts: Counter[str] = field(default_factory=Counter[str])
-    settled: list[Settled] = field(default_factory=list[Settled])
-    similar: list[NearlySame] = field(default_factory=list[NearlySame])
-    proposed: int = 0
-    unread: int = 0
-
-    def add(
-        self, decision: Decision, outcome: Settlement, into: str | None = None, reason: str | None = None
-    ) -> None:
-        self.counts[outcome.value] += len(decision.items)
-        if outcome is Settlement.KEPT or len(self.settled) >= _TOLD:
-            return
-        first = decision.records[0]
-        self.settled.append(
-            Settled(
-                ids=decision.ids,
-                agent_id=first.agent_id,
-                user_id=first.user_id,
-                outcome=outcome,
-                score=round(decision.score, 4),
-                into=into,
-                reason=reason,
-            )
-        )
 
 
 class Consolidating:
@@ -103,11 +65,13 @@ class Consolidating:
         restore: Restore,
         observing: Observing,
     ) -> None:
-        self._parts, self._access, self._vectors, self._secrets = parts, access, vectors, secrets
+        self._parts, self._access, self._secrets = parts, access, secrets
         self._gate, self._governance, self._notes = gate, governance, notes
         self._writing, self._removing = writing, removing
         self._resembling, self._extracting = resembling, extracting
         self._forget, self._restore, self._observing = forget, restore, observing
+        self._windows = Windows(parts, access, vectors)
+        self.overflowing = Overflowing(parts, self._windows, self._overflowed)
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def consolidate(
@@ -115,12 +79,30 @@ class Consolidating:
     ) -> Consolidation:
         """One pass over the windows that are meant. A second one right behind it finds nothing to do."""
         self._authorise(principal, request.agent_id)
+        return await self._pass(principal, request, progress)
+
+    async def _overflowed(self, window: Window) -> Consolidation:
+        """A pass over one window, made by the system itself."""
+        tenant, agent, user = window
+        principal = replace(local(tenant), name="system")
+        return await self._pass(principal, ConsolidateRequest(agent_id=agent, user_id=user), only=window)
+
+    async def _pass(
+        self,
+        principal: Principal,
+        request: ConsolidateRequest,
+        progress: Progress | None = None,
+        only: Window | None = None,
+    ) -> Consolidation:
         async with self._turns.setdefault(principal.tenant, asyncio.Lock()):
             await self._notes.flush()  # weight counts recalls that were made just now
             head = await self._parts.ledger.head(principal.tenant)
-            tally = _Tally(f"{self._parts.mint_id('pass')}.{head.seq}")
-            tally.waiting = await self._waiting(principal.tenant)
-            windows = await self._windows(principal, request)
+            windows = await self._windows.wanted(principal, request, only)
+            tally = Tally(
+                f"{self._parts.mint_id('pass')}.{head.seq}",
+                await self._windows.waiting(principal.tenant),
+                await self._windows.refusals(principal.tenant, windows),
+            )
             with self._observing.settling([record.id for window in windows for record in window]):
                 for done, window in enumerate(windows):
                     if progress is not None:
@@ -128,16 +110,7 @@ class Consolidating:
                     await self._settle(principal, window, tally, dry_run=request.dry_run)
             if progress is not None:
                 progress(len(windows), len(windows))
-        return Consolidation(
-            pass_id=tally.pass_id,
-            dry_run=request.dry_run,
-            windows=len(windows),
-            counts=dict(sorted(tally.counts.items())),
-            proposed=tally.proposed,
-            unread=tally.unread,
-            settled=tuple(tally.settled),
-            similar=tuple(tally.similar[:_TOLD]),
-        )
+        return tally.told(len(windows), dry_run=request.dry_run)
 
     def _authorise(self, principal: Principal, agent_id: str | None) -> None:
         """A pass writes and forgets; over every agent it is an administrator's matter."""
@@ -146,81 +119,39 @@ class Consolidating:
         for permission in (Permission.WRITE, Permission.DELETE):
             self._access.authorise(principal, permission, agent_id)
 
-    # -- looking ------------------------------------------------------------------------------------------------
-
-    async def _windows(self, principal: Principal, request: ConsolidateRequest) -> list[list[Record]]:
-        """The live short-term memories of each agent and user, as far as they are in reach."""
-        wanted = principal.user_id if request.user_id is None else request.user_id
-        if request.agent_id is not None:
-            await self._access.scope(principal, request.agent_id, request.user_id)  # refuses another's user
-        windows: dict[tuple[str, str | None], list[Record]] = {}
-        for store in {
-            store.id: store for store in (await self._access.stores(principal.tenant)).values()
-        }.values():
-            if store.tier is not Tier.SHORT_TERM:
-                continue
-            selection = Selection(
-                tenant=principal.tenant, agent_id=request.agent_id, user_id=wanted, store_id=store.id
-            )
-            async for record in self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock())):
-                if record.tier is Tier.SHORT_TERM and principal.may_act_for(record.agent_id):
-                    windows.setdefault((record.agent_id, record.user_id), []).append(record)
-        return [windows[key] for key in sorted(windows, key=lambda key: (key[0], key[1] or ""))]
-
-    async def _waiting(self, tenant: str) -> frozenset[str]:
-        """Memories whose promotion or eviction waits for a person: they stay, and nobody is asked again."""
-        found: set[str] = set()
-        for proposal in await self._parts.ledger.proposals(tenant, "pending"):
-            request = staging.request_of(proposal.operation, proposal.request)
-            if isinstance(request, ForgetRequest):
-                found.update(request.ids)
-            elif isinstance(request, RememberRequest):
-                named = request.links or ()
-                found.update(link.to for link in named if link.rel == settling.DERIVED_FROM)
-        return frozenset(found)
-
-    async def _weighed(self, tenant: str, records: Sequence[Record], tally: _Tally) -> list[Item]:
-        marks = await self._parts.ledger.marks(tenant, [record.id for record in records])
-        items = [Item(one, marks[one.id].recall_count if one.id in marks else 0) for one in records]
-        items = settling.newest_first(items)
-        weighed: list[Item] = []
-        # What was pushed out of the window is weighed among its own.
-        for start in range(0, len(items), self._parts.settling.window):
-            part = items[start : start + self._parts.settling.window]
-            texts = [item.record for item in part]
-            vectors = await self._vectors.of_records(tenant, texts, [None] * len(texts))
-            pairs = settling.nearly_same(texts, vectors, self._parts.settling.similar)
-            tally.similar.extend(pairs)
-            weighed.extend(settling.with_mentions(part, pairs))
-        return weighed
-
     # -- settling -----------------------------------------------------------------------------------------------
 
     async def _settle(
-        self, principal: Principal, records: Sequence[Record], tally: _Tally, *, dry_run: bool
+        self, principal: Principal, records: Sequence[Record], tally: Tally, *, dry_run: bool
     ) -> None:
         """One window. What goes wrong with one settlement leaves its sources where they are, and the others go on."""
-        items = await self._weighed(principal.tenant, records, tally)
+        items, similar = await self._windows.weighed(records)
+        tally.similar.extend(similar)
         evicted: list[Decision] = []
-        for decision in settling.planned(items, self._parts.clock(), self._parts.settling):
+        for decision in settling.planned(items, self._parts.clock(), self._parts.settling, tally.refusals):
             if not tally.waiting.isdisjoint(decision.ids):
                 tally.add(decision, Settlement.HELD)
-            elif dry_run or decision.outcome is Settlement.KEPT:
+            elif decision.outcome is Settlement.KEPT:
+                tally.stays(decision)
+            elif dry_run:
                 tally.add(decision, decision.outcome)
             elif decision.outcome is Settlement.EVICTED:
                 evicted.append(decision)
             else:
-                with _failing(tally, [decision]):
+                with tally.failing([decision]):
                     await self._promote(principal, decision, tally)
         if evicted:
-            with _failing(tally, evicted):
+            with tally.failing(evicted):
                 said = f"{tally.pass_id}: of little weight"
                 await self._remove(principal, evicted, Settlement.EVICTED, said, tally)
 
-    async def _promote(self, principal: Principal, decision: Decision, tally: _Tally) -> None:
+    async def _promote(self, principal: Principal, decision: Decision, tally: Tally) -> None:
         source = decision.records[0]
         near = await self._near(source)
         if (known := await self._known(source, near)) is not None:
+            if not tally.refusals.removal.isdisjoint(decision.ids):
+                tally.stays(replace(decision, is_refused=True))
+                return
             said = f"{tally.pass_id}: says the same as {known}"
             await self._remove(principal, [decision], Settlement.KNOWN, said, tally, into=known)
             return
@@ -237,8 +168,10 @@ class Consolidating:
             verdict = await self._gate.judged(who, kept, checked.position, has_secret=kept is not accepted)
             if verdict.effect is Effect.HOLD:
                 told = partial(answers.pending_remember, kept)
-                await self._governance.hold(who, kept, verdict, told, guard=checked.position)
-                return Settlement.HELD, None
+                held = await self._governance.hold(
+                    who, kept, verdict, told, guard=checked.position, more=_about(decision.records)
+                )
+                return Settlement.HELD, _proposal(held)
             # The sources are closed in the same transaction, at these versions: no key makes it happen once better.
             plain = replace(kept, idempotency_key=None)
             return await carried_out(
@@ -279,7 +212,7 @@ class Consolidating:
         decisions: Sequence[Decision],
         outcome: Settlement,
         said: str,
-        tally: _Tally,
+        tally: Tally,
         into: str | None = None,
     ) -> None:
         """An ordinary forgetting of the sources, all at once, which rules may hold."""
@@ -289,25 +222,27 @@ class Consolidating:
             ForgetRequest(agent_id=records[0].agent_id, ids=tuple(record.id for record in records)),
         )
 
-        async def work(checked: Checked) -> dict[str, Settlement]:
+        async def work(checked: Checked) -> Removed:
             verdict = await self._gate.judged(principal, request, checked.position)
             if verdict.effect is Effect.HOLD:
                 held = replace(request, idempotency_key=settling.key_of("evict", records))
                 told = partial(answers.pending_forget, held, ledger=self._parts.ledger.name)
-                await self._governance.hold(principal, held, verdict, told, guard=checked.position)
-                return dict.fromkeys(request.ids, Settlement.HELD)
+                answer = await self._governance.hold(
+                    principal, held, verdict, told, guard=checked.position, more=_about(records)
+                )
+                return dict.fromkeys(request.ids, Settlement.HELD), _proposal(answer)
             return await carried_out(
                 self._parts.ledger,
                 lambda: self._removal(principal, replace(request, reason=said), decisions, outcome, tally),
                 guard=checked.position,
             )
 
-        settled = await self._observing.evict(
+        settled, proposal = await self._observing.evict(
             principal, request, lambda: self._secrets.checking(principal.tenant, work)
         )
         for decision in decisions:
             became = settled.get(decision.ids[0], Settlement.KEPT)
-            tally.add(decision, became, into if became is outcome else None)
+            tally.add(decision, became, into if became is outcome else proposal)
 
     async def _removal(
         self,
@@ -315,14 +250,14 @@ class Consolidating:
         request: ForgetRequest,
         decisions: Sequence[Decision],
         outcome: Settlement,
-        tally: _Tally,
-    ) -> Plan[dict[str, Settlement]]:
+        tally: Tally,
+    ) -> Plan[Removed]:
         """How those go that are still what was weighed; the others stay."""
         ids = tuple(name for decision in await self._unchanged(decisions) for name in decision.ids)
         plan = await self._removing.forgetting(principal, replace(request, ids=ids)) if ids else None
         if plan is None or plan.commit is None:
-            return Plan(None, lambda _: dict[str, Settlement]())
-        return Plan(_marked(plan.commit, tally.pass_id), lambda _: dict.fromkeys(ids, outcome))
+            return Plan(None, lambda _: (dict[str, Settlement](), None))
+        return Plan(_marked(plan.commit, tally.pass_id), lambda _: (dict.fromkeys(ids, outcome), None))
 
     async def _unchanged(self, decisions: Sequence[Decision]) -> list[Decision]:
         """Those of which every source is still the live version that was weighed."""
@@ -369,14 +304,14 @@ class Consolidating:
         return await undone(self._parts.ledger, principal, pass_id, self._forget, self._restore)
 
 
-@contextmanager
-def _failing(tally: _Tally, decisions: Sequence[Decision]) -> Generator[None]:
-    """What goes wrong in here leaves these memories where they are."""
-    try:
-        yield
-    except QuipuError as error:
-        for decision in decisions:
-            tally.add(decision, Settlement.FAILED, reason=error.reason or error.code)
+def _about(records: Sequence[Record]) -> JsonObject:
+    """Noted with a proposal: a no holds for these versions, and outlives the proposal's text."""
+    return {settling.SETTLES: [settling.version_mark(record) for record in records]}
+
+
+def _proposal(answer: RememberResponse | ForgetResponse) -> str | None:
+    found = answer.extensions.get("proposal_id")
+    return found if isinstance(found, str) else None
 
 
 def _marked(commit: Commit, pass_id: str) -> Commit:

@@ -23,7 +23,7 @@ from quipu.rules import grants, grants_tokens, rates, receipts
 from quipu.rules.rates import Bucket
 from quipu.service.access import Access
 from quipu.service.disclosing_answers import Answered, Answers, Page, digest_of, used
-from quipu.service.disclosing_coverage import Place, Seen
+from quipu.service.disclosing_coverage import Place, Ranked, Seen
 from quipu.service.disclosing_cursors import Cursors
 from quipu.service.disclosing_proofs import Proofs
 from quipu.service.disclosing_views import Views
@@ -32,6 +32,10 @@ from quipu.service.lending import Lending, lending_parts, owner_of
 _KEPT_BUCKETS = 20_000
 #: Items of an export that are one transaction.
 _BATCH = 100
+#: Behind every id there is.
+_AFTER_ALL = "\U0010ffff"
+#: How often a query is made anew because something was changed meanwhile.
+_TURNS = 4
 
 
 class Disclosing:
@@ -62,13 +66,16 @@ class Disclosing:
             raise _not_granted("scope_missing", "The token allows no queries.")
         if asked.include_embeddings and EMBEDDINGS not in lent.scopes:
             raise _not_granted("scope_missing", "The grant shows no embeddings.")
-        answer = await self._answered(lent, asked, as_last_seen=True)
-        return answer or await self._answered(lent, asked, as_last_seen=False)
+        for turn in range(_TURNS - 1):
+            if (answer := await self._answered(lent, asked, as_last_seen=not turn)) is not None:
+                return answer
+        # An owner who writes without a pause is lent from all the same; what was erased is left out even so.
+        return await self._answered(lent, asked, as_last_seen=False, is_last=True)
 
-    async def _answered(self, lent: Lent, asked: Asked, *, as_last_seen: bool) -> Any:
-        """The answer; None where it was made of what was last seen, and something has changed since."""
+    async def _answered(self, lent: Lent, asked: Asked, *, as_last_seen: bool, is_last: bool = False) -> Any:
+        """The answer; None where something has changed since its items were looked at, unless this is the last turn."""
         covered = await self.views.covered(lent.tenant, lent.grant, as_last_seen=as_last_seen)
-        place = covered.place if as_last_seen else None
+        place = None if is_last else covered.place
         found, now = covered.ranked(asked, self._parts.clock()), self._parts.clock()
         if asked.cursor is not None:
             last = self._cursors.opened(lent, asked)
@@ -93,14 +100,18 @@ class Disclosing:
         self._check_rate(lent)
         if EXPORT not in lent.scopes:
             raise _not_granted("scope_missing", "The grant allows no export.")
-        covered = await self.views.covered(lent.tenant, lent.grant)
-        found = list(covered.ranked(asked, self._parts.clock()))
-        found.sort(key=lambda one: one.seen.item_id, reverse=True)
-        is_first = True
-        while found or is_first:
-            batch, found = found[:_BATCH], found[_BATCH:]
+        listed: list[Ranked] = []
+        place: Place | None = None
+        last, turn, is_first = _AFTER_ALL, 0, True
+        while is_first or listed:
+            covered = await self.views.covered(lent.tenant, lent.grant)
+            if covered.place != place:  # something was changed: what is left of the list is made anew
+                place = covered.place
+                found = (one for one in covered.ranked(asked, self._parts.clock()) if one.seen.item_id < last)
+                listed = sorted(found, key=lambda one: one.seen.item_id, reverse=True)
+            batch = listed[:_BATCH]
             page = Page(
-                lent=lent if is_first else replace(lent, proof_id=None),
+                lent=lent if is_first else replace(lent, once=()),
                 asked=asked,
                 found=batch,
                 cursor=None,
@@ -110,8 +121,13 @@ class Disclosing:
                 now=self._parts.clock(),
                 action="memory_export",
             )
-            yield await self._disclosed(page, None, needs_room=is_first)
-            is_first = False
+            is_last = turn == _TURNS - 1
+            answer = await self._disclosed(page, None if is_last else place, needs_room=is_first)
+            turn = turn + 1 if answer is None else 0
+            if answer is not None:
+                yield answer
+                listed, is_first = listed[_BATCH:], False
+                last = batch[-1].seen.item_id if batch else last
 
     async def _disclosed(self, page: Page, place: Place | None, *, needs_room: bool = False) -> Any:
         def decide(standing: Standing) -> Writes:
@@ -120,7 +136,7 @@ class Disclosing:
                 return Writes()
             if needs_room and kept.disclosed >= page.lent.grant.max_items:
                 raise _not_granted("cap_reached", "The grant has shown as many items as it may.")
-            writes = Writes(proof_until=_until(page.lent, page.now))
+            writes = Writes(once_until=_until(page.lent, page.now))
             self._answers.answer(page, standing, kept, writes)
             return writes
 
@@ -162,7 +178,7 @@ class Disclosing:
             receipt = self._answers.receipt(
                 standing, lent, body, output, after, salts, now, "memory_vector_read", hand
             )
-            return Writes(grants=[after], receipts=[receipt], proof_until=_until(lent, now))
+            return Writes(grants=[after], receipts=[receipt], once_until=_until(lent, now))
 
         await self._parts.ledger.lending.decide(lent.tenant, _question(lent, now), decide)
         return data
@@ -210,6 +226,9 @@ class Disclosing:
     async def _vectors(self, shown: Sequence[Seen]) -> dict[str, bytes]:
         """Vectors of the texts as they are shown; an item without text has none."""
         embedder = self._parts.embedder
+        if embedder is not None:
+            # Vectors of another model than the one that the manifest and the item name would be compared with nothing.
+            shown = [seen for seen in shown if _is_space(seen, embedder.model, embedder.dimensions)]
         texts = {seen.item_id: seen.projected.item["content"].get("text") for seen in shown}
         known = {name: text for name, text in texts.items() if isinstance(text, str) and text}
         if embedder is None or not known:
@@ -234,18 +253,22 @@ def _still_good(lent: Lent, standing: Standing, now: int) -> KeptGrant:
     kept = grants_tokens.check_standing(standing.grant, now)
     if standing.is_suspended or kept.hash != lent.grant.hash:
         raise grants_tokens.refused("grant_unknown")
-    if standing.is_replay:
-        raise grants_tokens.refused("binding_failed")
+    grants_tokens.check_once(standing.replayed)
     return kept
 
 
+def _is_space(seen: Seen, model: str, dimensions: int) -> bool:
+    told: dict[str, Any] = seen.item.get("embedding", {})
+    return (told.get("model"), told.get("dimensions")) == (model, dimensions)
+
+
 def _question(lent: Lent, now: int, record_ids: tuple[str, ...] = ()) -> Question:
-    return Question(grant_id=lent.grant.id, record_ids=record_ids, proof_id=lent.proof_id, now=now)
+    return Question(grant_id=lent.grant.id, record_ids=record_ids, once=lent.once, now=now)
 
 
 def _until(lent: Lent, now: int) -> int | None:
-    """How long the proof is remembered, so that it is good once."""
-    return now + grants_tokens.REPLAY_MS if lent.proof_id else None
+    """How long proof and id are remembered, so that they are good once."""
+    return now + grants_tokens.REPLAY_MS if lent.once else None
 
 
 def _not_granted(reason: str, message: str) -> ForbiddenError:

@@ -7,22 +7,21 @@ from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from quipu.errors import InvalidError, QuipuError, UnauthenticatedError, UnverifiableError
+from quipu.errors import InvalidError, QuipuError, UnverifiableError
 from quipu.model.disclosure import CascadeStatus, CascadeStep, Erasure
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
 from quipu.rules import dids, receipts
-from quipu.rules import grants_tokens as tokens
 from quipu.rules.grants_times import rfc3339
 from quipu.service.lending import lending_parts
+from quipu.service.lending_callers import Callers
 
 _FIRST_MS = 60_000
 _LONGEST_MS = 6 * 3_600_000
 _DAY_MS = 24 * 3_600_000
 #: After this long somebody who does not answer counts as unreachable, and is asked once a day.
 WINDOW_MS = 72 * 3_600_000
-_FRESH_S = 300
 _GRANT_TAG = "grant:"
 
 
@@ -30,7 +29,7 @@ class Cascade:
     """Both ends of it."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        self._parts, self._callers = parts, Callers(parts)
 
     @property
     def _own(self) -> LendingParts:
@@ -139,7 +138,7 @@ class Cascade:
     async def received(self, body: JsonObject, signature: str) -> dict[str, Any]:
         """A host wants back what it lent us: believed by its key, and only for what it lent under that grant (F16)."""
         own, now = self._own, self._parts.clock()
-        source = await self._signer(body, signature, now)
+        source, _ = await self._callers.signer(body, signature, now)
         tags = body.get("provenance_tags")
         names = [str(tag) for tag in tags] if isinstance(tags, list | tuple) else []
         wanted = [tag.removeprefix(_GRANT_TAG) for tag in names if tag.startswith(_GRANT_TAG)]
@@ -162,22 +161,6 @@ class Cascade:
             hand=own.keyring.hand(None),
             canonical=self._parts.canonical,
         )
-
-    async def _signer(self, body: JsonObject, signature: str, now: int) -> str:
-        own = self._own
-        header = own.jose.opened_detached(signature)
-        did, _ = dids.split(str(header.get("kid")))
-        made = header.get("iat")
-        if not isinstance(made, int | float) or abs(now / 1000 - made) > _FRESH_S:
-            raise tokens.refused("bad_signature")
-        try:
-            document = await own.documents.document(did)
-        except QuipuError as error:
-            raise UnauthenticatedError(reason="bad_signature") from error
-        key = tokens.check_key(dids.key_of(document, did, str(header.get("kid"))), now)
-        if not own.jose.verify_detached(self._parts.canonical(body), signature, key.jwk):
-            raise tokens.refused("bad_signature")
-        return did
 
 
 def _is_at(grantee: str, host: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
+from quipu.service.exporting_watch import Fresh
 from quipu.service.gate import Gate
 from quipu.service.notes import ReadNotes
 from quipu.service.observing import Observing
@@ -28,6 +30,8 @@ from quipu.service.writing import Writing
 _CHUNK = 500
 _IMPORT = re.compile(r"imp_[0-9A-Z]{26}")
 _TOLD = 1_000
+#: Records that are handed out together, and how long they may wait before somebody looks again whether they were erased.
+_STRETCH, _STALE_S = 100, 0.05
 #: Told after each chunk: lines read so far.
 Progress = Callable[[int], None]
 
@@ -247,7 +251,7 @@ class Exchange:
             )
 
         try:
-            verdict = await self._secrets.checking(principal.tenant, work)
+            verdict = await self._secrets.checking(principal.tenant, work, line.request.run_id)
         except QuipuError as error:
             return ImportedLine(line=number, error=error)
         return ImportedLine(line=number, is_held=verdict.effect is Effect.HOLD)
@@ -265,22 +269,56 @@ class Exchange:
         return result
 
     async def export(self, principal: Principal, request: ListRequest) -> AsyncGenerator[Record]:
-        """All records a list request means, noted in the journal as an export, also when it is broken off."""
+        """All records a list request means, one by one; what is erased meanwhile is not among them.
+
+        It is noted in the journal as an export, also when it is broken off.
+        """
         self._access.authorise(principal, Permission.ADMIN, request.agent_id)
-        count = 0
+        fresh, count = await Fresh.begun(self._parts, principal.tenant), 0
         try:
-            async for record in self._reading.walk(principal, request):
-                count += 1
-                yield record
+            async for stretch in self._stretches(principal, request, fresh):
+                waiting, checked = stretch, time.monotonic()
+                while waiting:
+                    count += 1
+                    yield waiting.pop(0)
+                    if time.monotonic() - checked > _STALE_S:
+                        waiting, checked = await fresh.of(waiting), time.monotonic()
         finally:
-            draft = Draft(
-                op=Op.EXPORT,
-                actor=principal.name,
-                at=self._parts.clock(),
-                agent=request.agent_id,
-                detail={"records": count},
-            )
-            self._notes.add(principal.tenant, draft, [], is_recall=False)
+            self._note_export(principal, request, count)
+
+    async def export_stretches(
+        self, principal: Principal, request: ListRequest
+    ) -> AsyncGenerator[Sequence[Record]]:
+        """The same, a stretch at a time; each was looked at again just before it is handed out."""
+        self._access.authorise(principal, Permission.ADMIN, request.agent_id)
+        fresh, count = await Fresh.begun(self._parts, principal.tenant), 0
+        try:
+            async for stretch in self._stretches(principal, request, fresh):
+                count += len(stretch)
+                yield stretch
+        finally:
+            self._note_export(principal, request, count)
+
+    async def _stretches(
+        self, principal: Principal, request: ListRequest, fresh: Fresh
+    ) -> AsyncIterator[list[Record]]:
+        waiting: list[Record] = []
+        async for record in self._reading.walk(principal, request):
+            waiting.append(record)
+            if len(waiting) == _STRETCH:
+                yield await fresh.of(waiting)
+                waiting = []
+        yield await fresh.of(waiting)
+
+    def _note_export(self, principal: Principal, request: ListRequest, count: int) -> None:
+        draft = Draft(
+            op=Op.EXPORT,
+            actor=principal.name,
+            at=self._parts.clock(),
+            agent=request.agent_id,
+            detail={"records": count},
+        )
+        self._notes.add(principal.tenant, draft, [], is_recall=False)
 
 
 async def _numbered(

@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import replace
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from quipu.errors import ConflictError, InvalidError
 from quipu.formats import values
@@ -18,15 +18,19 @@ from quipu.formats.signing import Signing
 from quipu.formats.spool import Spool
 from quipu.formats.values import Item
 from quipu.formats.writing import Shelf, written
+from quipu.model.journal import Head
 from quipu.model.moving import WRITTEN, ExportedFile, ExportReport, FileExport, Format
 from quipu.model.operations import ListRequest
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import State
 from quipu.model.store import MAIN, Store
 from quipu.ports.parts import Parts
+from quipu.rules import moments
 from quipu.service.access import Access
 from quipu.service.exchange import Exchange
+from quipu.service.exporting_proofs import Proofs
 from quipu.service.exporting_watch import Watch
+from quipu.service.import_owners import Planted, is_planted
 from quipu.service.import_placing import UNDONE
 from quipu.service.reading import Reading
 
@@ -54,14 +58,21 @@ class Exporting:
         """
         self._access.authorise(principal, Permission.ADMIN, request.agent_id)
         checked(request)
+        since = await self._since(principal.tenant, request)
         for _ in range(_ATTEMPTS):
             watch = await Watch.begun(self._parts, principal.tenant)
-            with Spool() as items, Spool() as relations, Spool() as tombstones:
+            proofs = Proofs(self._parts, principal.tenant, request)
+            with Spool() as items, Spool() as relations, Spool() as tombstones, closing(proofs):
                 loss = Loss()
-                withheld, stores = await self._walked(principal, request, items, relations, loss, admits)
+                withheld, stores, scopes = await self._walked(
+                    principal, request, items, relations, loss, admits, since, proofs
+                )
                 if request.format is Format.BUNDLE and request.as_of is None:
-                    await self._tombstones(principal, request, tombstones)
-                shelf = self.shelf(request, items, relations, tombstones, loss, stores)
+                    await self._tombstones(principal, request, tombstones, since)
+                await proofs.chain()
+                more = {"scopes": scopes, **_course(request, watch.head), **proofs.told()}
+                shelf = self.shelf(request, items, relations, tombstones, loss, stores, more)
+                shelf = replace(shelf, others=proofs.files())
                 file = await self.finished(request, shelf, withheld)
             if not await watch.erased():
                 return replace(file, still=watch.still)
@@ -90,9 +101,12 @@ class Exporting:
 
     async def finished(self, request: FileExport, shelf: Shelf, withheld: int = 0) -> ExportedFile:
         """What was spooled, as a file."""
-        target = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+        target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
         try:
             name, media_type = await asyncio.to_thread(written, cast("BinaryIO", target), request, shelf)
+            if request.encrypt_to:
+                target = await asyncio.to_thread(self._sealed, target, request.encrypt_to)
+                name, media_type = f"{name}.age", "application/octet-stream"
             size, sha256 = await asyncio.to_thread(_measured, cast("BinaryIO", target))
         except BaseException:
             target.close()
@@ -110,6 +124,20 @@ class Exporting:
         )
         return ExportedFile(cast("BinaryIO", target), report)
 
+    def _sealed(self, plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
+        """The same, readable only for these."""
+        if self._parts.envelope is None:
+            raise InvalidError.at("/encrypt_to", "bad_value", "Nothing is sealed here.")
+        sealed = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+        try:
+            plain.seek(0)
+            self._parts.envelope.seal(cast("BinaryIO", plain), cast("BinaryIO", sealed), recipients)
+        except BaseException:
+            sealed.close()
+            raise
+        plain.close()
+        return sealed
+
     async def _walked(
         self,
         principal: Principal,
@@ -118,14 +146,19 @@ class Exporting:
         relations: Spool,
         loss: Loss,
         admits: Callable[[Item], bool] | None,
-    ) -> tuple[int, Sequence[Store]]:
+        since: int,
+        proofs: Proofs,
+    ) -> tuple[int, Sequence[Store], Sequence[str]]:
         stores = {store.id: store for store in await self._parts.ledger.stores(principal.tenant)}
         owner = self._owner(request)
         used: dict[str, Store] = {}
+        scopes: set[str] = set()
         withheld = 0
         wanted = _listing(request, (State.LIVE, State.ARCHIVED))
         async with aclosing(self._exchange.export(principal, wanted)) as records:
             async for record in records:
+                if record.born <= since:
+                    continue
                 store = stores.get(record.store_id)
                 item = item_of(record, owner=owner, store=MAIN if store is None else store.name)
                 if admits is not None and not admits(item):
@@ -137,24 +170,43 @@ class Exporting:
                     continue
                 if store is not None and store.name != MAIN:
                     used[store.id] = store
+                scopes.add(item["scope_id"])
                 items.add(self.line(item, loss))
+                await proofs.item(record.id)
                 # Spools are read from their end.
                 for link in reversed(record.links):
                     body = {"from": record.id, "to": link.to, "rel": link.rel}
                     relations.add(self.line(body, loss))
-        return withheld, sorted(used.values(), key=lambda store: store.name)
+        return withheld, sorted(used.values(), key=lambda store: store.name), sorted(scopes)
 
-    async def _tombstones(self, principal: Principal, request: FileExport, spool: Spool) -> None:
+    async def _since(self, tenant: str, request: FileExport) -> int:
+        """The position that a file goes on from; 0 where it holds everything."""
+        if request.since is None:
+            return 0
+        ledger = self._parts.ledger
+        head, named = await ledger.head(tenant), moments.as_of(request.since, "/since")
+        if isinstance(named, moments.RunStart):
+            raise InvalidError.at("/since", "bad_value", "This names no position and no moment.")
+        seq = named.seq if isinstance(named, moments.Position) else await ledger.position_at(tenant, named.at)
+        # What retention has emptied is still told by its tombstones, so only the future is refused.
+        moments.checked_position(max(seq, head.horizon), head, "/since")
+        return seq
+
+    async def _tombstones(self, principal: Principal, request: FileExport, spool: Spool, since: int) -> None:
         """What was forgotten or erased, without a word of what it said. An import that was undone leaves none."""
-        wanted = _listing(request, (State.FORGOTTEN,))
+        wanted = _listing(request, (State.FORGOTTEN, State.ERASED))
+        planted = Planted(self._parts, principal.tenant)
         async for record in self._reading.walk(principal, wanted):
             died = record.died or 0
+            if died <= since or await planted.is_undone(record):
+                continue
             if record.provenance.import_id is not None:
                 reasons = await self._parts.ledger.reasons(principal.tenant, record.id)
                 if reasons.get(died, "").startswith(UNDONE):
                     continue
             entries = await self._parts.ledger.entries(principal.tenant, died - 1, 1)
-            at = entries[0].at if entries else record.updated_at
+            # One that came by an import says when it was deleted where it came from.
+            at = entries[0].at if entries and not is_planted(record) else record.updated_at
             body = {"item_id": record.id, "hash": record.digest, "deleted_at": values.moment(at)}
             spool.add(self._parts.canonical(body))
 
@@ -198,6 +250,23 @@ def checked(request: FileExport) -> None:
         )
     if request.as_lines and request.format is not Format.BUNDLE:
         raise InvalidError.at("/as_lines", "bad_value", "Only a bundle can be a stream of lines.")
+    if request.since is not None and (request.format is not Format.BUNDLE or request.as_of is not None):
+        raise InvalidError.at("/since", "bad_value", "Only a bundle of today can go on from another.")
+    if (request.receipts or request.logs) and request.format is not Format.BUNDLE:
+        pointer = "/receipts" if request.receipts else "/logs"
+        raise InvalidError.at(pointer, "bad_value", "Only a bundle has room for these.")
+    if request.base_export_id is not None and request.since is None:
+        raise InvalidError.at("/since", "missing_field", "Say where the other export ended.")
+
+
+def _course(request: FileExport, head: Head) -> dict[str, Any]:
+    """Where the file stands among others of its owner: up to where it goes, and where it goes on from."""
+    told: dict[str, Any] = {"chain_head": {"seq": head.seq, "hash": f"sha256:{head.hash}"}}
+    if request.since is not None:
+        told |= {"export_type": "incremental", "since": request.since}
+    if request.base_export_id is not None:
+        told["base_export_id"] = request.base_export_id[:64]
+    return told
 
 
 def _listing(request: FileExport, states: tuple[State, ...]) -> ListRequest:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quipu.errors import ConflictError
-from quipu.model.journal import Op
+from quipu.model.journal import Head, Op
+from quipu.model.record import Record
 from quipu.ports.parts import Parts
 
 _ERASING = frozenset({Op.ERASE, Op.DELETE_STORE})
@@ -13,14 +16,16 @@ _PAGE = 1_000
 class Watch:
     """Follows an owner's journal, whichever process writes it."""
 
-    def __init__(self, parts: Parts, tenant: str, seq: int) -> None:
-        self._parts, self._tenant, self._seq = parts, tenant, seq
+    def __init__(self, parts: Parts, tenant: str, head: Head) -> None:
+        self._parts, self._tenant = parts, tenant
+        #: Where the journal ended when this began.
+        self.head, self._seq = head, head.seq
         self._has_erased = False
 
     @classmethod
     async def begun(cls, parts: Parts, tenant: str) -> Watch:
         """From now on."""
-        return cls(parts, tenant, (await parts.ledger.head(tenant)).seq)
+        return cls(parts, tenant, await parts.ledger.head(tenant))
 
     async def erased(self) -> bool:
         """Whether anything was, since this began."""
@@ -41,3 +46,22 @@ class Watch:
                 reason="erased_meanwhile",
                 hint="Ask for the file again; it comes without what was erased.",
             )
+
+
+class Fresh:
+    """Lets through only what nobody has erased since a walk began: records wait a moment before they are handed on."""
+
+    def __init__(self, parts: Parts, watch: Watch, tenant: str) -> None:
+        self._parts, self._watch, self._tenant = parts, watch, tenant
+
+    @classmethod
+    async def begun(cls, parts: Parts, tenant: str) -> Fresh:
+        """From now on."""
+        return cls(parts, await Watch.begun(parts, tenant), tenant)
+
+    async def of(self, records: Sequence[Record]) -> list[Record]:
+        """Those that are still there."""
+        if not records or not await self._watch.erased():
+            return list(records)
+        there = await self._parts.ledger.read(self._tenant, [record.id for record in records])
+        return [record for record in records if record.id in there and not there[record.id].is_emptied]

@@ -33,8 +33,6 @@ from quipu.service.committing import plain
 from quipu.service.sight import Sight
 
 _PAGE = 200
-#: How long a reviewer may take a decision back.
-UNDO_MS = 60_000
 
 
 class Governance:
@@ -53,9 +51,13 @@ class Governance:
         *,
         guard: int,
         staged: Write | None = None,
+        more: JsonObject | None = None,
     ) -> A:
-        """Stage a write, apart from records and search. `staged` is what a yes carries out, if not what was asked."""
-        commit, told = self.staging(principal, asked, verdict, answer, staged=staged)
+        """Stage a write, apart from records and search. `staged` is what a yes carries out, if not what was asked.
+
+        `more` is noted of it beside its traits, and outlives its content.
+        """
+        commit, told = self.staging(principal, asked, verdict, answer, staged=staged, more=more)
         (done,) = await self._parts.ledger.commit(commit, guard=guard)
         return answers.settled(told, done)
 
@@ -92,9 +94,10 @@ class Governance:
         answer: Callable[[Proposal], A],
         *,
         staged: Write | None = None,
+        more: JsonObject | None = None,
     ) -> tuple[Commit, A]:
         """How a write is staged, and what is answered once it is."""
-        proposal = self._proposal(principal, staged or asked, [verdict])
+        proposal = self._proposal(principal, staged or asked, [verdict], more)
         told = answer(proposal)
         named = () if proposal.record_id is None else (proposal.record_id,)
         once = answers.once(principal, asked, self._parts.canonical, told, named)
@@ -155,7 +158,9 @@ class Governance:
         """What waits, and what was decided, as far as the reviewer may see the agents."""
         self._access.authorise(principal, Permission.REVIEW)
         found = await self._parts.ledger.proposals(principal.tenant, status)
-        return tuple([_told(proposal) for proposal in found if await self.sight.sees(principal, proposal)])
+        return tuple(
+            [staging.shown(proposal) for proposal in found if await self.sight.sees(principal, proposal)]
+        )
 
     async def page(self, principal: Principal, request: ProposalsRequest) -> ProposalPage:
         """A page of them, oldest first unless the newest are wanted first."""
@@ -171,7 +176,7 @@ class Governance:
         found: list[Proposal] = []
         async for proposal in self._walk(principal.tenant, request, after):
             if _is_wanted(proposal, request) and await self.sight.sees(principal, proposal):
-                found.append(_told(proposal))
+                found.append(staging.shown(proposal))
                 if len(found) > request.limit:
                     break
         page = found[: request.limit]
@@ -200,7 +205,7 @@ class Governance:
 
     async def proposal(self, principal: Principal, proposal_id: str) -> Proposal:
         """One of them, for its reviewers and for whoever wrote it."""
-        return _told(await self.found(principal, proposal_id))
+        return staging.shown(await self.found(principal, proposal_id))
 
     async def found(self, principal: Principal, proposal_id: str) -> Proposal:
         """The same with its salt, which is nobody's business."""
@@ -251,34 +256,14 @@ class Governance:
             raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
         return proposal, held_request(proposal)
 
-    async def reopen(self, principal: Principal, was: Proposal, *, is_undone: bool = False) -> Proposal:
-        """A decision is taken back: what was proposed waits again, under who wrote it.
-
-        `is_undone`: it had been approved, and what that did has been undone. Ids of memories that it made stay taken,
-        so that those it proposes now get others.
-        """
-        self._access.authorise(principal, Permission.REVIEW)
-        settled = await self.found(principal, was.id)
-        wanted = "approved" if is_undone else "rejected"
-        if settled.status != wanted or not is_fresh(settled, principal, self._parts.clock()):
-            raise ConflictError("It is too late to take this back.", reason="too_late")
-        known = await self._parts.ledger.read(principal.tenant, sorted(staging.made_by(was)))
-        if any(record.is_emptied for record in known.values()):
-            raise ConflictError("It has been erased meanwhile.", reason="too_late")
-        again = replace(
-            staging.renamed(was, lambda: self._parts.mint_id("mem")) if is_undone else was,
-            id=self._parts.mint_id("prp"),
-            status="pending",
-            given=(),
-            created_at=self._parts.clock(),
-            salt=self._parts.mint_salt(),
-        )
+    async def stage_again(self, principal: Principal, was: Proposal, again: Proposal) -> Proposal:
+        """What had been decided waits again, under who wrote it; the journal says who took the decision back."""
         commit = self._held(again, None)
         detail: dict[str, Json] = {**commit.draft.detail, "was": was.id}
         draft = replace(commit.draft, actor=principal.name, detail=detail)
         change = replace(_stage(again), writer=was.writer)
         await self._parts.ledger.commit(replace(commit, draft=draft, changes=(change,)))
-        return _told(again)
+        return staging.shown(again)
 
     def settling(
         self, principal: Principal, proposal: Proposal, decision: Decision, *, closed_by: str | None = None
@@ -303,6 +288,7 @@ class Governance:
             reviewer=closed_by or principal.name,
             reason=decision.reason,
             keeps=self._parts.keeps_rejected and not decision.approved and closed_by is None,
+            undoable=decision.undoable and closed_by is None,
             teaches=closed_by is None
             and decision.edit is None
             and decision.merge_into is None
@@ -334,15 +320,6 @@ class Governance:
         return Commit(tenant=principal.tenant, draft=draft, changes=(change,))
 
 
-def is_fresh(settled: Proposal, principal: Principal, now: int) -> bool:
-    """Whether who decided may still take it back."""
-    return (
-        settled.reviewer == principal.name
-        and settled.reviewed_at is not None
-        and now - settled.reviewed_at <= UNDO_MS
-    )
-
-
 def held_request(proposal: Proposal) -> Waiting:
     """What a yes carries out. The answer that was kept under its key is the one to the held request, and stays."""
     request = staging.request_of(proposal.operation, proposal.request)
@@ -371,10 +348,6 @@ def _stage(proposal: Proposal) -> Stage:
         salt=proposal.salt,
         traits=proposal.traits,
     )
-
-
-def _told(proposal: Proposal) -> Proposal:
-    return replace(proposal, salt=b"")
 
 
 def _decided() -> ConflictError:

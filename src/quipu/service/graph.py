@@ -44,6 +44,7 @@ class Graphs:
             agent_id=root.agent_id,
             user_id=principal.user_id,
             reader=root.agent_id,
+            stores=await self._access.stores_for(principal),
         )
         walk = _Walk(self._parts, scope, snapshot, is_mine, request.limit)
         await walk.from_(root, request.hops)

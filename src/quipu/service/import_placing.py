@@ -3,7 +3,8 @@
 1. An id that is free is kept.
 2. The same id with the same content is a duplicate: nothing happens.
 3. The same id with other content becomes a new record that points to the old one; nothing is ever written over.
-4. What was forgotten or erased here stays so, except where the forgetting was the undoing of an import.
+4. What a file of the same owner brought, and has changed there since, gets a new version by an incremental file.
+5. What was forgotten or erased here stays so, except where the forgetting was the undoing of an import.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from quipu.model.principal import Principal
 from quipu.model.record import Ending, Link, MemoryType, Record, State
 from quipu.ports.parts import Parts
 from quipu.rules.drafting import content_text
+from quipu.service.import_owners import Kin, Planted
 
 #: What rolling an import back says about each record that it takes away.
 UNDONE = "rollback of "
 #: The same item may have been brought in and undone so many times.
 _ROUNDS = 16
+_THERE = (State.LIVE, State.ARCHIVED)
 
 
 class Place(StrEnum):
@@ -35,14 +38,16 @@ class Place(StrEnum):
     NEW = "new"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
+    UPDATE = "update"
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A line with the id that it will have."""
+    """A line with the id that it will have; an update with the version that it follows."""
 
     line: Line
     place: Place
+    after: Record | None = None
 
 
 class Placing:
@@ -57,16 +62,20 @@ class Placing:
         return {name for one in found if one.request.get("import_id") == import_id for name in held_ids(one)}
 
     async def placed(
-        self, principal: Principal, lines: Sequence[Line], waiting: set[str]
+        self, principal: Principal, lines: Sequence[Line], waiting: set[str], kin: Kin | None = None
     ) -> list[Placed | QuipuError]:
-        """What becomes of each line, in order. The lines are as they would be kept, without secrets."""
+        """What becomes of each line, in order. The lines are as they would be kept, without secrets.
+
+        `kin`: the file is incremental, and may change what these brought.
+        """
         known: dict[str, Record | Line] = dict(
             await self._parts.ledger.read(principal.tenant, [line.record_id or "" for line in lines])
         )
+        planted = Planted(self._parts, principal.tenant)
         result: list[Placed | QuipuError] = []
         for line in lines:
             try:
-                placed = await self._placed(principal, line, known, waiting)
+                placed = await self._placed(principal, line, known, waiting, kin, planted)
             except QuipuError as error:
                 result.append(error)
                 continue
@@ -76,7 +85,13 @@ class Placing:
         return result
 
     async def _placed(
-        self, principal: Principal, line: Line, known: dict[str, Record | Line], waiting: set[str]
+        self,
+        principal: Principal,
+        line: Line,
+        known: dict[str, Record | Line],
+        waiting: set[str],
+        kin: Kin | None,
+        planted: Planted,
     ) -> Placed:
         place = Place.NEW
         for _ in range(_ROUNDS):
@@ -88,14 +103,16 @@ class Placing:
             there = known.get(name)
             if there is None:
                 return Placed(line, place)
-            if isinstance(there, Record) and there.standing not in (State.LIVE, State.ARCHIVED):
-                if not await self._is_undone(there):
+            if kin is not None and isinstance(there, Record) and await _is_followed(there, line, kin):
+                return Placed(line, Place.UPDATE, there)
+            if isinstance(there, Record) and there.standing not in _THERE:
+                if not await self._is_undone(there) and not await planted.is_undone(there):
                     raise InvalidError("It was forgotten here.", reason="tombstone")
                 line = replace(line, record_id=derived("mem", name, f"undone {there.version}"))
                 continue
             if _is_same(there, line):
                 return Placed(line, Place.DUPLICATE)
-            place, line = Place.CONFLICT, self._beside(principal, there, line)
+            place, line = Place.CONFLICT, self.beside(principal, there, line)
         raise InvalidError("It was brought in and undone too often.", reason="tombstone")
 
     async def _is_undone(self, record: Record) -> bool:
@@ -104,7 +121,7 @@ class Placing:
         reasons = await self._parts.ledger.reasons(record.tenant, record.id)
         return reasons.get(record.died, "").startswith(UNDONE)
 
-    def _beside(self, principal: Principal, there: Record | Line, line: Line) -> Line:
+    def beside(self, principal: Principal, there: Record | Line, line: Line) -> Line:
         """A record of its own, under an id that follows from the old one and from what it says."""
         request = line.request
         name = derived("mem", line.record_id or "", request.type, content_text(request.type, request.content))
@@ -116,9 +133,21 @@ class Placing:
 
 
 def held_ids(proposal: Proposal) -> tuple[str, ...]:
-    """The records that a held part of an import would make."""
-    ids: Any = proposal.request.get("record_ids") or ()
+    """The records that a held part of an import would make, or take away."""
+    ids: Any = proposal.request.get("record_ids") or proposal.request.get("ids") or ()
     return tuple(str(name) for name in ids)
+
+
+async def _is_followed(there: Record, line: Line, kin: Kin) -> bool:
+    """Whether the line is what became of a record that the same owner's file brought."""
+    later = line.created_at if line.updated_at is None else line.updated_at
+    request = line.request
+    return (
+        later is not None
+        and later > there.updated_at
+        and (there.agent_id, there.type) == (request.agent_id, request.type)
+        and await (kin.brought(there) if there.standing in _THERE else kin.took(there))
+    )
 
 
 def _is_same(there: Record | Line, line: Line) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from quipu.errors import InvalidError, NotFoundError, QuipuError
-from quipu.model.change import Close, Commit, Proposal
+from quipu.model.change import Commit, Proposal, Put
 from quipu.model.governance import Decision
 from quipu.model.journal import Draft, Entry, Op
 from quipu.model.moving import ImportDecided, ImportState, RolledBack
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import Ending, Record, State
+from quipu.model.record import Record, State
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
+from quipu.service.embedding import Vectors
 from quipu.service.governance import Governance
-from quipu.service.import_placing import UNDONE, held_ids
+from quipu.service.import_placing import held_ids
+from quipu.service.import_undoing import Traces, Undoing, traces
 from quipu.service.reviewing import Reviewing
 
 _PAGE, _CHUNK, _TOLD = 1_000, 500, 1_000
@@ -27,8 +29,15 @@ _LOOKED_AT = 50_000
 class Imports:
     """What became of them."""
 
-    def __init__(self, parts: Parts, access: Access, governance: Governance, reviewing: Reviewing) -> None:
-        self._parts, self._access = parts, access
+    def __init__(
+        self,
+        parts: Parts,
+        access: Access,
+        governance: Governance,
+        reviewing: Reviewing,
+        vectors: Vectors,
+    ) -> None:
+        self._parts, self._access, self._undoing = parts, access, Undoing(parts, vectors)
         self._governance, self._reviewing = governance, reviewing
 
     async def list(self, principal: Principal) -> tuple[ImportState, ...]:
@@ -40,7 +49,8 @@ class Imports:
         last = max(0, end - _LOOKED_AT)
         while end > last:
             start = max(last, end - _PAGE)
-            for entry in reversed(await self._parts.ledger.entries(principal.tenant, start, end - start)):
+            page = await self._parts.ledger.entries(principal.tenant, start, end - start)
+            for entry in reversed(await self._governance.sight.entries(principal, page)):
                 _note(entry, found, undone)
             end = start
         waiting = await self._waiting(principal)
@@ -81,71 +91,71 @@ class Imports:
         self._access.authorise(principal, Permission.ADMIN)
         if not import_id.startswith("imp_"):
             raise InvalidError.at("/import_id", "bad_value", "This is no import of ours.")
-        ours = await self._brought(principal.tenant, import_id)
+        ours = await traces(self._parts, principal.tenant, import_id)
         waiting = (await self._waiting(principal)).get(import_id, [])
-        if not ours and not waiting:
+        if not ours.is_known and not waiting:
             raise NotFoundError("There is no such import.", reason="import")
-        forgotten, kept = 0, list[str]()
-        names = [*ours]
+        undone = _Undone()
+        names = [*(ours.brought | ours.taken)]
         for start in range(0, len(names), _CHUNK):
             part = names[start : start + _CHUNK]
-            there = await self._parts.ledger.read(principal.tenant, part)
-            mine = [
-                record
-                for record in there.values()
-                if record.standing in (State.LIVE, State.ARCHIVED) and principal.may_act_for(record.agent_id)
-            ]
-            edited = {record.id for record in mine if record.version != ours[record.id]}
-            kept += [] if force else sorted(edited)
-            gone = [record for record in mine if force or record.id not in edited]
-            forgotten += len(gone)
-            if gone and not dry_run:
-                await self._parts.ledger.commit(*self._undoing(principal, gone, import_id))
-        withdrawn = sum(len(held_ids(one)) for one in waiting)
-        for proposal in [] if dry_run else waiting:
-            settled = self._governance.settling(
-                principal, proposal, Decision(approved=False), closed_by="withdrawn"
+            await self._undone(principal, part, ours, import_id, undone, force=force, dry_run=dry_run)
+        if not dry_run:
+            marks = Draft(
+                op=Op.FORGET,
+                actor=principal.name,
+                at=self._parts.clock(),
+                detail={"import_id": import_id, "rollback": True},
             )
-            await self._parts.ledger.commit(settled)
+            if not undone.forgotten and not undone.restored:
+                await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=marks))
+            for proposal in waiting:
+                settled = self._governance.settling(
+                    principal, proposal, Decision(approved=False), closed_by="withdrawn"
+                )
+                await self._parts.ledger.commit(settled)
         return RolledBack(
             import_id=import_id,
-            forgotten=forgotten,
-            withdrawn=withdrawn,
-            kept=tuple(kept[:_TOLD]),
+            forgotten=undone.forgotten,
+            withdrawn=sum(len(held_ids(one)) for one in waiting),
+            kept=tuple(undone.kept[:_TOLD]),
+            restored=undone.restored,
             dry_run=dry_run,
         )
 
-    def _undoing(self, principal: Principal, gone: Sequence[Record], import_id: str) -> list[Commit]:
-        """One entry for each agent. The reason lets the same file come in again."""
-        agents: dict[str, list[Record]] = {}
-        for record in gone:
-            agents.setdefault(record.agent_id, []).append(record)
-        return [
-            Commit(
-                tenant=principal.tenant,
-                draft=Draft(
-                    op=Op.FORGET,
-                    actor=principal.name,
-                    at=self._parts.clock(),
-                    agent=agent,
-                    detail={"import_id": import_id, "rollback": True},
-                ),
-                changes=tuple(Close(record=record, ending=Ending.FORGOTTEN) for record in records),
-                reason=UNDONE + import_id,
-            )
-            for agent, records in agents.items()
-        ]
-
-    async def _brought(self, tenant: str, import_id: str) -> dict[str, int]:
-        """Ids that an import wrote, each with the version that it wrote last. The journal is the witness."""
-        found: dict[str, int] = {}
-        after = 0
-        while page := await self._parts.ledger.entries(tenant, after, _PAGE):
-            for entry in page:
-                if entry.op is Op.IMPORT and entry.detail.get("import_id") == import_id:
-                    found |= {mention.id: mention.version for mention in entry.records}
-            after = page[-1].seq
-        return found
+    async def _undone(
+        self,
+        principal: Principal,
+        names: Sequence[str],
+        ours: Traces,
+        import_id: str,
+        undone: _Undone,
+        *,
+        force: bool,
+        dry_run: bool,
+    ) -> None:
+        """One stretch of it, in one transaction."""
+        gone: list[Record] = []
+        puts: list[Put] = []
+        there = await self._parts.ledger.read(principal.tenant, names)
+        for name in names:
+            record = there.get(name)
+            if record is None or not principal.may_act_for(record.agent_id):
+                continue
+            if record.standing is State.FORGOTTEN and record.died == ours.taken.get(name):
+                puts.append(self._undoing.returned(record))
+            elif record.standing not in (State.LIVE, State.ARCHIVED) or name not in ours.brought:
+                continue
+            elif not force and record.version != ours.brought[name]:
+                undone.kept.append(name)
+            elif (put := await self._undoing.back(record, import_id)) is not None:
+                puts.append(put)
+            else:
+                gone.append(record)
+        undone.forgotten += len(gone)
+        undone.restored += len(puts)
+        if (gone or puts) and not dry_run:
+            await self._parts.ledger.commit(*self._undoing.commits(principal, gone, puts, import_id))
 
     async def _waiting(self, principal: Principal) -> dict[str, list[Proposal]]:
         """What waits, by import, as far as it may be seen."""
@@ -157,12 +167,21 @@ class Imports:
         return found
 
 
+@dataclass(slots=True)
+class _Undone:
+    """What a rollback has done so far."""
+
+    forgotten: int = 0
+    restored: int = 0
+    kept: list[str] = field(default_factory=list[str])
+
+
 def _note(entry: Entry, found: dict[str, ImportState], undone: set[str]) -> None:
     """Entries come newest first. An import may have been gone on with: then its runs are told together."""
     name = entry.detail.get("import_id")
     if not isinstance(name, str):
         return
-    if entry.op is Op.FORGET and entry.detail.get("rollback"):
+    if entry.op in (Op.FORGET, Op.RESTORE) and entry.detail.get("rollback"):
         undone.add(name)
     elif entry.op is not Op.IMPORT or "sha256" not in entry.detail:
         return
@@ -175,7 +194,8 @@ def _note(entry: Entry, found: dict[str, ImportState], undone: set[str]) -> None
         state = found[name]
         sums: dict[str, Json] = {
             key: _number(state.detail.get(key)) + _number(entry.detail.get(key))
-            for key in ("accepted", "quarantined", "conflict")
+            for key in ("accepted", "quarantined", "conflict", "updated", "removed", "removals_waiting")
+            if key in state.detail or key in entry.detail
         }
         found[name] = replace(state, detail={**state.detail, **sums})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -12,19 +12,24 @@ from typing import Any
 from quipu.errors import QuipuError
 from quipu.formats import items, values
 from quipu.formats.reading import Opened
+from quipu.formats.seen import Seen
 from quipu.formats.signing import VALID
 from quipu.formats.values import Found, Item
+from quipu.model.change import Change, Commit, Put
 from quipu.model.governance import Found as Class
 from quipu.model.governance import Verdict
 from quipu.model.moving import FileImport, ImportReport, RefusedItem
 from quipu.model.operations import BatchRequest, Line
 from quipu.model.principal import Principal
-from quipu.model.record import Link, MemoryType
+from quipu.model.record import Link, MemoryType, Record
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
+from quipu.rules import drafting
 from quipu.rules.policy_classes import classes
 from quipu.service.governance import Governance
-from quipu.service.import_placing import Place, Placing
+from quipu.service.import_owners import Kin
+from quipu.service.import_placing import Place, Placed, Placing
+from quipu.service.import_tombstones import Burying
 from quipu.service.secrets import Checked, Secrets
 from quipu.service.writing import Writing
 
@@ -63,8 +68,10 @@ class _Tally:
 class Bringing:
     """From items to records and proposals."""
 
-    def __init__(self, parts: Parts, secrets: Secrets, writing: Writing, governance: Governance) -> None:
-        self._parts, self._secrets = parts, secrets
+    def __init__(
+        self, parts: Parts, secrets: Secrets, writing: Writing, governance: Governance, burying: Burying
+    ) -> None:
+        self._parts, self._secrets, self._burying = parts, secrets, burying
         self._writing, self._governance = writing, governance
         self._placing = Placing(parts)
 
@@ -79,9 +86,17 @@ class Bringing:
         """Everything that is in the file; a dry run writes nothing."""
         tally, dry, import_id = _Tally(report), report.dry_run, report.import_id
         landing = await self._landing(principal, opened, request)
-        waiting = await self._placing.waiting(principal.tenant, import_id)
+        ground = _Ground(
+            import_id,
+            opened,
+            await self._placing.waiting(principal.tenant, import_id),
+            Kin(self._parts, principal.tenant, opened.owner or "", import_id)
+            if opened.is_incremental and opened.is_proven
+            else None,
+            is_dry=dry,
+        )
         found = opened.items()
-        seen: set[int] = set()
+        seen = Seen()
         while stretch := await asyncio.to_thread(_stretch, found):
             chunk: list[tuple[int, Line]] = []
             for number, item in stretch:
@@ -93,10 +108,14 @@ class Bringing:
             if dry:
                 chunk = _first_seen(chunk, seen, tally)
             if chunk:
-                await self._chunk(principal, chunk, import_id, waiting, tally, opened, dry=dry)
+                await self._chunk(principal, chunk, ground, tally)
             if progress is not None:
                 progress(tally.counts["read"])
-        opened.loss.dropped("tombstones", await asyncio.to_thread(_counted, opened.tombstones))
+        tally.counts.update(
+            await self._burying.gone_through(
+                principal, opened, request.agent_id, import_id, ground.waiting, dry=dry
+            )
+        )
         return tally.done(opened)
 
     async def _landing(self, principal: Principal, opened: Opened, request: FileImport) -> items.Landing:
@@ -138,20 +157,12 @@ class Bringing:
         return replace(line, request=request)
 
     async def _chunk(
-        self,
-        principal: Principal,
-        chunk: Sequence[tuple[int, Line]],
-        import_id: str,
-        waiting: set[str],
-        tally: _Tally,
-        opened: Opened,
-        *,
-        dry: bool,
+        self, principal: Principal, chunk: Sequence[tuple[int, Line]], ground: _Ground, tally: _Tally
     ) -> None:
         """One transaction; where one line is at fault, each by itself."""
 
         async def work(checked: Checked) -> _Outcome:
-            return await self._written(principal, chunk, import_id, waiting, checked, dry=dry)
+            return await self._written(principal, chunk, ground, checked)
 
         try:
             outcome = await self._secrets.checking(principal.tenant, work)
@@ -160,22 +171,15 @@ class Bringing:
                 tally.refuse(chunk[0][0], error)
                 return
             for one in chunk:
-                await self._chunk(principal, [one], import_id, waiting, tally, opened, dry=dry)
+                await self._chunk(principal, [one], ground, tally)
             return
         tally.counts.update(outcome.counts)
-        opened.loss.dropped("links to what is not there yet", outcome.lost_links)
+        ground.opened.loss.dropped("links to what is not there yet", outcome.lost_links)
         for number, error in outcome.refused:
             tally.refuse(number, error)
 
     async def _written(
-        self,
-        principal: Principal,
-        chunk: Sequence[tuple[int, Line]],
-        import_id: str,
-        waiting: set[str],
-        checked: Checked,
-        *,
-        dry: bool,
+        self, principal: Principal, chunk: Sequence[tuple[int, Line]], ground: _Ground, checked: Checked
     ) -> _Outcome:
         outcome = _Outcome()
         kept: list[tuple[int, Line, bool]] = []
@@ -186,53 +190,73 @@ class Bringing:
                 outcome.refused.append((number, error))
                 continue
             kept.append((number, replace(line, request=clean), clean is not line.request))
-        placed = await self._placing.placed(principal, [line for _, line, _ in kept], waiting)
-        new: list[tuple[int, Line, bool]] = []
+        lines = [line for _, line, _ in kept]
+        placed = await self._placing.placed(principal, lines, ground.waiting, ground.kin)
+        new: list[tuple[int, Placed, bool]] = []
         for (number, _, has_secret), place in zip(kept, placed, strict=True):
             if isinstance(place, QuipuError):
                 outcome.refused.append((number, place))
             elif place.place is Place.DUPLICATE:
                 outcome.counts["duplicate"] += 1
             else:
-                outcome.counts["conflict"] += place.place is Place.CONFLICT
-                new.append((number, place.line, has_secret))
-        await self._judged(principal, new, import_id, checked, outcome, dry=dry)
+                new.append((number, place, has_secret))
+        await self._judged(principal, new, ground, checked, outcome)
         return outcome
 
     async def _judged(
         self,
         principal: Principal,
-        new: Sequence[tuple[int, Line, bool]],
-        import_id: str,
+        new: Sequence[tuple[int, Placed, bool]],
+        ground: _Ground,
         checked: Checked,
         outcome: _Outcome,
-        *,
-        dry: bool,
     ) -> None:
         # Links may lead to what comes later in the file; they are looked at where somebody has to wait.
-        bare = [replace(line, request=replace(line.request, links=None)) for _, line, _ in new]
+        bare = [replace(one.line, request=replace(one.line.request, links=None)) for _, one, _ in new]
         # The gate tells a secret by the request that was given being another one.
         given = [
             replace(line, request=replace(line.request)) if has_secret else line
             for line, (_, _, has_secret) in zip(bare, new, strict=True)
         ]
         refused, held, _ = await self._writing.judged(
-            principal, given, bare, checked.position, import_id, is_trial=dry
+            principal, given, bare, checked.position, ground.import_id, is_trial=ground.is_dry
         )
         outcome.refused += [
             (new[place][0], error) for place, error in refused.items() if isinstance(error, QuipuError)
         ]
-        free = [line for place, (_, line, _) in enumerate(new) if place not in refused and place not in held]
-        outcome.counts["accepted"] += len(free)
-        outcome.counts["quarantined"] += len(held)
-        if dry:
+        free = [one for place, (_, one, _) in enumerate(new) if place not in refused and place not in held]
+        # What follows a version waits beside it: who decides sees both.
+        waiting = [
+            (
+                one.line if one.after is None else self._placing.beside(principal, one.after, one.line),
+                held[place],
+            )
+            for place, (_, one, _) in enumerate(new)
+            if place in held
+        ]
+        outcome.count(free, [new[place][1] for place in held])
+        if ground.is_dry:
             return
         if free:
-            planned = await self._writing.creations(principal, free, import_id)
-            await self._parts.ledger.commit(*planned.commits, guard=checked.position)
-        await self._hold(
-            principal, [(new[place][1], held[place]) for place in held], import_id, checked, outcome
-        )
+            planned = await self._writing.creations(principal, [one.line for one in free], ground.import_id)
+            followed = {one.line.record_id or "": one.after for one in free if one.after is not None}
+            commits = [self._following(commit, followed) for commit in planned.commits]
+            await self._parts.ledger.commit(*commits, guard=checked.position)
+        await self._hold(principal, waiting, ground.import_id, checked, outcome)
+
+    def _following(self, commit: Commit, followed: Mapping[str, Record]) -> Commit:
+        """The same, where a record is not new but the next version of one that is there."""
+        if not followed:
+            return commit
+
+        def next_version(change: Change) -> Change:
+            if not isinstance(change, Put) or (was := followed.get(change.record.id)) is None:
+                return change
+            record = replace(change.record, version=was.version + 1, created_at=was.created_at)
+            sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
+            return replace(change, record=sealed, expects=was.version)
+
+        return replace(commit, changes=tuple(next_version(change) for change in commit.changes))
 
     async def _hold(
         self,
@@ -281,6 +305,29 @@ class _Outcome:
     refused: list[tuple[int, QuipuError]] = field(default_factory=list[tuple[int, QuipuError]])
     lost_links: int = 0
 
+    def count(self, free: Sequence[Placed], held: Sequence[Placed]) -> None:
+        """What comes in and what waits; an update that waits is one beside what it would change."""
+        updated = sum(one.place is Place.UPDATE for one in free)
+        waiting = sum(one.place is Place.UPDATE for one in held)
+        beside = sum(one.place is Place.CONFLICT for one in (*free, *held))
+        self.counts["accepted"] += len(free)
+        self.counts["quarantined"] += len(held)
+        self.counts["updated"] += updated
+        self.counts["conflict"] += beside + waiting
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What is the same for every chunk of a file."""
+
+    import_id: str
+    opened: Opened
+    #: Ids that wait for a person already.
+    waiting: set[str]
+    #: Whose records the file may change; None: nobody's.
+    kin: Kin | None
+    is_dry: bool
+
 
 def _stretch(found: Iterator[Found]) -> list[Found]:
     """As many items as one transaction takes."""
@@ -299,18 +346,12 @@ def _size(item: Any) -> int:
     return len(text) if isinstance(text, str) else 0
 
 
-def _first_seen(chunk: list[tuple[int, Line]], seen: set[int], tally: _Tally) -> list[tuple[int, Line]]:
+def _first_seen(chunk: list[tuple[int, Line]], seen: Seen, tally: _Tally) -> list[tuple[int, Line]]:
     """A dry run writes nothing, so it has to know by itself what the file says twice."""
     first: list[tuple[int, Line]] = []
     for number, line in chunk:
-        key = hash((line.record_id, str(line.request.content)))
-        if key in seen:
-            tally.counts["duplicate"] += 1
-        else:
-            seen.add(key)
+        if seen.add(f"{line.record_id}\n{line.request.content}"):
             first.append((number, line))
+        else:
+            tally.counts["duplicate"] += 1
     return first
-
-
-def _counted(found: Callable[[], Iterator[Found]]) -> int:
-    return sum(1 for _ in found())

@@ -30,6 +30,8 @@ from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
 from quipu.service.governance import Governance
+from quipu.service.import_owners import owner_mark
+from quipu.service.import_tombstones import Burying
 from quipu.service.import_writing import Bringing, Progress
 from quipu.service.secrets import Secrets
 from quipu.service.stores import Stores
@@ -63,10 +65,11 @@ class Importing:
         writing: Writing,
         governance: Governance,
         stores: Stores,
+        burying: Burying,
     ) -> None:
         self._parts, self._access = parts, access
         self._stores = stores
-        self._bringing = Bringing(parts, secrets, writing, governance)
+        self._bringing = Bringing(parts, secrets, writing, governance, burying)
         self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
 
     # -- trying and carrying out --------------------------------------------------------------------------------
@@ -177,7 +180,11 @@ class Importing:
             "signature": report.signature,
         }
         counted = ("read", "accepted", "quarantined", "duplicate", "conflict", "refused")
+        told = ("updated", "removed", "removals_waiting")
         detail |= {name: getattr(report, name) for name in counted}
+        detail |= {name: count for name in told if (count := getattr(report, name))}
+        if report.owner is not None:
+            detail["owner"] = owner_mark(report.owner)
         if report.export_id is not None:
             detail["export_id"] = report.export_id[:64]
         draft = Draft(op=Op.IMPORT, actor=principal.name, at=self._parts.clock(), detail=detail)

@@ -87,7 +87,7 @@ class Lending:
     async def issue(self, principal: Principal, draft: JsonObject) -> KeptGrant:
         """Draft, sign and register in one step: the owner is logged in, and the key is kept here."""
         grant = self.drafted(principal, draft)
-        await self._checked(principal.tenant, grant)
+        await self.check(principal.tenant, grant)
         return await self.kept(principal.tenant, grant)
 
     async def issue_for(self, principal: Principal, draft: JsonObject, days: int) -> KeptGrant:
@@ -106,10 +106,11 @@ class Lending:
         tenant = self._own.keyring.tenant_of(grant.granter)
         if tenant is None or await self._parts.ledger.tenant(tenant) is None:
             _unsigned()
-        await self._checked(tenant, grant)
+        await self.check(tenant, grant)
         return await self.kept(tenant, grant)
 
-    async def _checked(self, tenant: str, grant: Grant) -> None:
+    async def check(self, tenant: str, grant: Grant) -> None:
+        """The checks of 5.4 that a signature is not part of; raises for a grant that is not to be kept."""
         own = self._own
         document = await own.documents.document(grant.granter)
         fragments = dids.fragments_of(document)
@@ -172,12 +173,13 @@ class Lending:
 
     async def list(self, principal: Principal) -> Sequence[KeptGrant]:
         """All grants, newest first."""
-        return await self._parts.ledger.lending.grants(owner_of(self._access, principal))
+        found = await self._parts.ledger.lending.grants(owner_of(self._access, principal))
+        return [kept for kept in found if not kept.is_request]
 
     async def get(self, principal: Principal, grant_id: str) -> KeptGrant:
         """One grant."""
         found = await self._parts.ledger.lending.grant(owner_of(self._access, principal), grant_id)
-        if found is None:
+        if found is None or found.is_request:
             raise _unknown()
         return found
 
@@ -229,11 +231,18 @@ class Lending:
         signature = own.jose.detached(self._parts.canonical(body), {}, own.keyring.hand(None))
         return {**body, "signature": signature}
 
+    def endpoints(self, grant_id: str) -> dict[str, str]:
+        """Where a grant is used, asked about and given up."""
+        url = self._own.public_url
+        root = f"{url}/oap/memory/grant/{grant_id}"
+        status = f"{url}/.well-known/oap-revocation?grant_id={grant_id}"
+        return {"token": f"{root}/token", "revoke": root, "status": status}
+
     async def find(self, grant_id: str) -> KeptGrant | None:
         """A grant by its id alone, whoever gave it."""
         for tenant in await self._parts.ledger.tenants():
             found = await self._parts.ledger.lending.grant(tenant.id, grant_id)
-            if found is not None:
+            if found is not None and not found.is_request:
                 return found
         return None
 
@@ -249,7 +258,7 @@ class Lending:
 
         def decide(standing: Standing) -> Writes:
             known = standing.grant
-            if known is None:
+            if known is None or known.is_request:
                 raise _unknown()
             if known.status is GrantStatus.REVOKED:
                 return Writes(answer=known)
@@ -269,7 +278,7 @@ class Lending:
             ended = [
                 replace(grant, status=GrantStatus.REVOKED, revoked_at=now)
                 for grant in found
-                if grant.status is not GrantStatus.REVOKED
+                if grant.status is not GrantStatus.REVOKED and not grant.is_request
             ]
             receipt = receipts.receipt(
                 standing.end,

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from quipu.errors import BackendUnavailableError, InvalidError, TamperedError, UnauthenticatedError
 from quipu.model.disclosure import HeldItem
@@ -106,6 +106,28 @@ class Borrowing:
         ]
         await self._parts.ledger.lending.drop_held(tenant, place.did, grant_id, held)
 
+    async def request(self, principal: Principal, host: str, draft: JsonObject) -> dict[str, Any]:
+        """Ask an owner at another host to be lent something; returns the task, which a person there ends."""
+        tenant, place = owner_of(self._access, principal), await self._host(host)
+        details = {"type": "oap_memory_grant", "grantee": self._own.keyring.did(tenant), **draft}
+        body: JsonObject = {"authorization_details": [details]}
+        url = f"{place.grant}/request"
+        headers = {"DPoP": self.proof(tenant, "POST", url, None), **self._said(tenant, body)}
+        return self._output(await self._own.peers.post(url, body, headers), place)
+
+    async def requested(self, principal: Principal, host: str, task_id: str) -> dict[str, Any]:
+        """How a request that was made stands; with the grant, once there is one."""
+        tenant, place = owner_of(self._access, principal), await self._host(host)
+        parts = urlsplit(place.query)
+        url = f"{parts.scheme}://{parts.netloc}/oap/tasks/{quote(task_id, safe=':')}"
+        headers = {"DPoP": self.proof(tenant, "GET", url, None), **self._said(tenant, None)}
+        return self._output(await self._own.peers.get(url, headers), place)
+
+    def _output(self, answer: Answer, place: _Host) -> dict[str, Any]:
+        _raise_refusal(answer)
+        self._check_signed(answer.members, place, "envelope")
+        return cast("dict[str, Any]", answer.members.get("output", {}))
+
     # -- asking --------------------------------------------------------------------------------------------------
 
     async def _host(self, host: str) -> _Host:
@@ -137,7 +159,7 @@ class Borrowing:
     ) -> Answer:
         own = self._own
         scheme, token = await self._token(tenant, place, grant_id)
-        headers = {"Authorization": f"{scheme} {token}", "OAP-Version": "1.0"}
+        headers = {"Authorization": f"{scheme} {token}", **self._said(tenant, body)}
         if scheme == "DPoP":
             headers["DPoP"] = self.proof(tenant, method, url, token)
         match method:
@@ -154,7 +176,8 @@ class Borrowing:
         if kept is not None and kept[2] > now + 30_000:
             return kept[0], kept[1]
         url = f"{place.grant}/{grant_id}/token"
-        answer = await self._own.peers.post(url, {}, {"DPoP": self.proof(tenant, "POST", url, None)})
+        headers = {"DPoP": self.proof(tenant, "POST", url, None), **self._said(tenant, None)}
+        answer = await self._own.peers.post(url, {}, headers)
         _raise_refusal(answer)
         said = answer.members
         scheme, token = str(said.get("token_type")), said.get("access_token")
@@ -162,6 +185,15 @@ class Borrowing:
             raise BackendUnavailableError("That host gives no token.", reason="peer_unreachable")
         self._tokens[key] = (scheme, token, now + int(said.get("expires_in", 0)) * 1000)
         return scheme, token
+
+    def _said(self, tenant: str, body: JsonObject | None) -> dict[str, str]:
+        """What every request says of itself (D23): a name of its own, and whose body it is."""
+        headers = {"OAP-Version": "1.0", "OAP-Request-Id": self._parts.mint_id("req").partition("_")[2]}
+        if body is not None:
+            header = {"iat": self._parts.clock() // 1000, "jti": self._parts.mint_id("sig")}
+            hand = self._own.keyring.hand(tenant)
+            headers["OAP-Signature"] = self._own.jose.detached(self._parts.canonical(body), header, hand)
+        return headers
 
     def proof(self, tenant: str, method: str, url: str, token: str | None) -> str:
         """A proof that this very request comes from the owner's key (RFC 9449)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quipu.errors import ForbiddenError, InvalidError
@@ -15,7 +16,7 @@ from quipu.model.moving import ExportedFile, FileExport, FileImport, Format, Imp
 from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
-from quipu.rules import grants, receipts
+from quipu.rules import grants, grants_tokens, receipts
 from quipu.rules.grants_exports import AskedExport
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
@@ -52,6 +53,10 @@ class Moves:
             FileExport(
                 format=asked.format,
                 non_exportable=asked.non_exportable,
+                receipts=asked.receipts,
+                logs=asked.logs,
+                since=asked.since,
+                encrypt_to=asked.encrypt_to,
                 owner=lending_parts(self._parts).keyring.did(tenant),
             ),
             None if wanted is None else lambda item: grants.admits(wanted, item),
@@ -69,8 +74,10 @@ class Moves:
                 "What is lent goes out as a bundle, which keeps its proofs.",
                 accepted=[Format.BUNDLE],
             )
-        if asked.non_exportable:
+        if asked.non_exportable or asked.receipts or asked.logs:
             raise ForbiddenError("What may not leave is in no grant.", reason="scope_missing")
+        if asked.since is not None:
+            raise InvalidError.at("/since", "bad_value", "What is lent goes out as it is today.")
         grant = lent.grant
         items: list[dict[str, Any]] = []
         told: list[dict[str, Any]] = []
@@ -81,7 +88,7 @@ class Moves:
         watch = await Watch.begun(self._parts, lent.tenant)
         covered = await self._disclosing.views.covered(lent.tenant, grant)
         left = {seen.item_id for seen in covered.items.values()}
-        request, loss = FileExport(owner=grant.granter), Loss()
+        request, loss = FileExport(owner=grant.granter, encrypt_to=asked.encrypt_to), Loss()
         with Spool() as spool, Spool() as relations, Spool() as tombstones:
             for item in items:
                 if item["item_id"] in left:  # what was erased while the others were shown stays here
@@ -92,7 +99,13 @@ class Moves:
             }
             shelf = self._exporting.shelf(request, spool, relations, tombstones, loss, more=more)
             made = await self._exporting.finished(request, shelf)
-        return replace(made, still=watch.still)
+        return replace(made, still=partial(self._still, watch, lent))
+
+    async def _still(self, watch: Watch, lent: Lent) -> None:
+        """Raises once something was erased, or the grant is worth nothing any more: what is being sent ends there."""
+        await watch.still()
+        kept = await self._parts.ledger.lending.grant(lent.tenant, lent.grant.id)
+        grants_tokens.check_standing(kept, self._parts.clock())
 
     # -- in ------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from quipu.errors import BackendUnavailableError, ConflictError, InvalidError, QuipuError, UnverifiableError
-from quipu.model.disclosure import Question, Standing, Writes
+from quipu.errors import ConflictError, InvalidError, QuipuError
 from quipu.model.grants import Binding, Grant, GrantStatus, KeptGrant, Lent
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
@@ -21,6 +20,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import dids, grants, receipts
 from quipu.rules import grants_tokens as tokens
 from quipu.service.lending import Lending, lending_parts
+from quipu.service.lending_callers import Callers, Shown, once
 
 _STALE_MS = 300_000
 _KEPT = 10_000
@@ -28,22 +28,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What somebody shows at the door: `Authorization`, the proof beside it, and the request that it is for."""
-
-    scheme: str
-    token: str
-    proof: str | None
-    method: str
-    url: str
-
-
 class Doors:
     """Lets grantees in, one request at a time."""
 
     def __init__(self, parts: Parts, lending: Lending) -> None:
         self._parts, self._lending = parts, lending
+        self.callers = Callers(parts)
         #: What other hosts said of grants that are revoked there: when, and whether it was good.
         self._remote: dict[str, tuple[int, bool]] = {}
         #: Grants as they were last read, by owner and id, and tokens whose signature was found right under a key.
@@ -57,7 +47,8 @@ class Doors:
     async def lent(self, shown: Shown, *, is_read_later: bool = False) -> Lent:
         """The grant that a token is for, if every check of 4.5 holds.
 
-        `is_read_later` is for callers that read the grant row in a transaction of their own: it may be as last seen here.
+        `is_read_later` is for callers that read the grant row in a transaction of their own: it may be as last seen here,
+        and what is good once is used up there.
         """
         own, now = self._own, self._parts.clock()
         claims = await self._claims(shown.token, now)
@@ -69,32 +60,46 @@ class Doors:
         await self._check_standing(grant, kept, now)
         is_proven = shown.scheme.lower() == "dpop"
         jkt = tokens.check_binding(claims, grant, is_proven=is_proven)
-        proof_id = None
+        names = [] if shown.request_id is None else [once(tokens.REQUEST, grant.id, shown.request_id)]
         if jkt is not None:
             digest = receipts.b64(hashlib.sha256(shown.token.encode("utf-8")).digest())
-            jwk, proof_id = self._proof(shown, digest, now)
+            jwk, name = self.callers.proof(shown, digest, now)
+            names.append(name)
             if own.jose.thumbprint(jwk) != jkt:
                 raise tokens.refused("binding_failed")
+        if not is_read_later:
+            await self.callers.use(kept.tenant, tuple(names), now)
+            names = []
         return Lent(
             tenant=kept.tenant,
             grant=grant,
             kept=kept,
             scopes=scopes,
-            proof_id=proof_id,
+            once=tuple(names),
             token=dict(claims),
         )
+
+    async def signed(self, lent: Lent, body: JsonObject, signature: str | None) -> Lent:
+        """The same, after a look at the signature over the body, where there is one: it is the grantee's, and fresh (D23)."""
+        if signature is None:
+            return lent
+        did, name = await self.callers.signer(body, signature, self._parts.clock())
+        if did != lent.grant.grantee:
+            raise tokens.refused("bad_signature")
+        return lent if name is None else replace(lent, once=(*lent.once, name))
 
     async def mint(self, grant_id: str, shown: Shown) -> dict[str, Any]:
         """A short-lived token for a grantee that proves a key of its own DID document (5.4)."""
         own, now = self._own, self._parts.clock()
-        jwk, proof_id = self._proof(shown, None, now)
+        if shown.assertion is None:
+            self.callers.proof(shown, None, now)  # before anything is looked up for a stranger
         kept = await self._lending.find(grant_id)
         if kept is None:
             raise tokens.refused("grant_unknown")
         grant = grants.parsed(kept.body, self._parts.canonical)
-        await self._check_is_key_of(grant.grantee, jwk, now)
+        jwk, names = await self.callers.proven(grant.grantee, shown, now)
         await self._check_standing(grant, kept, now)
-        await self.use(kept.tenant, proof_id, now)
+        await self.callers.use(kept.tenant, names, now)
         claims = tokens.claims_for(
             grant,
             issuer=own.keyring.did(None),
@@ -127,18 +132,6 @@ class Doors:
         names = ("iss", "sub", "aud", "jti", "iat", "nbf", "exp", "scope", "cnf", "grant_id")
         return {"active": True, **{name: claims[name] for name in names if name in claims}}
 
-    async def use(self, tenant: str, proof_id: str | None, now: int) -> None:
-        """A proof is good once."""
-        if proof_id is None:
-            return
-
-        def decide(standing: Standing) -> Writes:
-            if standing.is_replay:
-                raise tokens.refused("binding_failed")
-            return Writes(proof_until=now + tokens.REPLAY_MS)
-
-        await self._parts.ledger.lending.decide(tenant, Question(proof_id=proof_id, now=now), decide)
-
     # -- the checks ---------------------------------------------------------------------------------------------
 
     async def _claims(self, token: str, now: int) -> Mapping[str, Any]:
@@ -153,7 +146,7 @@ class Doors:
             issuer != opened.claims.get("oap_principal") or own.keyring.tenant_of(issuer) is None
         ):
             raise tokens.refused()
-        document = await self._document(issuer)
+        document = await self.callers.document(issuer)
         issued = opened.claims.get("iat")
         issued_ms = int(issued * 1000) if isinstance(issued, int | float) else now
         key = tokens.check_key(dids.key_of(document, issuer, kid), issued_ms)
@@ -171,13 +164,6 @@ class Doors:
         if found is None or found[0].hash != claims.get("grant_hash") or "memory_grant" in claims:
             return None
         return found if found[1].standing(now) is GrantStatus.ACTIVE else None
-
-    async def _document(self, did: str) -> JsonObject:
-        """Without the document nobody is believed."""
-        try:
-            return await self._own.documents.document(did)
-        except (UnverifiableError, BackendUnavailableError, InvalidError) as error:
-            raise tokens.refused() from error
 
     async def _grant(
         self, claims: Mapping[str, Any], token: str, *, registers: bool = True
@@ -223,7 +209,7 @@ class Doors:
         tokens.check_standing(kept, now)
         signature = grant.body["signature"]
         if isinstance(signature, Mapping):
-            document = await self._document(grant.granter)
+            document = await self.callers.document(grant.granter)
             key = dids.key_of(document, grant.granter, str(signature.get("kid")))
             if key is None or key.revoked is not None:
                 raise tokens.refused("grant_suspended", "The grant is no longer valid.")
@@ -246,34 +232,6 @@ class Doors:
             self._remote[grant.id] = (now, is_good)
         if not is_good:
             raise tokens.refused("grant_revoked", "The grant is no longer valid.")
-
-    def _proof(self, shown: Shown, token_hash: str | None, now: int) -> tuple[Mapping[str, Any], str]:
-        own = self._own
-        if not shown.proof:
-            raise tokens.refused("binding_failed")
-        opened = own.jose.opened(shown.proof)
-        jti = tokens.check_proof(
-            opened.header,
-            opened.claims,
-            method=shown.method,
-            url=shown.url,
-            now_s=now / 1000,
-            token_hash=token_hash,
-        )
-        jwk: Mapping[str, Any] = opened.header["jwk"]
-        if not own.jose.is_signed(shown.proof, jwk):
-            raise tokens.refused("binding_failed")
-        name = f"{own.jose.thumbprint(jwk)}.{jti}"
-        return jwk, hashlib.sha256(name.encode("utf-8")).hexdigest()
-
-    async def _check_is_key_of(self, did: str, jwk: Mapping[str, Any], now: int) -> None:
-        document = await self._document(did)
-        wanted = self._own.jose.thumbprint(jwk)
-        for key in dids.keys_of(document, did, "authentication"):
-            is_current = key.revoked is None and (key.expires is None or now < key.expires)
-            if is_current and self._own.jose.thumbprint(key.jwk) == wanted:
-                return
-        raise tokens.refused("binding_failed")
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:

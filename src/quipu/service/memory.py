@@ -10,11 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
-from quipu.errors import ConflictError, QuipuError
-from quipu.model.change import Committed
-from quipu.model.governance import Decision, Edit, Effect, Verdict
+from quipu.errors import QuipuError
+from quipu.model.governance import Decision, Edit
 from quipu.model.operations import (
-    ExpireAction,
     ExpireRequest,
     ForgetRequest,
     MergeRequest,
@@ -33,12 +31,12 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules.staging import Held
-from quipu.service import answers
 from quipu.service.access import Access
 from quipu.service.audit import Audit
 from quipu.service.batches import Batches
 from quipu.service.budgets import Budgets
 from quipu.service.changes import Changes
+from quipu.service.committing import Along
 from quipu.service.condition import CAPABILITIES, Condition
 from quipu.service.consolidating import Consolidating
 from quipu.service.credentials import Credentials
@@ -52,6 +50,7 @@ from quipu.service.governance import Governance
 from quipu.service.graph import Graphs
 from quipu.service.hit_signing import HitSigning
 from quipu.service.import_register import Imports
+from quipu.service.import_tombstones import Burying
 from quipu.service.importing import Importing
 from quipu.service.learning import Learning
 from quipu.service.lending_moves import Moves
@@ -61,6 +60,7 @@ from quipu.service.notes import ReadNotes
 from quipu.service.notices import Notices
 from quipu.service.observed import ObservedReading, ObservedStores, ObservedTenancy
 from quipu.service.observing import Observing
+from quipu.service.operating import Operating
 from quipu.service.permits import Permits
 from quipu.service.policies import Policies
 from quipu.service.previewing import Previewing
@@ -73,12 +73,13 @@ from quipu.service.restoring import Restoring
 from quipu.service.reviewing import Reviewing
 from quipu.service.runs_assembly import assembled
 from quipu.service.runs_entering import Entering
-from quipu.service.secrets import Checked, Secrets
+from quipu.service.secrets import Secrets
 from quipu.service.sharing import Sharing
 from quipu.service.tidying import Tidying
 from quipu.service.together import Together
 from quipu.service.tokens import Tokens
 from quipu.service.trail import Trail
+from quipu.service.undoing import Undoing
 from quipu.service.upkeep import Upkeep
 from quipu.service.writing import Writing
 
@@ -119,6 +120,19 @@ class MemoryService:
         self._permits = Permits(parts, self._gate, self.governance)
         self._recalling = Recalling(parts, access, vectors, self._notes)
         self._budgets = Budgets(parts.clock, rate=parts.rate, recall_budget=parts.recall_budget)
+        self._operating = Operating(
+            parts,
+            access,
+            self.secrets,
+            self._gate,
+            self.governance,
+            self._writing,
+            self._removing,
+            self._permits,
+            self._recalling,
+            self._budgets,
+            self._notes,
+        )
         self.reading = ObservedReading(
             self._observing, parts, access, self._recalling, self._notes, self._budgets
         )
@@ -147,7 +161,13 @@ class MemoryService:
         self.audit = Audit(parts, access)
         self.changes = Changes(parts, access)
         self._batches = Batches(
-            parts, self._writing, self.secrets, self._gate, self.governance, together, self._remember
+            parts,
+            self._writing,
+            self.secrets,
+            self._gate,
+            self.governance,
+            together,
+            self._operating.remember,
         )
         self.mirrors = Mirrors(parts)
         self.mirror_checks = MirrorChecks(parts, access, self.mirrors)
@@ -168,6 +188,7 @@ class MemoryService:
             self.governance,
             Ways(self.remember, self.forget, self.restore),
         )
+        self.undoing = Undoing(parts, access, self.governance, self.recovery)
         self.trail = Trail(parts, access, self._notes)
         self.upkeep = Upkeep(parts, access, self._notes)
         self.sharing = Sharing(parts, access, vectors, version)
@@ -196,8 +217,11 @@ class MemoryService:
             self.merge,
         )
         self.exporting = Exporting(parts, access, self.reading, self.exchange, version)
-        self.importing = Importing(parts, access, self.secrets, self._writing, self.governance, self.stores)
-        self.imports = Imports(parts, access, self.governance, self.reviewing)
+        burying = Burying(parts, access, self._gate, self.secrets, self.forget)
+        self.importing = Importing(
+            parts, access, self.secrets, self._writing, self.governance, self.stores, burying
+        )
+        self.imports = Imports(parts, access, self.governance, self.reviewing, vectors)
         self.moves = Moves(
             parts, access, self.sharing.disclosing, self.exporting, self.importing, self.imports
         )
@@ -205,144 +229,34 @@ class MemoryService:
     # -- the five operations ------------------------------------------------------------------------------------
 
     async def remember(self, principal: Principal, request: RememberRequest) -> RememberResponse:
-        done = await self._observing.remember(principal, request, self._remember)
+        done = await self._observing.remember(principal, request, self._operating.remember)
         return await self.mirrors.told(principal.tenant, done)
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
-        return await self._observing.recall(principal, request, self._recall)
+        return await self._observing.recall(principal, request, self._operating.recall)
 
     async def forget(self, principal: Principal, request: ForgetRequest) -> ForgetResponse:
-        done = await self._observing.forget(principal, request, self._forget)
+        done = await self._observing.forget(principal, request, self._operating.forget)
         if done.hard_delete:  # whoever was shown any of it is told
             await self.sharing.erasing.followed(principal, done.forgotten_ids)
         return await self.mirrors.told(principal.tenant, done)
 
-    async def merge(self, principal: Principal, request: MergeRequest) -> MergeResponse:
-        done = await self._observing.merge(principal, request, self._merge)
+    async def merge(
+        self, principal: Principal, request: MergeRequest, along: Along | None = None
+    ) -> MergeResponse:
+        """`along` is what the host tells of a merge of its own, in the same transaction."""
+        done = await self._observing.merge(principal, request, partial(self._operating.merge, along=along))
         return await self.mirrors.told(principal.tenant, done)
 
     async def expire(self, principal: Principal, request: ExpireRequest) -> ExpireResponse:
-        done = await self._observing.expire(principal, request, self._expire)
+        done = await self._observing.expire(principal, request, self._operating.expire)
         return await self.mirrors.told(principal.tenant, done)
-
-    async def _remember(self, principal: Principal, request: RememberRequest) -> RememberResponse:
-        accepted = self._writing.accepted(principal, request)
-
-        async def work(checked: Checked) -> RememberResponse:
-            kept = checked.kept(accepted)
-            if (first := await self._first(principal, kept)) is not None:
-                return answers.again(RememberResponse, first)
-            verdict = await self._gate.judged(
-                principal, kept, checked.position, has_secret=kept is not accepted
-            )
-            if verdict.effect is Effect.HOLD:
-                await self._writing.check_target(principal, kept)
-                told = partial(answers.pending_remember, kept)
-                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
-            return await self._writing.stored(principal, kept, guard=checked.position, rule=verdict.by_rule)
-
-        return await self.secrets.checking(principal.tenant, work, request.run_id)
-
-    async def _recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
-        self._access.authorise(principal, Permission.READ, request.agent_id)
-        await self._permits.check(principal, request)
-        self._budgets.check_recall(principal, request.agent_id)
-        answer = await self._recalling.recall(principal, request)
-        self._budgets.charge_recall(principal, request.agent_id, len(answer.results))
-        return answer
-
-    async def _forget(self, principal: Principal, request: ForgetRequest) -> ForgetResponse:
-        accepted = self._removing.accepted_forget(principal, request)
-
-        async def work(checked: Checked) -> ForgetResponse:
-            kept = checked.kept(accepted)
-            if (first := await self._first(principal, kept)) is not None:
-                return answers.again(ForgetResponse, first)
-            verdict = await self._verdict(principal, kept, checked)
-            if verdict and verdict.effect is Effect.HOLD:
-                told = partial(answers.pending_forget, kept, ledger=self._parts.ledger.name)
-                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
-            rule = verdict.by_rule if verdict else None
-            return await self._removing.forgotten(principal, kept, guard=checked.position, rule=rule)
-
-        return await self.secrets.checking(principal.tenant, work)
-
-    async def _merge(self, principal: Principal, request: MergeRequest) -> MergeResponse:
-        accepted = self._removing.accepted_merge(principal, request)
-
-        async def work(checked: Checked) -> MergeResponse:
-            kept = checked.kept(accepted)
-            if (first := await self._first(principal, kept)) is not None:
-                return answers.again(MergeResponse, first)
-            verdict = await self._verdict(principal, kept, checked)
-            if verdict and verdict.effect is Effect.HOLD:
-                told = partial(answers.pending_merge, kept)
-                return await self.governance.hold(principal, kept, verdict, told, guard=checked.position)
-            rule = verdict.by_rule if verdict else None
-            return await self._removing.merged(principal, kept, guard=checked.position, rule=rule)
-
-        return await self.secrets.checking(principal.tenant, work)
-
-    async def _expire(self, principal: Principal, request: ExpireRequest) -> ExpireResponse:
-        accepted = self._removing.accepted_expire(principal, request)
-
-        async def work(checked: Checked) -> ExpireResponse:
-            kept = checked.kept(accepted)
-            if (first := await self._first(principal, kept)) is not None:
-                return answers.again(ExpireResponse, first)
-            await self._notes.flush()  # rules that count go by fresh recall marks, as expiry does
-            verdict = await self._verdict(principal, kept, checked)
-            if verdict and verdict.effect is Effect.HOLD:
-                return await self._hold_expire(principal, kept, verdict, checked.position)
-            rule = verdict.by_rule if verdict else None
-            return await self._removing.expired(principal, kept, guard=checked.position, rule=rule)
-
-        return await self.secrets.checking(principal.tenant, work)
-
-    async def _first(self, principal: Principal, request: Held) -> Committed | None:
-        """What was answered when the same request came with the same key before; whatever has happened since."""
-        is_dry = isinstance(request, ForgetRequest | MergeRequest | ExpireRequest) and request.dry_run
-        known = None if is_dry else answers.once(principal, request, self._parts.canonical)
-        if known is None:
-            return None
-        return await self._parts.ledger.answered(principal.tenant, known, self._parts.clock())
 
     # -- governance ---------------------------------------------------------------------------------------------
 
-    async def _verdict(
-        self, principal: Principal, request: ForgetRequest | MergeRequest | ExpireRequest, checked: Checked
-    ) -> Verdict | None:
-        """What the rules say. A dry run changes nothing, so nobody asks them."""
-        return None if request.dry_run else await self._gate.judged(principal, request, checked.position)
-
     async def is_held(self, principal: Principal, request: Held) -> bool:
         """Whether a person would have to look at this first. Nothing is written; a rule that denies it raises."""
-
-        async def work(checked: Checked) -> bool:
-            # No commit tells that the rules have changed meanwhile, so it is asked.
-            if (await self._parts.ledger.guard(principal.tenant)).position != checked.position:
-                raise ConflictError(reason="secrets_changed")
-            kept = checked.kept(request) if isinstance(request, RememberRequest) else request
-            verdict = await self._gate.judged(
-                principal, kept, checked.position, has_secret=kept is not request, is_trial=True
-            )
-            return verdict.effect is Effect.HOLD
-
-        return await self.secrets.checking(principal.tenant, work)
-
-    async def _hold_expire(
-        self, principal: Principal, request: ExpireRequest, verdict: Verdict, guard: int
-    ) -> ExpireResponse:
-        """An expiry that forgets is shown, and carried out, as forgetting exactly what it matched."""
-        told = partial(answers.pending_expire, request)
-        if request.action is not ExpireAction.FORGET:
-            return await self.governance.hold(principal, request, verdict, told, guard=guard)
-        matched = await self._removing.matching_policy(principal, request)
-        ids = tuple(record.id for record in matched)
-        forget = ForgetRequest(
-            agent_id=request.agent_id, user_id=request.user_id, ids=ids, reason=request.reason
-        )
-        return await self.governance.hold(principal, request, verdict, told, guard=guard, staged=forget)
+        return await self._operating.is_held(principal, request)
 
     async def decide(
         self,
@@ -357,10 +271,12 @@ class MemoryService:
         merge_into: str | None = None,
         strategy: MergeStrategy = MergeStrategy.KEEP_CANONICAL,
         supersedes: Sequence[str] = (),
+        undoable: bool = False,
     ) -> Any:
         """Approve, which carries the write out, or reject, which drops it. Decision and effect are one transaction.
 
         `is_in_place`: the person in front of the client that wrote it was asked, and has a reviewer's credential.
+        `undoable`: what was proposed is kept until it is too late to take the decision back, and let go by a sweep.
         """
         decision = Decision(
             approved=approved,
@@ -370,6 +286,7 @@ class MemoryService:
             merge_into=merge_into,
             strategy=strategy,
             supersedes=tuple(dict.fromkeys(supersedes)),
+            undoable=undoable,
         )
         with self._parts.observer.review(proposal_id):
             return await self.reviewing.decide(principal, proposal_id, decision, is_in_place=is_in_place)
@@ -413,6 +330,7 @@ class MemoryService:
         """Close what has expired, and proposals that nobody decided on in time. Returns how many records it closed."""
         closed = await self._observing.sweep(principal, self._removing.sweep)
         await self.governance.lapse(principal.tenant)
+        await self.undoing.let_go(principal.tenant)
         await self.runs.sweep(principal)
         return closed
 
@@ -430,6 +348,7 @@ class MemoryService:
         await self._notes.flush()
 
     async def close(self) -> None:
+        await self.consolidating.overflowing.close()
         await self.runs.close()
         await self.changes.close()
         self.importing.close()

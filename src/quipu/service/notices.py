@@ -17,7 +17,7 @@ from quipu.model.notices import Event, IssuedWebhook, KeptWebhook, Webhook
 from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import notices
+from quipu.rules import notices, staging
 from quipu.service.access import Access
 
 _PAGE = 500
@@ -147,7 +147,8 @@ class Notices:
         """The webhook as it stands after one try."""
         webhook = kept.webhook
         proposal_id = entry.detail.get("proposal")
-        proposal = await self._parts.ledger.proposal(webhook.tenant, str(proposal_id))
+        kept_one = await self._parts.ledger.proposal(webhook.tenant, str(proposal_id))
+        proposal = None if kept_one is None else staging.shown(kept_one)
         try:
             await self._sent(kept, notices.body(webhook, entry, proposal, self._parts.public_url))
         except QuipuError as error:

@@ -46,6 +46,8 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 #: The operation itself.
 Work: TypeAlias = Callable[[Principal, Q], Awaitable[R]]
+#: What became of memories that were to go, and the proposal that waits, if there is one.
+Removed: TypeAlias = tuple[dict[str, Settlement], str | None]
 
 _log = logging.getLogger("quipu.telemetry")
 _MOST_READ = 1_000
@@ -65,18 +67,32 @@ class Observing:
         seen: Observation,
         store: str | None,
         work: Callable[[], Awaitable[R]],
-        told: Callable[[R], Awaitable[None]],
+        told: Callable[[R], Awaitable[None] | None],
     ) -> R:
         with self._parts.observer.operation(seen):
             if not seen.is_watched:
                 return await work()
-            await _quietly(self._begun(seen))
+            if not self._is_ready(seen):
+                await _quietly(self._begun(seen))
             try:
                 answer = await work()
             finally:
                 self._located(seen, store)
-            await _quietly(told(answer))
+            try:
+                if (telling := told(answer)) is not None:
+                    await telling
+            except Exception as error:  # noqa: BLE001  an operation that was done must not fail for being watched
+                _left_off(error)
             return answer
+
+    def _is_ready(self, seen: Observation) -> bool:
+        """Whether names can be shown without asking the ledger, as is the case nearly always."""
+        tenant = seen.tenant or ""
+        known = self._names.get(tenant)
+        if seen.wants_content or known is None or self._secrets.current(tenant) is not known[0]:
+            return False
+        seen.clean = known[1]
+        return True
 
     async def _begun(self, seen: Observation) -> None:
         """From here on names can be shown."""
@@ -161,17 +177,19 @@ class Observing:
             return await work(principal, request)
         seen = observing.recalling(request, principal.tenant, principal.user_id)
 
-        async def told(answer: RecallResponse) -> None:
+        def told(answer: RecallResponse) -> Awaitable[None] | None:
             observing.recalled(seen, request, answer)
-            if seen.wants_content:
-                redactors = (await self._checked(principal.tenant)).redaction.redactors
-                seen.query = redaction.redacted_text(request.query, redactors, [])
-                # A secret may have been registered after it was remembered.
-                for hit in answer.results:
-                    content = redaction.redacted_value(hit.content, redactors, [])
-                    seen.records.append({"id": hit.id, "content": content, "score": hit.score})
+            return self._quoted(seen, request, answer) if seen.wants_content else None
 
         return await self._observed(seen, request.store, lambda: work(principal, request), told)
+
+    async def _quoted(self, seen: Observation, request: RecallRequest, answer: RecallResponse) -> None:
+        """What was asked and what was found. A secret may have been registered after it was remembered."""
+        redactors = (await self._checked(seen.tenant or "")).redaction.redactors
+        seen.query = redaction.redacted_text(request.query, redactors, [])
+        for hit in answer.results:
+            content = redaction.redacted_value(hit.content, redactors, [])
+            seen.records.append({"id": hit.id, "content": content, "score": hit.score})
 
     async def forget(
         self, principal: Principal, request: ForgetRequest, work: Work[ForgetRequest, ForgetResponse]
@@ -365,12 +383,12 @@ class Observing:
         self,
         principal: Principal,
         request: ForgetRequest,
-        work: Callable[[], Awaitable[dict[str, Settlement]]],
-    ) -> dict[str, Settlement]:
+        work: Callable[[], Awaitable[Removed]],
+    ) -> Removed:
         seen = observing.forgetting(request, principal.tenant, principal.user_id)
 
-        async def told(settled: dict[str, Settlement]) -> None:
-            observing.evicted(seen, request, settled, await self._places(seen, request.ids))
+        async def told(removed: Removed) -> None:
+            observing.evicted(seen, request, *removed, await self._places(seen, request.ids))
 
         return await self._observed(seen, request.store, work, told)
 
@@ -394,4 +412,8 @@ async def _quietly(telling: Awaitable[None]) -> None:
     try:
         await telling
     except Exception as error:  # noqa: BLE001  an operation that was done must not fail for being watched
-        _log.warning("An operation could not be described: %s", type(error).__name__)
+        _left_off(error)
+
+
+def _left_off(error: Exception) -> None:
+    _log.warning("An operation could not be described: %s", type(error).__name__)

@@ -14,6 +14,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import policy, policy_parsing
 from quipu.rules.policy_classes import classes
 from quipu.service.access import Access
+from quipu.service.sight import Sight
 
 _PAGE = 1_000
 MOST_REPLAYED = 10_000
@@ -35,6 +36,7 @@ class Policies:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
+        self._sight = Sight(parts, access)
         self._kept: dict[str, tuple[int, tuple[Rule, ...]]] = {}
         #: The edition of the file that each tenant's journal has been told of.
         self._told: dict[str, int] = {}
@@ -147,11 +149,12 @@ class Policies:
         while end > 0 and len(found) < last:
             start = max(0, end - _PAGE)
             page = await self._parts.ledger.entries(principal.tenant, start, end - start)
-            found += [
+            mine = [
                 entry
                 for entry in reversed(page)
                 if entry.op in _WRITES and entry.agent is not None and principal.may_act_for(entry.agent)
             ]
+            found += await self._sight.entries(principal, mine)
             end = start
         return found[:last]
 

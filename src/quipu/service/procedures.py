@@ -122,10 +122,7 @@ class Procedures:
             raise NotFoundError("There is no such procedure.", reason="record")
         if record.type is not MemoryType.PROCEDURAL:
             raise ConflictError("This memory is no procedure.", reason="type_mismatch")
-        content: JsonObject = json.loads(record.content)
-        if next(procedures.faults(content), None) is not None:
-            # Written before machines were checked, or behind our back: it is not stepped.
-            raise ConflictError("This procedure is not a valid machine.", reason="invalid_procedure")
+        content = procedures.stored(record.content)
         return record, procedures.machine(content), content
 
 

@@ -82,6 +82,9 @@ class Reading:
         mine = [version for version in versions if is_mine(version) or version.is_emptied]
         if not mine or not (is_mine(versions[-1]) or _is_its_agents(versions[-1], principal, agent_id)):
             raise _absent()
+        seen = await self._access.stores_for(principal)
+        if seen is not None and versions[-1].store_id not in seen:
+            raise _absent()
         reasons = await self._parts.ledger.reasons(principal.tenant, record_id)
         return tuple(Version(version, _reason(version, reasons)) for version in mine)
 
@@ -139,6 +142,7 @@ class Reading:
             agent_id=None,
             user_id=principal.user_id if user_id is None else user_id,
             store_id=None if named is None else named.id,
+            stores=await self._access.stores_for(principal),
         )
 
     def _note(self, principal: Principal, agent_id: str | None, op: Op, records: list[Record]) -> None:

@@ -16,7 +16,7 @@ from quipu.model.record import Record, Sensitivity
 from quipu.model.search import Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import fusion, hops, moments, relevance, texts, validation
+from quipu.rules import fusion, hops, moments, relevance, runs_states, texts, validation
 from quipu.rules.blending import Blended, blended
 from quipu.rules.expiry import DAY_MS
 from quipu.service import strangers
@@ -130,7 +130,8 @@ class Recalling:
                 run = await self._parts.ledger.run(tenant, run_id)
                 if run is None or run.view is None:
                     raise NotFoundError("There is no such run.", reason="snapshot_unavailable")
-                return Snapshot(moments.checked_position(run.view.seq, head), now)
+                position = moments.checked_position(run.view.seq, head)
+                return Snapshot(position, runs_states.expiry_clock(run, now))
             case _:
                 assert_never(named)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from quipu.errors import ConflictError, InvalidError, QuipuError
-from quipu.model.change import Close, Commit, Proposal, Put
+from quipu.errors import InvalidError, QuipuError
+from quipu.model.change import Close, Commit, Put
 from quipu.model.governance import Effect, Verdict
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import (
@@ -30,7 +30,7 @@ from quipu.rules.recovery import Remedy
 from quipu.service.access import Access
 from quipu.service.answers import pending_remember
 from quipu.service.gate import Gate
-from quipu.service.governance import Governance, is_fresh
+from quipu.service.governance import Governance
 from quipu.service.secrets import Checked, Secrets
 
 _PAGE = 1_000
@@ -104,31 +104,6 @@ class Recovery:
                 for case, finding in zip(cases, findings, strict=True)
             ]
         return RecoverResponse(dry_run=request.dry_run, findings=tuple(findings), is_cut=is_cut)
-
-    async def take_back(self, principal: Principal, proposal_id: str) -> RecoverResponse:
-        """An approval is taken back by who gave it: just what it did is undone, shortly after it was done."""
-        self._access.authorise(principal, Permission.REVIEW)
-        proposal = await self._governance.found(principal, proposal_id)
-        if proposal.status != "approved" or not is_fresh(proposal, principal, self._parts.clock()):
-            raise ConflictError("It is too late to take this back.", reason="too_late")
-        # A reviewer let it through without being allowed to write; so it goes back.
-        able = replace(principal, permissions=frozenset(Permission))
-        return await self.recover(
-            able,
-            RecoverRequest(
-                agent_id=proposal.agent_id,
-                proposal_id=proposal_id,
-                dry_run=False,
-                reason=f"{proposal_id} taken back",
-            ),
-        )
-
-    async def put_back(self, principal: Principal, was: Proposal) -> tuple[RecoverResponse, Proposal | None]:
-        """The same, and what had been proposed waits again; None where not all of it could be undone."""
-        done = await self.take_back(principal, was.id)
-        if not done.findings or any(one.outcome != "done" for one in done.findings):
-            return done, None
-        return done, await self._governance.reopen(principal, was, is_undone=True)
 
     # -- finding ------------------------------------------------------------------------------------------------
 

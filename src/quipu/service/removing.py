@@ -1,40 +1,32 @@
-"""Forget, erase, merge, expire: taking memories out of use, each as one commit."""
+"""Forget, erase, merge: taking memories out of use, each as one commit."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
-from quipu.model.change import Change, Close, Commit, Demote, Erase, Put
+from quipu.model.change import Change, Close, Commit, Erase, Put
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import ExpireAction, ExpireRequest, ForgetRequest, MergeRequest, MergeStrategy
-from quipu.model.outcomes import ExpireResponse, ForgetResponse, ForgetRow, MergeResponse
+from quipu.model.operations import ForgetRequest, MergeRequest, MergeStrategy
+from quipu.model.outcomes import ForgetResponse, ForgetRow, MergeResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Ending, Record, State
-from quipu.model.search import Scope, Selection, Snapshot
-from quipu.model.value import Json, JsonObject
+from quipu.model.search import Scope
+from quipu.model.value import Json
 from quipu.ports.ledger import Proposals
-from quipu.ports.parts import Parts
-from quipu.rules import drafting, expiry, merging, staging, texts, validation
-from quipu.rules.reach import in_reach
+from quipu.rules import drafting, merging, staging, texts, validation
 from quipu.service import answers
-from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out
-from quipu.service.embedding import Vectors
-from quipu.service.notes import ReadNotes
+from quipu.service.committing import Along, Plan, carried_out
+from quipu.service.expiring import Expiring
 
 _CURRENT = frozenset({State.LIVE, State.ARCHIVED})
 _NOT_ERASED = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
 _TOLD = 1_000
 
 
-class Removing:
+class Removing(Expiring):
     """Everything that takes memories away."""
-
-    def __init__(self, parts: Parts, access: Access, vectors: Vectors, notes: ReadNotes) -> None:
-        self._parts, self._access, self._vectors, self._notes = parts, access, vectors, notes
 
     # -- forget -------------------------------------------------------------------------------------------------
 
@@ -88,6 +80,7 @@ class Removing:
                 at=now,
                 store=scope.store_id,
                 agent=request.agent_id,
+                detail={} if request.import_id is None else {"import_id": request.import_id},
             ),
             changes=tuple(changes),
             # Whatever was said about an erased memory goes with it.
@@ -145,29 +138,6 @@ class Removing:
                 chosen.setdefault(record.id, record)
         return list(chosen.values())
 
-    async def _matching(
-        self,
-        scope: Scope,
-        states: frozenset[State],
-        filter: JsonObject | None,
-        now: int,
-        *,
-        with_expired: bool = False,
-    ) -> AsyncIterator[Record]:
-        selection = Selection(
-            tenant=scope.tenant,
-            agent_id=scope.agent_id,
-            user_id=scope.user_id,
-            store_id=scope.store_id,
-            states=states,
-            filter=filter,
-        )
-        # Erasure also reaches what has expired: a clock at the beginning of time sees everything.
-        snapshot = Snapshot(None, -(1 << 62) if with_expired else now)
-        async for record in self._parts.ledger.scan(selection, snapshot):
-            if in_reach(record, scope):
-                yield record
-
     def _forget_answer(self, request: ForgetRequest, ids: Sequence[str]) -> ForgetResponse:
         extensions: dict[str, Json] = {"ids": list(ids[:_TOLD])}
         known = set(ids)
@@ -195,6 +165,7 @@ class Removing:
         before: Sequence[Commit] = (),
         guard: int | None = None,
         rule: str | None = None,
+        along: Along | None = None,
     ) -> MergeResponse:
         return await carried_out(
             self._parts.ledger,
@@ -202,6 +173,7 @@ class Removing:
             before=before,
             guard=guard,
             rule=rule,
+            along=along,
         )
 
     async def merging(
@@ -324,99 +296,3 @@ class Removing:
                 "not_found": list(missing),
             },
         )
-
-    # -- expire -------------------------------------------------------------------------------------------------
-
-    def accepted_expire(self, principal: Principal, request: ExpireRequest) -> ExpireRequest:
-        needs = Permission.DELETE if request.action is ExpireAction.FORGET else Permission.WRITE
-        self._access.authorise(principal, needs, request.agent_id)
-        return validation.checked_expire(request, self._parts.limits)
-
-    async def expired(
-        self,
-        principal: Principal,
-        request: ExpireRequest,
-        before: Sequence[Commit] = (),
-        guard: int | None = None,
-        rule: str | None = None,
-    ) -> ExpireResponse:
-        await self._notes.flush()  # expiry never acts on stale recall marks
-        return await carried_out(
-            self._parts.ledger,
-            lambda: self.expiring(principal, request),
-            before=before,
-            guard=guard,
-            rule=rule,
-        )
-
-    async def matching_policy(self, principal: Principal, request: ExpireRequest) -> list[Record]:
-        """The records an expiry would act on."""
-        now = self._parts.clock()
-        scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
-        rows = [
-            row async for row in self._matching(scope, frozenset({State.LIVE}), request.filter or None, now)
-        ]
-        marks = await self._parts.ledger.marks(principal.tenant, [row.id for row in rows])
-        return [
-            row
-            for row in rows
-            if expiry.matches_policy(request.policy, row, marks.get(row.id), now)
-            and not (request.action is ExpireAction.DEMOTE and row.id in marks and marks[row.id].is_demoted)
-        ]
-
-    async def expiring(self, principal: Principal, request: ExpireRequest) -> Plan[ExpireResponse]:
-        """How a policy is applied, as things stand."""
-        now = self._parts.clock()
-        records = await self.matching_policy(principal, request)
-        answer = self._expire_answer(request, [record.id for record in records])
-        if request.dry_run or (not records and request.idempotency_key is None):
-            return Plan(None, lambda done: answers.settled(answer, done))
-        ops = {
-            ExpireAction.FORGET: Op.EXPIRE,
-            ExpireAction.ARCHIVE: Op.ARCHIVE,
-            ExpireAction.DEMOTE: Op.DEMOTE,
-        }
-        commit = Commit(
-            tenant=principal.tenant,
-            draft=Draft(op=ops[request.action], actor=principal.name, at=now, agent=request.agent_id),
-            changes=tuple(self._retired(principal, record, request.action, now) for record in records),
-            reason=request.reason,
-            once=answers.once(principal, request, self._parts.canonical, answer),
-        )
-        return Plan(commit, lambda done: answers.settled(answer, done))
-
-    def _retired(self, principal: Principal, record: Record, action: ExpireAction, now: int) -> Change:
-        match action:
-            case ExpireAction.FORGET:
-                return Close(record=record, ending=Ending.EXPIRED)
-            case ExpireAction.DEMOTE:
-                return Demote(record=record)
-            case ExpireAction.ARCHIVE:
-                archived = drafting.revived(record, principal=principal, now=now, state=State.ARCHIVED)
-                sealed = drafting.sealed(archived, self._parts.mint_salt(), self._parts.canonical)
-                return Put(record=sealed, expects=record.version)
-            case _:
-                assert_never(action)
-
-    def _expire_answer(self, request: ExpireRequest, ids: Sequence[str]) -> ExpireResponse:
-        return ExpireResponse(
-            matched_count=0 if request.dry_run else len(ids),
-            action_taken=request.action,
-            stores=(self._parts.ledger.name,),
-            extensions={"ids": list(ids[:_TOLD])},
-        )
-
-    async def sweep(self, principal: Principal) -> int:
-        """Close for good what has expired; nobody saw it any more anyway. Returns how many."""
-        self._access.authorise(principal, Permission.DELETE)
-        swept = 0
-        while records := await self._parts.ledger.due(principal.tenant, self._parts.clock()):
-            now = self._parts.clock()
-            draft = Draft(op=Op.SWEEP, actor="system", at=now)
-            changes = tuple(Close(record=record, ending=Ending.EXPIRED) for record in records)
-            try:
-                await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=changes))
-            except ConflictError:
-                continue  # somebody changed one of them: look again
-            swept += len(records)
-        return swept

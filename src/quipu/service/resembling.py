@@ -20,12 +20,17 @@ class Resembling:
     def __init__(self, parts: Parts, vectors: Vectors) -> None:
         self._parts, self._vectors = parts, vectors
 
-    async def to(self, record: Record) -> list[tuple[Record, float]]:
-        """The nearest, with how near they are from 0 to 1: by meaning, or by shared words where there is no embedder."""
+    async def to(self, record: Record, stores: frozenset[str] | None = None) -> list[tuple[Record, float]]:
+        """The nearest, with how near they are from 0 to 1: by meaning, or by shared words where there is no embedder.
+
+        `stores`: the ids of those that are looked into; None is all.
+        """
         (vector,) = await self._vectors.of_records(record.tenant, [record], [None])
         found = await self._parts.ledger.search(
             Search(
-                scope=Scope(tenant=record.tenant, agent_id=record.agent_id, user_id=record.user_id),
+                scope=Scope(
+                    tenant=record.tenant, agent_id=record.agent_id, user_id=record.user_id, stores=stores
+                ),
                 snapshot=Snapshot(None, self._parts.clock()),
                 restriction=Restriction(
                     types=frozenset({record.type}), without_sensitivity=frozenset({Sensitivity.SECRET.value})

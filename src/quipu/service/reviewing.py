@@ -31,7 +31,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import diffs, editing, validation
+from quipu.rules import diffs, editing, staging, validation
 from quipu.rules.chain import exact
 from quipu.rules.staging import Waiting
 from quipu.service.committing import Plan, carried_out
@@ -39,7 +39,7 @@ from quipu.service.governance import Governance, held_request
 from quipu.service.removing import Removing
 from quipu.service.resembling import Resembling
 from quipu.service.restoring import Restoring
-from quipu.service.secrets import Checked, Secrets
+from quipu.service.secrets import Checked, CheckedRuns, Secrets
 from quipu.service.together import Together
 from quipu.service.writing import Writing
 
@@ -69,7 +69,7 @@ class Reviewing:
     async def review(self, principal: Principal, proposal_id: str) -> Review:
         """A held write with what a yes would change now, and the memories that are like it."""
         proposal = await self._governance.found(principal, proposal_id)
-        told = replace(proposal, salt=b"")
+        told = staging.shown(proposal)
         # Who wrote it sees it too, but what is there only as far as they may read.
         may_look = principal.may(Permission.REVIEW) or principal.may(Permission.READ)
         if proposal.status != "pending" or not proposal.request or not may_look:
@@ -87,17 +87,17 @@ class Reviewing:
             # As things stand it cannot be carried out; that too is something that can change before the decision.
             return Review(proposal=proposal, problem=error.message, etag=self._etag(proposal, error.reason))
         commits = (*planned.ahead, *([] if planned.commit is None else [planned.commit]))
-        diff = await self._diff(proposal.tenant, commits, with_related=with_related)
+        diff = await self._diff(principal, commits, with_related=with_related)
         return Review(proposal=proposal, diff=diff, etag=self._etag(proposal, diffs.essence(diff)))
 
     def _etag(self, proposal: Proposal, essence: Json) -> str:
         return hashlib.sha256(proposal.salt + self._parts.canonical(exact(essence))).hexdigest()[:32]
 
-    async def _diff(self, tenant: str, commits: Sequence[Commit], *, with_related: bool) -> Diff:
+    async def _diff(self, principal: Principal, commits: Sequence[Commit], *, with_related: bool) -> Diff:
         changes = [change for commit in commits for change in commit.changes]
         ids = [change.record.id for change in changes if isinstance(change, Put) and change.expects]
         ids += [change.id for change in changes if isinstance(change, Erase)]
-        current = await self._parts.ledger.read(tenant, ids)
+        current = await self._parts.ledger.read(principal.tenant, ids)
         added = [change.record for change in changes if isinstance(change, Put) and not change.expects]
         removed = [change.record for change in changes if isinstance(change, Close)]
         removed += [current[c.id] for c in changes if isinstance(c, Erase) and c.id in current]
@@ -108,7 +108,9 @@ class Reviewing:
         ]
         changed += [(c.record, _demoted(c.record)) for c in changes if isinstance(c, Demote)]
         fresh = [*added, *(after for _, after in changed)]
-        related = await self._resembling.to(fresh[0]) if with_related and len(fresh) == 1 else []
+        related: Sequence[tuple[Record, float]] = ()
+        if with_related and len(fresh) == 1:
+            related = await self._resembling.to(fresh[0], await self._governance.sight.stores(principal))
         return diffs.diff(added, removed, changed, related)
 
     # -- deciding -----------------------------------------------------------------------------------------------
@@ -118,11 +120,13 @@ class Reviewing:
     ) -> Any:
         """What the write that was let through answered; None for a no, and for a yes that waits for others."""
 
-        async def work(checked: Checked) -> Any:
-            said = replace(decision, reason=checked.reason(decision.reason))
+        async def work(_: Checked) -> Any:
             proposal, request = await self._governance.to_decide(
-                principal, proposal_id, approved=said.approved, is_in_place=is_in_place
+                principal, proposal_id, approved=decision.approved, is_in_place=is_in_place
             )
+            # What was written in a run is checked with the secrets of that run, whoever edits it.
+            checked = await self._secrets.checked_all(principal.tenant, _memories(request))
+            said = replace(decision, reason=checked.reason(decision.reason))
             await self._governance.sight.check_decision(principal, said)
             if not said.approved:
                 commit = self._governance.settling(principal, proposal, said)
@@ -139,7 +143,12 @@ class Reviewing:
         raise ConflictError("Others keep deciding on this.", reason="decided_meanwhile")
 
     async def _approved(
-        self, principal: Principal, proposal: Proposal, request: Waiting, said: Decision, checked: Checked
+        self,
+        principal: Principal,
+        proposal: Proposal,
+        request: Waiting,
+        said: Decision,
+        checked: CheckedRuns,
     ) -> Any:
         seen = None
         if said.etag is not None or proposal.approvals > 1:
@@ -208,7 +217,7 @@ class Reviewing:
             )
         return tuple(one for one in proposal.given if one.reviewer != principal.name and one.etag == etag)
 
-    def _as_said(self, request: RememberRequest, said: Decision, checked: Checked) -> RememberRequest:
+    def _as_said(self, request: RememberRequest, said: Decision, checked: CheckedRuns) -> RememberRequest:
         """The memory as it is kept: edited, valid, and checked again, as a secret may have been registered since."""
         if said.merge_into is not None and request.id is not None:
             raise InvalidError.at("/merge_into", "bad_value", "Only a new memory can be merged into another.")
@@ -280,6 +289,13 @@ class Reviewing:
         if plan.commit is None or gone != set(said.supersedes) or own in gone:
             raise NotFoundError("A record that it is to supersede is not there.", reason="record")
         return plan.commit
+
+
+def _memories(request: Waiting | None) -> tuple[RememberRequest, ...]:
+    """The memories that a held request would write."""
+    if isinstance(request, BatchRequest):
+        return request.items
+    return (request,) if isinstance(request, RememberRequest) else ()
 
 
 def _demoted(record: Record) -> Record:

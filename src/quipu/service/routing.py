@@ -1,7 +1,8 @@
 """A router over peers: any number of `MemoryStore`s that answer as one, and a `MemoryStore` itself, so routers nest.
 
 Peers are equals: there is no ledger to resolve against. So the router keeps a map from its own ids to those of each
-peer, and what it cannot tell by id it tells by agreement: a hit's text is the one most peers give for it.
+peer, in memory or in a ledger, and what it cannot tell by id it tells by agreement: a hit's text is the one most peers
+give for it.
 
 - A write goes to every peer (`all`) or to the first (`primary_only`), and succeeds if one of them took it; if none did,
   the first error is raised. Who failed is told in `extensions`.
@@ -36,14 +37,16 @@ from quipu.model.outcomes import (
 )
 from quipu.model.value import Json
 from quipu.ports.memory_store import MemoryStore
+from quipu.ports.peer_ids import PeerIds
 from quipu.rules import fusion
 from quipu.rules.agreement import agreed
 from quipu.rules.breaker import Breaker
-from quipu.rules.peers import PeerIds
+from quipu.rules.peers import shown_as
+from quipu.service.peer_ids import RememberedIds
 
 R = TypeVar("R")
-_DEADLINE_S: Final = 2.0
-_WRITE_DEADLINE_S: Final = 10.0
+DEADLINE_S: Final = 2.0
+WRITE_DEADLINE_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -64,11 +67,15 @@ class Router:
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
         trim_votes: bool = False,
-        deadline_s: float = _DEADLINE_S,
-        write_deadline_s: float = _WRITE_DEADLINE_S,
+        deadline_s: float = DEADLINE_S,
+        write_deadline_s: float = WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,
+        ids: PeerIds | None = None,
     ) -> None:
-        """`peers` by name, or in a list, where they are called `peer-1`, `peer-2` and so on."""
+        """`peers` by name, or in a list, where they are called `peer-1`, `peer-2` and so on.
+
+        `ids` is where the map of ids is kept; without one, in memory.
+        """
         named = (
             peers if isinstance(peers, Mapping) else {f"peer-{n}": peer for n, peer in enumerate(peers, 1)}
         )
@@ -89,7 +96,7 @@ class Router:
         self._is_all, self._trims = write_policy != "primary_only", trim_votes
         self._deadline_s, self._write_deadline_s = deadline_s, write_deadline_s
         self._clock = clock or (lambda: time.monotonic_ns() // 1_000_000)
-        self._ids = PeerIds()
+        self._ids: PeerIds = RememberedIds() if ids is None else ids
 
     # -- the protocol ---------------------------------------------------------------------------------------------
 
@@ -120,23 +127,25 @@ class Router:
 
     async def remember(self, request: RememberRequest, /) -> RememberResponse:
         """The id is the first peer's that took it; the router knows the others' by it."""
+        theirs = await self._theirs(() if request.id is None else (request.id,))
         told, failed = await self._written(
-            lambda peer: peer.store.remember(replace(request, id=self._ids.of(peer.name, request.id)))
+            lambda peer: peer.store.remember(replace(request, id=next(iter(theirs[peer.name]), None)))
         )
         name, first = next(iter(told.items()))
         known = request.id if request.id is not None else first.id
-        for peer, answer in told.items():
-            self._ids.note(known, peer, answer.id)
+        await self._ids.note(known, {peer: answer.id for peer, answer in told.items()}, request.agent_id)
         stores = tuple(peer for peer, answer in told.items() if not answer.pending_approval)
         extensions = {**first.extensions, **_failures(failed)}
         return replace(told[name], id=known, stores=stores, extensions=extensions)
 
     async def forget(self, request: ForgetRequest, /) -> ForgetResponse:
+        theirs = await self._theirs(request.ids)
         told, failed = await self._written(
-            lambda peer: peer.store.forget(replace(request, ids=self._theirs(peer.name, request.ids)))
+            lambda peer: peer.store.forget(replace(request, ids=theirs[peer.name]))
         )
+        ours = await self._ours({peer: answer.forgotten_ids for peer, answer in told.items()})
         gone = {
-            self._ids.ours(peer, record_id) or record_id: None
+            ours[peer].get(record_id, record_id): None
             for peer, answer in told.items()
             for record_id in answer.forgotten_ids
         }
@@ -147,13 +156,10 @@ class Router:
         return replace(first, forgotten_ids=tuple(gone), stores=tuple(rows), extensions=extensions)
 
     async def merge(self, request: MergeRequest, /) -> MergeResponse:
+        theirs = await self._theirs((request.canonical, *request.duplicates))
         told, failed = await self._written(
             lambda peer: peer.store.merge(
-                replace(
-                    request,
-                    canonical=self._ids.of(peer.name, request.canonical) or request.canonical,
-                    duplicates=self._theirs(peer.name, request.duplicates),
-                )
+                replace(request, canonical=theirs[peer.name][0], duplicates=theirs[peer.name][1:])
             )
         )
         first = next(iter(told.values()))
@@ -179,7 +185,13 @@ class Router:
         if not told:
             raise next(iter(failed.values()))
         fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(told))
-        hits = self._hits(told)
+        ours = await self._ours(
+            {
+                peer: [id for hit in answer.results for id in (hit.id, *hit.supporting)]
+                for peer, answer in told.items()
+            }
+        )
+        hits = _hits(told, ours)
         lists = {
             peer: [
                 fusion.Vote(id=id, similarity=found.relevance, relevance=found.relevance)
@@ -191,7 +203,7 @@ class Router:
         order = fusion.fused(
             lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=self._trims
         )
-        results = [self._hit(place, rank, hits) for rank, place in enumerate(order[: request.k], 1)]
+        results = [_hit(place, rank, hits, ours) for rank, place in enumerate(order[: request.k], 1)]
         return RecallResponse(
             results=tuple(results),
             fusion_used=request.fusion,
@@ -200,40 +212,26 @@ class Router:
             extensions=_failures(failed),
         )
 
-    # -- hits -----------------------------------------------------------------------------------------------------
-
-    def _hits(self, told: Mapping[str, RecallResponse]) -> dict[str, dict[str, Hit]]:
-        """Each peer's hits by the router's id, in their order. What nobody noted is one where its text is the same."""
-        found: dict[str, dict[str, Hit]] = {}
-        by_text: dict[tuple[str, str], str] = {}
-        for peer in sorted(told):
-            mine: dict[str, Hit] = {}
-            for hit in told[peer].results:
-                known = self._ids.ours(peer, hit.id)
-                id = known or by_text.setdefault((hit.type.value, str(hit.content)), hit.id)
-                mine.setdefault(id, hit)
-            found[peer] = mine
-        return found
-
-    def _hit(self, place: fusion.Fused, rank: int, hits: Mapping[str, Mapping[str, Hit]]) -> Hit:
-        """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
-        versions = [(peer, hits[peer][place.id]) for peer in place.backends]
-        peer, chosen = versions[agreed([str(hit.content) for _, hit in versions])]
-        return replace(
-            chosen,
-            id=place.id,
-            score=place.score,
-            rank=rank,
-            relevance=chosen.relevance,
-            source_store=place.source,
-            stores=place.backends,
-            supporting=tuple(self._ids.ours(peer, other) or other for other in chosen.supporting),
-        )
-
     # -- asking peers -----------------------------------------------------------------------------------------------
 
-    def _theirs(self, peer: str, ids: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self._ids.of(peer, record_id) or record_id for record_id in ids)
+    async def _theirs(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """What each peer calls these; one that it never took keeps its name."""
+        known = {peer.name: await self._ids.of(peer.name, ids) for peer in self._peers}
+        return {peer: tuple(names.get(id, id) for id in ids) for peer, names in known.items()}
+
+    async def _ours(self, shown: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+        """What the router calls what each peer shows, as far as somebody noted it."""
+        known = {peer: await self._ids.ours(peer, ids) for peer, ids in shown.items()}
+        unknown = [id for peer, ids in shown.items() for id in ids if id not in known[peer]]
+        noted = {id for peer in self._peers for id in await self._ids.of(peer.name, unknown)}
+        named = {
+            peer: {id: shown_as(peer, id, known[peer].get(id), noted) for id in ids}
+            for peer, ids in shown.items()
+        }
+        return {
+            peer: {id: name for id, name in names.items() if name is not None}
+            for peer, names in named.items()
+        }
 
     async def _written(
         self, call: Callable[[_Peer], Awaitable[R]]
@@ -286,6 +284,43 @@ class Router:
             peer.breaker = peer.breaker.succeeded(self._clock())
         else:
             peer.breaker = peer.breaker.failed(self._clock(), 0.0)
+
+
+def _hits(
+    told: Mapping[str, RecallResponse], ours: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, Hit]]:
+    """Each peer's hits by the router's id, in their order. What nobody noted is one where its text is the same."""
+    found: dict[str, dict[str, Hit]] = {}
+    by_text: dict[tuple[str, str], str] = {}
+    for peer in sorted(told):
+        mine: dict[str, Hit] = {}
+        for hit in told[peer].results:
+            known = ours[peer].get(hit.id)
+            id = known or by_text.setdefault((hit.type.value, str(hit.content)), hit.id)
+            mine.setdefault(id, hit)
+        found[peer] = mine
+    return found
+
+
+def _hit(
+    place: fusion.Fused,
+    rank: int,
+    hits: Mapping[str, Mapping[str, Hit]],
+    ours: Mapping[str, Mapping[str, str]],
+) -> Hit:
+    """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
+    versions = [(peer, hits[peer][place.id]) for peer in place.backends]
+    peer, chosen = versions[agreed([str(hit.content) for _, hit in versions])]
+    return replace(
+        chosen,
+        id=place.id,
+        score=place.score,
+        rank=rank,
+        relevance=chosen.relevance,
+        source_store=place.source,
+        stores=place.backends,
+        supporting=tuple(ours[peer].get(other, other) for other in chosen.supporting),
+    )
 
 
 async def _called(call: Callable[[_Peer], Awaitable[R]], peer: _Peer) -> R:

@@ -206,6 +206,7 @@ class Runs:
 
     async def get(self, principal: Principal, run_id: str) -> Run:
         self._access.authorise(principal, Permission.READ)
+        self._access.authorise_whole(principal)
         return await self._stepping.run(principal.tenant, run_id)
 
     async def list(
@@ -218,6 +219,7 @@ class Runs:
     ) -> Sequence[Run]:
         """Runs of the tenant, the newest first."""
         self._access.authorise(principal, Permission.READ)
+        self._access.authorise_whole(principal)
         return await self._parts.ledger.runs(
             principal.tenant, below=below, workflow_id=workflow_id, limit=max(1, min(limit, 500))
         )
@@ -358,6 +360,7 @@ class Runs:
         return await self.memory.mint(principal, agent_id, store)
 
     async def close(self) -> None:
+        await self.scratch.close()
         await self.engine.close()
 
 

@@ -32,9 +32,10 @@ def assembled(
     """Runs over the operations of memory."""
     memory = RunMemory(parts, access, entering, notes, budgets, recall, forget)
     stepping = Stepping(parts, memory, secrets)
-    scratch = Scratch(parts, secrets, stepping)
-    engine = Engine(parts, memory, stepping, secrets, forget)
+    worker = parts.mint_id("wrk")
+    scratch = Scratch(parts, secrets, stepping, worker)
+    engine = Engine(parts, memory, stepping, secrets, forget, worker)
     deriving = Deriving(parts, memory, entering, merge)
     commitments = Commitments(parts, memory, entering)
-    upkeep = RunUpkeep(parts, stepping, entering, deriving, commitments)
+    upkeep = RunUpkeep(parts, stepping, entering, deriving, commitments, worker)
     return Runs(parts, access, secrets, memory, stepping, engine, scratch, deriving, commitments, upkeep)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from quipu.errors import ConflictError, InvalidError
+from quipu.model.change import Commit
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import MemoryType, Record
+from quipu.model.runs import EventType, Happening
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
@@ -16,8 +19,10 @@ from quipu.rules import runs_refs
 from quipu.rules.runs_deriving import COMMITMENT_TAG
 from quipu.rules.runs_options import MOST, ListOptions
 from quipu.rules.runs_wire import entry_id
+from quipu.service.committing import Along
 from quipu.service.runs_entering import Entering
 from quipu.service.runs_memory import Place, RunMemory
+from quipu.service.runs_telling import Telling, Told
 
 #: The tag that commitments are found by; one that has fired has another.
 TAG = COMMITMENT_TAG
@@ -55,7 +60,9 @@ class Commitments:
             raise ConflictError("The commitment waits for approval.", reason="pending_approval")
         return answer.id
 
-    async def fire(self, principal: Principal, ref: object) -> list[JsonObject]:
+    async def fire(
+        self, principal: Principal, ref: object, telling: Telling | None = None
+    ) -> list[JsonObject]:
         """The events of commitments whose condition holds now and that have not fired yet, each told once."""
         place = await self._place(principal, ref)
         entries = await self._memory.list(principal, place.ref, ListOptions(limit=MOST, tag=TAG))
@@ -64,17 +71,18 @@ class Commitments:
             given = entry.metadata.get(TAG)
             if isinstance(given, dict) and given.get("fired_at") is None:
                 condition = _condition(cast("dict[str, Any]", given))
-                if await self._holds(principal, place, condition, entry) and await self._fired(
-                    principal, place, entry, condition
-                ):
-                    fired.append(
-                        {
-                            "commitmentId": entry_id(entry),
-                            "memoryRef": place.ref,
-                            "condition": condition.kind,
-                            "memoryId": entry_id(entry),
-                        }
-                    )
+                if not await self._holds(principal, place, condition, entry):
+                    continue
+                payload: JsonObject = {
+                    "commitmentId": entry_id(entry),
+                    "memoryRef": place.ref,
+                    "condition": condition.kind,
+                    "memoryId": entry_id(entry),
+                }
+                event = Happening(type=EventType.COMMITMENT_FIRED, payload=payload)
+                along = None if telling is None else Told(telling, partial(_one, event))
+                if await self._fired(principal, place, entry, condition, along):
+                    fired.append(payload)
         return fired
 
     async def _holds(self, principal: Principal, place: Place, condition: Condition, own: Record) -> bool:
@@ -83,11 +91,14 @@ class Commitments:
         found = await self._memory.list(principal, place.ref, ListOptions(limit=2, tag=condition.tag))
         return any(entry.id != own.id for entry in found)
 
-    async def _fired(self, principal: Principal, place: Place, entry: Record, condition: Condition) -> bool:
+    async def _fired(
+        self, principal: Principal, place: Place, entry: Record, condition: Condition, along: Along | None
+    ) -> bool:
         """Whether it was this one that fired it: of two at once one is too late."""
         kept = _kept(condition, self._parts.clock())
         try:
-            await self._entering.put(principal, _request(place, entry.content, kept, entry.id, entry.version))
+            request = _request(place, entry.content, kept, entry.id, entry.version)
+            await self._entering.put(principal, request, along=along)
         except ConflictError as conflict:
             if conflict.reason != "version_mismatch":
                 raise
@@ -99,6 +110,10 @@ class Commitments:
         if place is None:
             raise runs_refs.malformed()
         return place
+
+
+def _one(event: Happening, _commit: Commit) -> tuple[Happening, ...]:
+    return (event,)
 
 
 def _kept(condition: Condition, fired_at: int | None) -> JsonObject:

@@ -1,7 +1,8 @@
 """Entries out of entries: compaction, distillation and consolidation of one ref of one tenant.
 
 1. What is made is an entry like any other: checked for secrets again, governed, searched, erased.
-2. It is made and its sources end in one commit: runs that began before still see the sources.
+2. It is made and its sources end in one commit: runs that began before still see the sources. Where the host tells of
+   it in a run, the event is in the same transaction.
 3. It lives no longer than its sources, and erasing a source erases it.
 """
 
@@ -10,14 +11,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from quipu.errors import ConflictError, InvalidError
-from quipu.model.change import Close
+from quipu.model.change import Close, Commit
 from quipu.model.operations import MergeRequest, MergeStrategy, RememberRequest
 from quipu.model.outcomes import MergeResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Ending, Link, MemoryType, Record
+from quipu.model.runs import EventType, Happening
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
@@ -25,10 +28,14 @@ from quipu.rules import runs_deriving, runs_refs
 from quipu.rules.drafting import least_trusted
 from quipu.rules.runs_options import MOST, ListOptions
 from quipu.rules.runs_wire import entry_id
+from quipu.service.committing import Along
 from quipu.service.runs_entering import Entering
 from quipu.service.runs_memory import Place, RunMemory
+from quipu.service.runs_telling import Telling, Told, made
 
-Merge: TypeAlias = Callable[[Principal, MergeRequest], Awaitable[MergeResponse]]
+Merge: TypeAlias = Callable[[Principal, MergeRequest, Along | None], Awaitable[MergeResponse]]
+#: What else is written together with an entry, known by its id; and what is told of that.
+Beside: TypeAlias = Callable[[str], Awaitable[Commit]]
 _ATTEMPTS = 8
 
 
@@ -51,7 +58,9 @@ class Deriving:
         """So many entries become one, at most."""
         return min(self._parts.limits.links, MOST)
 
-    async def compact(self, principal: Principal, ref: object) -> Derived | None:
+    async def compact(
+        self, principal: Principal, ref: object, telling: Telling | None = None
+    ) -> Derived | None:
         """One entry for several; None where there are fewer than two."""
         place = await self._place(principal, ref)
         for _ in range(_ATTEMPTS):
@@ -61,26 +70,47 @@ class Deriving:
             )
             if len(taken) < 2:
                 return None
-            try:
-                record = await self._derive(principal, place, taken, text)
-            except ConflictError as conflict:
-                if conflict.reason != "version_mismatch":
-                    raise
-            else:
-                return Derived(record, _payload(place.ref, record, taken))
-        raise ConflictError("The entries keep changing.", reason="version_mismatch")
+            draft = _Draft(place, taken, text, len(taken))
+            if (made := await self._tried(principal, draft, telling)) is not None:
+                return made
+        raise _changing()
 
-    async def _derive(
-        self, principal: Principal, place: Place, sources: Sequence[Record], text: str
-    ) -> Record:
+    async def _tried(
+        self,
+        principal: Principal,
+        draft: _Draft,
+        telling: Telling | None,
+        more: Sequence[Happening] = (),
+        beside: Beside | None = None,
+    ) -> Derived | None:
+        """What was made; None where somebody else was faster."""
+
+        def events(commit: Commit) -> Sequence[Happening]:
+            payload = draft.payload(made(commit))
+            return (Happening(type=EventType.MEMORY_COMPACTED, payload=payload), *more)
+
+        async def others(commit: Commit) -> Sequence[Commit]:
+            return () if beside is None else (await beside(entry_id(made(commit))),)
+
+        try:
+            along = None if telling is None else Told(telling, events, others)
+            record = await self._derive(principal, draft, along)
+        except ConflictError as conflict:
+            if conflict.reason != "version_mismatch":
+                raise
+            return None
+        return Derived(record, draft.payload(record))
+
+    async def _derive(self, principal: Principal, draft: _Draft, along: Along | None) -> Record:
         new_id = self._parts.mint_id("mem")
+        place, sources = draft.place, draft.sources
         # What is made is trusted no more than what it was made of.
         trust = least_trusted(principal.trust, *(source.provenance.trust for source in sources))
         principal = replace(principal, trust=trust)
         request = RememberRequest(
             agent_id=place.agent_id,
             type=MemoryType.SEMANTIC,
-            content=text,
+            content=draft.text,
             tags=runs_deriving.provenance_tags(sources, self._parts.limits.tags),
             links=tuple(Link(source.id, runs_deriving.COMPACTED_FROM) for source in sources),
             expires_at=runs_deriving.earliest_end(sources),
@@ -88,32 +118,48 @@ class Deriving:
             memory_ref=place.ref,
         )
         closing = [Close(record=source, ending=Ending.MERGED, merged_into=new_id) for source in sources]
-        answer = await self._entering.put(principal, request, record_id=new_id, closing=closing)
+        answer = await self._entering.put(principal, request, record_id=new_id, closing=closing, along=along)
         if answer.pending_approval:
             raise ConflictError("The entry waits for approval.", reason="pending_approval")
         return (await self._parts.ledger.read(principal.tenant, [answer.id]))[answer.id]
 
     async def distill(
-        self, principal: Principal, ref: object, budget: object, sources: Sequence[str] | None = None
+        self,
+        principal: Principal,
+        ref: object,
+        budget: object,
+        sources: Sequence[str] | None = None,
+        *,
+        telling: Telling | None = None,
+        more: Sequence[Happening] = (),
+        index: Beside | None = None,
     ) -> tuple[Derived, str]:
         """An entry within a budget, and the checksum of the archive of what it was made of."""
         place = await self._place(principal, ref)
         limit = runs_deriving.checked_budget(budget)
-        entries: Sequence[Record] = ()
-        if sources is None:
-            entries = await self._sources(principal, place, self.most_sources)
-            entries = sorted(entries, key=lambda one: (one.created_at, one.born, one.id))
-            sources = [entry.content for entry in entries]
-        text, used = runs_deriving.distilled(sources, limit, self._parts.redaction.template)
-        checksum = hashlib.sha256(
-            self._parts.canonical({"budget": limit, "sources": list(sources), "text": text})
-        ).hexdigest()
-        record = await self._derive(principal, place, entries, text)
-        told: dict[str, Json] = {"tokenBudget": limit, "tokensUsed": used}
-        payload = _payload(place.ref, record, entries, count=len(sources))
-        return Derived(record, {**payload, "distillation": told}), checksum
+        for _ in range(_ATTEMPTS):
+            entries: Sequence[Record] = ()
+            given = sources
+            if given is None:
+                entries = await self._sources(principal, place, self.most_sources)
+                entries = sorted(entries, key=lambda one: (one.created_at, one.born, one.id))
+                given = [entry.content for entry in entries]
+            text, used = runs_deriving.distilled(given, limit, self._parts.redaction.template)
+            archive: JsonObject = {"budget": limit, "sources": list(given), "text": text}
+            checksum = hashlib.sha256(self._parts.canonical(archive)).hexdigest()
+            told: JsonObject = {"tokenBudget": limit, "tokensUsed": used, "indexUpdated": index is not None}
+            draft = _Draft(place, entries, text, len(given), told)
+            if (made := await self._tried(principal, draft, telling, more, index)) is not None:
+                return made, checksum
+        raise _changing()
 
-    async def consolidate(self, principal: Principal, ref: object, trigger: str = "on-demand") -> JsonObject:
+    async def consolidate(
+        self,
+        principal: Principal,
+        ref: object,
+        trigger: str = "on-demand",
+        telling: Telling | None = None,
+    ) -> JsonObject:
         """Entries that say the same become one, the oldest. A second pass changes nothing."""
         place = await self._place(principal, ref)
         entries = await self._sources(principal, place, MOST)
@@ -131,7 +177,8 @@ class Deriving:
                 strategy=MergeStrategy.KEEP_CANONICAL,
                 store=place.store_id,
             )
-            await self._merge(principal, request)
+            told = partial(_consolidated, place.ref, len(entries) - len(merged), trigger)
+            await self._merge(principal, request, None if telling is None else Told(telling, told))
             merged.extend(entry_id(entry) for entry in duplicates)
         left = await self._sources(principal, place, MOST)
         return {
@@ -177,15 +224,43 @@ class Deriving:
         return place
 
 
-def _payload(ref: str, record: Record, sources: Sequence[Record], count: int | None = None) -> JsonObject:
-    """What `memory.compacted` says: no content."""
-    if not sources and not count:
-        raise InvalidError("There is nothing to make an entry of.", reason="token_budget_exceeded")
-    return {
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An entry before it is made, and what it is made of."""
+
+    place: Place
+    sources: Sequence[Record]
+    text: str
+    count: int
+    distillation: JsonObject | None = None
+
+    def payload(self, record: Record) -> JsonObject:
+        """What `memory.compacted` says: no content."""
+        if not self.count:
+            raise InvalidError("There is nothing to make an entry of.", reason="token_budget_exceeded")
+        told: dict[str, Json] = {
+            "memoryRef": self.place.ref,
+            "outputId": entry_id(record),
+            "sourceCount": self.count,
+            "trigger": "host-managed",
+            "byteSize": len(record.content.encode("utf-8")),
+            "sourceIds": [entry_id(source) for source in self.sources],
+        }
+        return told if self.distillation is None else {**told, "distillation": self.distillation}
+
+
+def _consolidated(ref: str, count: int, trigger: str, commit: Commit) -> tuple[Happening, ...]:
+    """What `agent.memory.consolidated` says of one merge."""
+    gone = [entry_id(change.record) for change in commit.changes if isinstance(change, Close)]
+    payload: JsonObject = {
         "memoryRef": ref,
-        "outputId": entry_id(record),
-        "sourceCount": count or len(sources),
-        "trigger": "host-managed",
-        "byteSize": len(record.content.encode("utf-8")),
-        "sourceIds": [entry_id(source) for source in sources],
+        "inputCount": count,
+        "outputCount": count - len(gone),
+        "mergedIds": list[Json](gone),
+        "trigger": trigger,
     }
+    return (Happening(type=EventType.MEMORY_CONSOLIDATED, payload=payload),)
+
+
+def _changing() -> ConflictError:
+    return ConflictError("The entries keep changing.", reason="version_mismatch")

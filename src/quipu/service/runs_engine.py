@@ -40,11 +40,16 @@ class Engine:
     """Runs at work in this process."""
 
     def __init__(
-        self, parts: Parts, memory: RunMemory, stepping: Stepping, secrets: Secrets, forget: Forget
+        self,
+        parts: Parts,
+        memory: RunMemory,
+        stepping: Stepping,
+        secrets: Secrets,
+        forget: Forget,
+        worker: str,
     ) -> None:
         self._parts, self._memory, self._stepping, self._secrets = parts, memory, stepping, secrets
-        self._forget = forget
-        self._worker = parts.mint_id("wrk")
+        self._forget, self._worker = forget, worker
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._is_closed = False
 
@@ -111,7 +116,7 @@ class Engine:
             _log.warning("Run %s could not be ended: %s", run.id, again.code)
 
     async def _executed(self, run: Run) -> None:
-        workflow = self.workflows.get(run.workflow_id)
+        workflow = self.workflows.get(run.workflow_id) or runs_workflows.HOSTS_OWN.get(run.workflow_id)
         cancelling = run.status is RunStatus.CANCELLING
         await self._step(run, RunStep(run_id=run.id, status=None if cancelling else RunStatus.RUNNING))
         if workflow is None:

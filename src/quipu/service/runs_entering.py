@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from quipu.model.change import Close
+from quipu.errors import ConflictError
+from quipu.model.change import Close, Commit
 from quipu.model.governance import Effect
 from quipu.model.operations import RememberRequest
 from quipu.model.outcomes import RememberResponse
@@ -15,7 +16,7 @@ from quipu.ports.parts import Parts
 from quipu.rules.redaction import Redaction
 from quipu.service import answers
 from quipu.service.access import Access
-from quipu.service.committing import Plan, carried_out
+from quipu.service.committing import Along, Plan, carried_out
 from quipu.service.embedding import Vectors
 from quipu.service.gate import Gate
 from quipu.service.governance import Governance
@@ -54,16 +55,28 @@ class Entering:
         record_id: str | None = None,
         closing: Sequence[Close] = (),
         is_seed: bool = False,
+        along: Along | None = None,
     ) -> RememberResponse:
         """Keep an entry, under an id that was chosen before if one is given; `closing` ends with the same commit.
 
-        Only a seed of a test is kept as it is given.
+        Only a seed of a test is kept as it is given. `along` adds what is told of it.
         """
 
         async def keep(principal: Principal, request: RememberRequest) -> RememberResponse:
-            return await self._kept(principal, request, record_id, closing, is_seed=is_seed)
+            return await self._kept(principal, request, record_id, closing, is_seed=is_seed, along=along)
 
         return await self._observing.remember(principal, request, keep)
+
+    async def beside(self, principal: Principal, request: RememberRequest, record_id: str) -> Commit:
+        """How an entry is kept together with something else; refused where it would have to wait for a person."""
+        accepted = self._writing.accepted(principal, request)
+        checked = await self._secrets.checked(principal.tenant, request.run_id)
+        kept = checked.kept(accepted)
+        verdict = await self._gate.judged(principal, kept, checked.position, has_secret=kept is not accepted)
+        plan = await self._plan(principal, kept, record_id, ())
+        if verdict.effect is Effect.HOLD or plan.commit is None:
+            raise ConflictError("The entry waits for approval.", reason="pending_approval")
+        return plan.commit
 
     async def _kept(
         self,
@@ -73,6 +86,7 @@ class Entering:
         closing: Sequence[Close],
         *,
         is_seed: bool,
+        along: Along | None,
     ) -> RememberResponse:
         accepted = self._writing.accepted(principal, request)
 
@@ -86,14 +100,13 @@ class Entering:
             if verdict.effect is Effect.HOLD:
                 told = partial(answers.pending_remember, kept)
                 return await self._governance.hold(principal, kept, verdict, told, guard=checked.position)
-            if kept.id is not None:
-                return await self._writing.stored(principal, kept, guard=checked.position)
             new_id = record_id or self._parts.mint_id("mem")
             return await carried_out(
                 self._parts.ledger,
                 lambda: self._plan(principal, kept, new_id, closing),
                 guard=checked.position,
-                is_fixed=True,
+                is_fixed=kept.id is None or kept.if_version is not None,
+                along=along,
             )
 
         return await self._secrets.checking(principal.tenant, work, request.run_id)
@@ -101,6 +114,8 @@ class Entering:
     async def _plan(
         self, principal: Principal, request: RememberRequest, new_id: str, closing: Sequence[Close]
     ) -> Plan[RememberResponse]:
+        if request.id is not None:
+            return await self._writing.change(principal, request)
         plan = await self._writing.creation(principal, request, new_id)
         if plan.commit is None or not closing:
             return plan

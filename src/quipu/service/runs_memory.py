@@ -23,7 +23,7 @@ from quipu.model.runs import KeepRef, MintedRef, Run
 from quipu.model.search import Scope, Snapshot
 from quipu.model.store import MAIN
 from quipu.ports.parts import Parts
-from quipu.rules import moments, runs_refs, runs_wire
+from quipu.rules import moments, runs_refs, runs_states, runs_wire
 from quipu.rules.reach import in_reach
 from quipu.rules.runs_options import ListOptions, NewEntry, size, within_budget
 from quipu.rules.texts import is_keepable
@@ -102,6 +102,7 @@ class RunMemory:
         return Place(name, minted.agent_id, minted.store_id)
 
     def _scope(self, principal: Principal, place: Place) -> Scope:
+        self._access.authorise_whole(principal)
         return Scope(
             tenant=principal.tenant,
             agent_id=place.agent_id,
@@ -112,7 +113,10 @@ class RunMemory:
 
     def _snapshot(self, run: Run | None) -> Snapshot:
         """What a reader sees: a run what it saw at its start, everybody else what is there now."""
-        return Snapshot(None if run is None or run.view is None else run.view.seq, self._parts.clock())
+        now = self._parts.clock()
+        if run is None or run.view is None:
+            return Snapshot(None, now)
+        return Snapshot(run.view.seq, runs_states.expiry_clock(run, now))
 
     async def _check_horizon(self, tenant: str, snapshot: Snapshot) -> None:
         """Nothing was found: is that because what was there then has been pruned?"""
@@ -141,13 +145,18 @@ class RunMemory:
             if not found:
                 await self._check_horizon(principal.tenant, snapshot)
         else:
-            found = await self._relevant(principal, place, options, snapshot)
+            found = await self._relevant(principal, place, options, snapshot, run)
         kept = within_budget(found, [size(record.content) for record in found], options.token_budget)
         self._note(principal, place, kept, run)
         return kept
 
     async def _relevant(
-        self, principal: Principal, place: Place, options: ListOptions, snapshot: Snapshot
+        self,
+        principal: Principal,
+        place: Place,
+        options: ListOptions,
+        snapshot: Snapshot,
+        run: Run | None,
     ) -> Sequence[Record]:
         """What is visible is chosen before anything is ranked, by the same recall that everybody uses."""
         request = RecallRequest(
@@ -158,7 +167,7 @@ class RunMemory:
             store=place.store_id,
             min_relevance=Floor.OFF,
             filter=None if options.tag is None else {"tags": options.tag},
-            as_of=None if snapshot.seq is None else str(snapshot.seq),
+            as_of=None if run is None else run.id,
         )
         answer = await self._recall(principal, request)
         ids = [hit.id for hit in answer.results]

@@ -87,9 +87,16 @@ class CheckedRuns:
         """The earliest: a secret that came later makes the commit a conflict."""
         return min(checked.position for checked in self.by_run.values())
 
-    def kept(self, request: RememberRequest) -> RememberRequest:
+    def kept(self, request: H) -> H:
         """The request as it may be kept; or SecretLeakageError."""
-        return self.by_run[request.run_id].kept(request)
+        run_id = request.run_id if isinstance(request, RememberRequest) else None
+        return self.by_run[run_id].kept(request)
+
+    def reason(self, text: str | None) -> str | None:
+        """Somebody's words about all of them: without the secrets of any."""
+        for checked in self.by_run.values():
+            text = checked.reason(text)
+        return text
 
 
 class Secrets:
@@ -191,12 +198,17 @@ class Secrets:
         work: Callable[[CheckedRuns], Awaitable[R]],
     ) -> R:
         """The same for requests of several runs, which are kept together."""
-        runs = {None, *(request.run_id for request in requests)}
+        given = tuple(requests)
 
         async def checked(_: Checked) -> R:
-            return await work(CheckedRuns({run_id: await self.checked(tenant, run_id) for run_id in runs}))
+            return await work(await self.checked_all(tenant, given))
 
         return await self.checking(tenant, checked)
+
+    async def checked_all(self, tenant: str, requests: Iterable[RememberRequest]) -> CheckedRuns:
+        """What requests of several runs are checked with."""
+        runs = {None, *(request.run_id for request in requests)}
+        return CheckedRuns({run_id: await self.checked(tenant, run_id) for run_id in runs})
 
     async def checked(self, tenant: str, run_id: str | None = None) -> Checked:
         """What texts of this tenant, and of this run, are checked with."""
@@ -209,6 +221,10 @@ class Secrets:
         if found is None:
             found = self._checks[tenant, run_id] = self._compiled(guard, tenant, run_id)
         return found
+
+    def current(self, tenant: str) -> Checked | None:
+        """What texts of this tenant are checked with, where that has been worked out."""
+        return self._checks.get((tenant, None))
 
     def _has_own(self, guard: Guard, tenant: str, run_id: str) -> bool:
         return (tenant, run_id) in self._resolved or any(

@@ -19,6 +19,7 @@ from quipu.service.embedding import Vectors
 from quipu.service.erasing import Erasing
 from quipu.service.lending import Lending, lending_parts, owner_of
 from quipu.service.lending_borrowing import Borrowing
+from quipu.service.lending_requests import Requests
 from quipu.service.lending_tokens import Doors
 
 
@@ -29,6 +30,7 @@ class Sharing:
         self._parts, self._access, self._version = parts, access, version
         self.grants = Lending(parts, access)
         self.doors = Doors(parts, self.grants)
+        self.requests = Requests(parts, access, self.grants, self.doors.callers)
         self.disclosing = Disclosing(parts, access, self.grants)
         self.erasing = Erasing(parts, access, vectors, self.disclosing)
         self.borrowing = Borrowing(parts, access)
@@ -83,6 +85,14 @@ class Sharing:
         """Somebody's DID document."""
         owner_of(self._access, principal)
         return await self._own.documents.document(did)
+
+    async def erased(self, principal: Principal, request: JsonObject) -> dict[str, Any]:
+        """Erase in the owner's name: how far it has come, the receipt, and whom it has reached."""
+        done = await self.erasing.erase(
+            principal, {"principal_did": self.identity(principal)["owner"], **request}
+        )
+        report = await self.erasing.report(principal, done.id)
+        return {"step": done.step.value, "receipt": done.receipt, "report": report}
 
     def now(self) -> int:
         """The clock that grants end by."""

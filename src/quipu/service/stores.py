@@ -53,7 +53,8 @@ class Stores:
 
     async def list(self, principal: Principal) -> tuple[Store, ...]:
         self._access.authorise(principal, Permission.READ)
-        return tuple(await self._parts.ledger.stores(principal.tenant))
+        found = await self._parts.ledger.stores(principal.tenant)
+        return tuple(store for store in found if principal.reviews_store(store.name))
 
     async def delete(self, principal: Principal, name: str, confirm: str, *, hard_delete: bool) -> int:
         """Take a store away with all it holds; its name must be given twice. Returns how many records went."""

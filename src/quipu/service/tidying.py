@@ -30,8 +30,11 @@ from quipu.service.resembling import Resembling
 from quipu.service.secrets import Checked, Secrets
 
 RULE = "review-page"
-#: So many memories are looked at, so many of them for others like them, and so many candidates are shown.
-_LOOKED_AT, _COMPARED, _SHOWN = 5_000, 40, 50
+#: For one page so many memories are looked at in turn, each for others like it, until so many candidates are found;
+#: and so many are walked over at most, as a reviewer may not see them all.
+_LOOKED_AT, _SHOWN, _WALKED = 100, 50, 5_000
+#: So many are looked at together.
+_TOGETHER = 20
 
 
 class Tidying:
@@ -50,19 +53,43 @@ class Tidying:
         self._parts, self._access, self._secrets, self._notes = parts, access, secrets, notes
         self._gate, self._governance, self._resembling = gate, governance, resembling
 
-    async def candidates(self, principal: Principal, agent_id: str | None = None) -> Candidates:
-        """What may go or belongs together, among the newest memories in reach; not what waits already."""
+    async def candidates(
+        self, principal: Principal, agent_id: str | None = None, cursor: str | None = None
+    ) -> Candidates:
+        """What may go or belongs together, newest first, a stretch of the memories in reach at a time.
+
+        `cursor` is where the stretch before ended; going on until there is none looks at every memory once. What waits
+        already is no candidate. What is remembered at all is told with the first stretch.
+        """
         self._access.authorise(principal, Permission.REVIEW, agent_id)
-        records, is_cut = await self._live(principal, agent_id)
         waiting = await self._waiting(principal.tenant)
-        free = [record for record in records if record.id not in waiting and not _is_secret(record)]
-        found = [*await self._alone(principal.tenant, free), *await self._pairs(free[:_COMPARED], waiting)]
+        stores = await self._access.stores_for(principal)
+        found: dict[frozenset[str], Candidate] = {}
+        looked, place = 0, cursor
+        while looked < _LOOKED_AT and len(found) < _SHOWN:
+            records, place = await self._live(principal, agent_id, place)
+            looked += len(records)
+            for one in await self._among(principal, records, waiting, stores):
+                found.setdefault(frozenset(record.id for record in one.records), one)
+            if place is None or not records:
+                break
         return Candidates(
-            candidates=tuple([one for one in found if await self._is_for(principal, one)][:_SHOWN]),
-            coverage=dict(sorted(Counter(record.type.value for record in records).items())),
-            looked_at=len(records),
-            is_cut=is_cut,
+            candidates=tuple(found.values()),
+            coverage=await self._coverage(principal, agent_id) if cursor is None else {},
+            looked_at=looked,
+            next_cursor=place,
         )
+
+    async def _among(
+        self,
+        principal: Principal,
+        records: Sequence[Record],
+        waiting: frozenset[str],
+        stores: frozenset[str] | None,
+    ) -> list[Candidate]:
+        free = [record for record in records if record.id not in waiting and not _is_secret(record)]
+        both = [*await self._alone(principal.tenant, free), *await self._pairs(free, waiting, stores)]
+        return [one for one in both if await self._is_for(principal, one)]
 
     async def propose(self, principal: Principal, ids: Sequence[str]) -> str:
         """Put a candidate before the reviewers; returns the proposal. What waits already is no candidate."""
@@ -76,7 +103,11 @@ class Tidying:
         ]
         waiting = await self._waiting(principal.tenant)
         wanted = {*ids} if len(records) == len({*ids}) and not waiting & {*ids} else set[str]()
-        both = [*await self._alone(principal.tenant, records), *await self._pairs(records[:1], waiting)]
+        stores = await self._access.stores_for(principal)
+        both = [
+            *await self._alone(principal.tenant, records),
+            *await self._pairs(records[:1], waiting, stores),
+        ]
         for candidate in both:
             named = {record.id for record in candidate.records}
             if named == wanted and await self._is_for(principal, candidate):
@@ -102,16 +133,34 @@ class Tidying:
 
     # -- looking ------------------------------------------------------------------------------------------------
 
-    async def _live(self, principal: Principal, agent_id: str | None) -> tuple[list[Record], bool]:
+    async def _live(
+        self, principal: Principal, agent_id: str | None, below: str | None
+    ) -> tuple[list[Record], str | None]:
+        """The next few in reach, and where those behind them begin; None where there are no more."""
         is_mine = await self._access.reach(principal, agent_id)
-        selection = Selection(tenant=principal.tenant, agent_id=agent_id)
+        selection = Selection(tenant=principal.tenant, agent_id=agent_id, below=below)
         found: list[Record] = []
+        walked = 0
         async for record in self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock())):
+            if len(found) == _TOGETHER:
+                return found, found[-1].id
+            if walked == _WALKED:
+                return found, _about(record.id)
+            walked += 1
             if is_mine(record):
-                if len(found) == _LOOKED_AT:
-                    return found, True
                 found.append(record)
-        return found, False
+        return found, None
+
+    async def _coverage(self, principal: Principal, agent_id: str | None) -> dict[str, int]:
+        """Live memories by type, among the newest."""
+        is_mine = await self._access.reach(principal, agent_id)
+        counts, walked = Counter[str](), 0
+        selection = Selection(tenant=principal.tenant, agent_id=agent_id)
+        async for record in self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock())):
+            counts.update([record.type.value] if is_mine(record) else ())
+            if (walked := walked + 1) == _WALKED:
+                break
+        return dict(sorted(counts.items()))
 
     async def _waiting(self, tenant: str) -> frozenset[str]:
         """Memories that a proposal is about already."""
@@ -127,11 +176,13 @@ class Tidying:
         told = (tidying.alone(record, marks.get(record.id), now) for record in records)
         return [one for one in told if one is not None]
 
-    async def _pairs(self, records: Sequence[Record], waiting: frozenset[str]) -> list[Candidate]:
+    async def _pairs(
+        self, records: Sequence[Record], waiting: frozenset[str], stores: frozenset[str] | None
+    ) -> list[Candidate]:
         """By the index, one search for each, never every one against every other."""
         found: dict[frozenset[str], Candidate] = {}
         for record in records:
-            for other, similarity in await self._resembling.to(record):
+            for other, similarity in await self._resembling.to(record, stores):
                 candidate = None if other.id in waiting else tidying.pair(record, other, similarity)
                 if candidate is not None:
                     found.setdefault(frozenset({record.id, other.id}), candidate)
@@ -151,3 +202,8 @@ class Tidying:
 
 def _is_secret(record: Record) -> bool:
     return record.privacy is not None and record.privacy.sensitivity == Sensitivity.SECRET
+
+
+def _about(record_id: str) -> str:
+    """Where a record begins, roughly, without saying which it is: ids begin with their time. It is walked over again."""
+    return record_id[:14] + "~"

@@ -14,6 +14,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import chain, moments, trail
 from quipu.service.access import Access
 from quipu.service.notes import ReadNotes
+from quipu.service.sight import Sight
 
 _STRETCH = 1_000
 #: So many entries are looked through for one page; the next one goes on from there.
@@ -25,6 +26,7 @@ class Trail:
 
     def __init__(self, parts: Parts, access: Access, notes: ReadNotes) -> None:
         self._parts, self._access, self._notes = parts, access, notes
+        self._sight = Sight(parts, access)
 
     async def page(self, principal: Principal, wanted: TrailRequest) -> TrailPage:
         """Entries that were asked for and may be seen, oldest first."""
@@ -66,6 +68,7 @@ class Trail:
         self, principal: Principal, wanted: TrailRequest, stretch: Sequence[Entry]
     ) -> list[Entry]:
         seen = [e for e in stretch if trail.visible(e, principal) and trail.meant(e, wanted)]
+        seen = await self._sight.entries(principal, seen)
         if not seen or not trail.needs_users(principal, wanted):
             return seen
         ids = {mention.id for entry in seen for mention in entry.records}

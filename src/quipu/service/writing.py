@@ -13,11 +13,11 @@ from quipu.model.journal import Draft, Op
 from quipu.model.operations import Line, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import Record, State
+from quipu.model.record import MemoryType, Record, State
 from quipu.model.search import Context, Restriction, Scope, Search, Snapshot
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import drafting, texts, validation
+from quipu.rules import drafting, procedures, texts, validation
 from quipu.service import answers, runs_attribution
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
@@ -113,7 +113,7 @@ class Writing:
         await self._check_links(principal, request)
         record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
         (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
-        similar = await self._similar(record, vector) if request.finds_similar else []
+        similar = await self._similar(principal, record, vector) if request.finds_similar else []
         put = self.put(record, vector)
         plan = self._plan(principal, request, put, Op.REMEMBER, now, similar)
         return await runs_attribution.attributed(self._parts, request, put.record, plan)
@@ -153,6 +153,8 @@ class Writing:
 
     def put(self, record: Record, vector: bytes | None) -> Put:
         """A version as it is written: sealed, and searched by its words and its vector while it is live."""
+        if record.type is MemoryType.PROCEDURAL:
+            procedures.stored(record.content)  # also what waited, or is to come back, and was no machine
         sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
         is_searched = record.state is State.LIVE
         text = texts.search_text(record) if is_searched else None
@@ -209,13 +211,18 @@ class Writing:
                     f"/links/{index}/to", "bad_value", "A link leads to no record in reach."
                 )
 
-    async def _similar(self, record: Record, vector: bytes | None) -> list[Json]:
+    async def _similar(self, principal: Principal, record: Record, vector: bytes | None) -> list[Json]:
         """Live records of the same owner that say nearly the same."""
         if vector is None:
             return []
         found = await self._parts.ledger.search(
             Search(
-                scope=Scope(tenant=record.tenant, agent_id=record.agent_id, user_id=record.user_id),
+                scope=Scope(
+                    tenant=record.tenant,
+                    agent_id=record.agent_id,
+                    user_id=record.user_id,
+                    stores=await self._access.stores_for(principal),
+                ),
                 snapshot=Snapshot(None, self._parts.clock()),
                 restriction=Restriction(types=frozenset({record.type})),
                 text="",

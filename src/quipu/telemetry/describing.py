@@ -60,6 +60,10 @@ class Begun(NamedTuple):
     attributes: Mapping[str, Value]
     #: Of the caller's metric, unless it fails.
     labels: Mapping[str, Value]
+    #: Whether the duration is counted here: once for each call, on the caller's side.
+    is_callers: bool
+    #: Whether the memory is in this process, and so its numbers.
+    is_ours: bool
 
 
 def begun(seen: Observation, showing: Showing) -> Begun:
@@ -72,7 +76,13 @@ def begun(seen: Observation, showing: Showing) -> Begun:
     attributes[names.SIDE] = showing.side.value
     if showing.server is not None:
         attributes[names.SERVER_ADDRESS], attributes[names.SERVER_PORT] = showing.server
-    return Begun(operation.value, MappingProxyType(attributes), MappingProxyType(labels(attributes)))
+    return Begun(
+        operation.value,
+        MappingProxyType(attributes),
+        MappingProxyType(labels(attributes)),
+        is_callers=showing.side is Side.CALLER,
+        is_ours=showing.server is None,
+    )
 
 
 def described(seen: Observation, showing: Showing, error: BaseException | None = None) -> Described:
@@ -117,9 +127,9 @@ def _names_provider(showing: Showing) -> bool:
 def _values(seen: Observation, showing: Showing, operation: Operation) -> dict[str, Value]:
     """By the tables' keys. Names that callers chose pass the redactors, or are left off."""
     values: dict[str, Value | None] = {"strategy": seen.strategy, "count": seen.count}
-    if (scope := scope_of(seen)) is not None:
+    if (scope := a_scope(seen.scope)) is not None:
         values["scope"] = scope.value
-    if (tier := tier_of(seen)) is not None:
+    if (tier := a_tier(seen.tier)) is not None:
         values["tier"] = tier.value
     if operation is Operation.SEARCH:
         values["results"], values["threshold"] = seen.count, _share(seen.threshold)
@@ -144,14 +154,12 @@ def _named(
         values["conversation"] = _cleaned(clean, seen.session_id)
 
 
-def scope_of(seen: Observation) -> StoreScope | None:
+def a_scope(scope: object) -> StoreScope | None:
     """A request that was refused may hold any text in its place, which is nobody's to see."""
-    scope = cast("object", seen.scope)
     return scope if isinstance(scope, StoreScope) else None
 
 
-def tier_of(seen: Observation) -> Tier | None:
-    tier = cast("object", seen.tier)
+def a_tier(tier: object) -> Tier | None:
     return tier if isinstance(tier, Tier) else None
 
 
@@ -274,8 +282,3 @@ def own_labels(
     if failed is not None:
         shown[names.ERROR_TYPE] = failed
     return MappingProxyType(shown)
-
-
-def is_callers(showing: Showing) -> bool:
-    """Whether the duration is counted here: once for each call, on the caller's side."""
-    return showing.side is Side.CALLER

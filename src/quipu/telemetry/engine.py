@@ -32,16 +32,6 @@ class Opened:
         is_known = self.context.is_valid
         self._token = contexts.attach(trace.set_span_in_context(span, outer)) if is_known else None
 
-    @property
-    def is_recording(self) -> bool:
-        return self.span.is_recording()
-
-    def left(self) -> None:
-        """No longer current."""
-        if self._token is not None:
-            contexts.detach(self._token)
-            self._token = None
-
     def close(
         self,
         end_ns: int,
@@ -51,24 +41,29 @@ class Opened:
         error: tuple[str, str | None] | None = None,
     ) -> None:
         """Ended, with all that is known of it. An error is its type and what may be said about it."""
-        self.left()
-        if not self.span.is_recording():
+        if self._token is not None:
+            contexts.detach(self._token)
+            self._token = None
+        span = self.span
+        if not span.is_recording():
             return
         if name is not None:
-            self.span.update_name(name)
+            span.update_name(name)
         if error is not None:
             attributes = {**(attributes or {}), names.ERROR_TYPE: error[0]}
-            self.span.set_status(Status(StatusCode.ERROR, error[1]))
+            span.set_status(Status(StatusCode.ERROR, error[1]))
         if attributes:
-            self.span.set_attributes(attributes)
-        self.span.end(end_time=end_ns)
+            span.set_attributes(attributes)
+        span.end(end_time=end_ns)
 
 
 class Engine:
     """Makes spans and has instruments, for one provider of each."""
 
-    def __init__(self, telemetry: Telemetry, version: str) -> None:
+    def __init__(self, telemetry: Telemetry, version: str, *, is_client: bool) -> None:
         self._telemetry = telemetry
+        #: Of a span of memory.
+        self.memory_kind = SpanKind.CLIENT if is_client else SpanKind.INTERNAL
         self._tracer = trace.get_tracer(names.SCOPE, version, telemetry.tracer_provider)
         meter = metrics.get_meter(names.SCOPE, version, telemetry.meter_provider)
         self.instruments = Instruments(meter)
@@ -128,11 +123,6 @@ class Engine:
             name, context=outer, kind=kind, attributes=dict(attributes), start_time=times[0]
         )
         span.end(end_time=times[1])
-
-    @staticmethod
-    def kind(is_client: bool) -> SpanKind:
-        """Of a span of memory."""
-        return SpanKind.CLIENT if is_client else SpanKind.INTERNAL
 
     @staticmethod
     def current() -> SpanContext:

@@ -1,47 +1,53 @@
 """Instruments: durations of calls, and numbers of Quipu's own. No label holds what a caller chose.
 
-An operation only notes its numbers. They are counted many at a time, and before whoever collects them looks: one by one
+An operation only notes its numbers. They are counted several calls at a time, and before whoever collects them looks: one by one
 they would cost an operation as much as its span does.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from opentelemetry.context import Context, get_current
-from opentelemetry.metrics import CallbackOptions, Histogram, Meter
+from opentelemetry.metrics import CallbackOptions, Meter
 from opentelemetry.metrics import Observation as Observed
 
-from quipu.model.observation import Observation
+from quipu.model.observation import Became, Observation
 from quipu.telemetry import names
 from quipu.telemetry.describing import (
     Begun,
-    Value,
+    a_scope,
+    a_tier,
     error_type,
-    is_callers,
     labels,
     own_labels,
-    scope_of,
-    tier_of,
 )
-from quipu.telemetry.settings import Showing
 
 _HTTP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 _COUNTS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _SCORES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _BYTES = (64, 256, 1024, 4096, 16384, 65536, 262144)
-#: So many numbers wait at most.
-_MOST_NOTED = 48
+#: So many calls wait at most.
+_MOST_NOTED = 16
 
 
 class _Noted(NamedTuple):
-    """A number that is not counted yet, and the context it belongs to."""
+    """A call that is not counted yet: its numbers, what it is told apart by, and the context it belongs to."""
 
-    instrument: Histogram
-    value: float
-    labels: Mapping[str, Value]
+    begun: Begun
+    #: As they were seen: of a request that was refused they may be anything.
+    scope: object
+    tier: object
+    became: Became | None
+    failed: str | None
+    seconds: float
+    #: Of a search.
+    results: int | None
+    top_score: float | None
+    #: Of a write.
+    content_bytes: int | None
     context: Context
 
 
@@ -109,28 +115,27 @@ class Instruments:
     def operation(
         self,
         seen: Observation,
-        showing: Showing,
         begun: Begun,
         seconds: float,
         error: BaseException | None,
     ) -> None:
-        """One call. The caller's side counts it for the convention, the server's side for itself."""
-        failed = None if error is None else error_type(error)
-        own = own_labels(begun.name, scope_of(seen), tier_of(seen), seen.became, failed)
-        context, noted = get_current(), self._noted
-        if is_callers(showing):
-            told = begun.labels if failed is None else labels(begun.attributes, failed)
-            noted.append(_Noted(self._duration, seconds, told, context))
-        else:
-            noted.append(_Noted(self._served, seconds, own, context))
-        if error is None and showing.server is None:
-            if seen.count is not None and seen.k is not None:
-                noted.append(_Noted(self._results, seen.count, own, context))
-            if seen.top_score is not None:
-                noted.append(_Noted(self._top, seen.top_score, own, context))
-            if seen.content_bytes is not None:
-                noted.append(_Noted(self._bytes, seen.content_bytes, own, context))
-        if len(noted) >= _MOST_NOTED:
+        """One call."""
+        is_ours = error is None and begun.is_ours
+        self._noted.append(
+            _Noted(
+                begun,
+                seen.scope,
+                seen.tier,
+                seen.became,
+                None if error is None else error_type(error),
+                seconds,
+                seen.count if is_ours and seen.k is not None else None,
+                seen.top_score if is_ours else None,
+                seen.content_bytes if is_ours else None,
+                get_current(),
+            )
+        )
+        if len(self._noted) >= _MOST_NOTED:
             self._count()
 
     def standing(self, records: int, pending: int) -> None:
@@ -149,4 +154,20 @@ class Instruments:
                 one = noted.popleft()
             except IndexError:  # another thread was faster
                 return
-            one.instrument.record(one.value, one.labels, one.context)
+            self._counted(one)
+
+    def _counted(self, one: _Noted) -> None:
+        """The caller's side counts a call for the convention, the server's side for itself."""
+        begun, failed, context = one.begun, one.failed, one.context
+        own = own_labels(begun.name, a_scope(one.scope), a_tier(one.tier), one.became, failed)
+        if begun.is_callers:
+            told = begun.labels if failed is None else labels(begun.attributes, failed)
+            self._duration.record(one.seconds, told, context)
+        else:
+            self._served.record(one.seconds, own, context)
+        if one.results is not None:
+            self._results.record(one.results, own, context)
+        if one.top_score is not None:
+            self._top.record(one.top_score, own, context)
+        if one.content_bytes is not None:
+            self._bytes.record(one.content_bytes, own, context)

@@ -22,6 +22,7 @@ from quipu.model.observation import Action, Observation
 from quipu.model.record import Tier
 from quipu.telemetry import content, names
 from quipu.telemetry.describing import Begun, begun, described, description, ended, error_type, is_client
+from quipu.telemetry.recalls import Recalls
 from quipu.telemetry.recent import Recent
 from quipu.telemetry.settings import Capture, Showing, Telemetry
 
@@ -60,6 +61,12 @@ class Tracing:
         self.recent = recent
         self._telemetry, self._version = telemetry, version
         self._engine: Engine | None = None
+        self._spans: Engine | None = None
+        self._numbers: Engine | None = None
+        self.recalls = None if self.showing.capture.on_spans else Recalls(self.showing)
+        self.wants_content = self.showing.capture.on_spans or (
+            self.showing.capture.on_events and self.showing.events
+        )
         self._begun: dict[tuple[Action, bool, bool], Begun] = {}
         self._is_live = False
         #: Where held writes, and writes that expire or settle, were made: what follows from them points back.
@@ -75,26 +82,28 @@ class Tracing:
                 return None
             from quipu.telemetry.engine import Engine
 
-            self._engine = Engine(given, self._version)
+            self._engine = Engine(given, self._version, is_client=is_client(self.showing))
         return self._engine
 
     @property
     def tracing(self) -> Engine | None:
-        """The API, where spans go somewhere."""
-        engine = self.engine
-        return engine if engine is not None and engine.is_tracing else None
+        """The API, where spans go somewhere. A provider that was set up stays for as long as the process does."""
+        if self._spans is None and (engine := self.engine) is not None and engine.is_tracing:
+            self._spans = engine
+        return self._spans
 
     @property
     def measuring(self) -> Engine | None:
         """The API, where numbers go somewhere."""
-        engine = self.engine if self.showing.metrics else None
-        return engine if engine is not None and engine.is_measuring else None
+        if self._numbers is None and self.showing.metrics:
+            engine = self.engine
+            self._numbers = engine if engine is not None and engine.is_measuring else None
+        return self._numbers
 
     @property
     def is_watching(self) -> bool:
         if self._is_live or self.recent is not None or self.watchers:
             return True
-        # A provider that was set up stays for as long as the process does.
         try:
             self._is_live = self.tracing is not None or self.measuring is not None
         except Exception as failed:  # noqa: BLE001  somebody else's provider; nobody is told then
@@ -112,7 +121,7 @@ class Tracing:
         return found
 
     def operation(self, observation: Observation) -> AbstractContextManager[Any]:
-        if not self.is_watching:
+        if not self._is_live and not self.is_watching:
             return _NOTHING
         try:
             return _Operation(self, observation)
@@ -266,28 +275,20 @@ class _Operation:
         self._is_shown, self._start = False, 0
 
     def __enter__(self) -> None:
+        tracing, seen, engine, begun = self._tracing, self._seen, self._engine, self._begun
         try:
-            self._enter()
+            self._start = start = tracing.clock_ns()
+            if engine is not None:
+                self._opened = opened = engine.open(begun.name, engine.memory_kind, begun.attributes, start)
+                self._is_shown = opened.span.is_recording()
+            if tracing.recent is not None:
+                self._kept = tracing.recent.open(begun.name, start)
+            seen.is_watched = bool(
+                self._is_shown or self._meter is not None or self._kept is not None or tracing.watchers
+            )
+            seen.wants_content = self._is_shown and tracing.wants_content
         except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
             _log.warning("An operation could not be watched. (%s)", type(failed).__name__)
-
-    def _enter(self) -> None:
-        tracing, seen = self._tracing, self._seen
-        showing, start = tracing.showing, tracing.clock_ns()
-        self._start = start
-        if self._engine is not None:
-            opened = self._engine.open(
-                self._begun.name, self._engine.kind(is_client(showing)), self._begun.attributes, start
-            )
-            self._opened, self._is_shown = opened, opened.is_recording
-        if tracing.recent is not None:
-            self._kept = tracing.recent.open(self._begun.name, start)
-        is_shown = self._is_shown
-        seen.is_watched = bool(
-            is_shown or self._meter is not None or self._kept is not None or tracing.watchers
-        )
-        capture = showing.capture
-        seen.wants_content = is_shown and (capture.on_spans or (capture.on_events and showing.events))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -318,7 +319,7 @@ class _Operation:
             tracing.recent.counted(operation, end - self._start, is_failed=error is not None)
         if self._meter is not None:
             seconds = (end - self._start) / 1e9
-            self._meter.instruments.operation(shown[0], showing, self._begun, seconds, error)
+            self._meter.instruments.operation(shown[0], self._begun, seconds, error)
         for watcher in tracing.watchers:
             for one in shown:
                 watcher(one, showing, error)
@@ -328,17 +329,19 @@ class _Operation:
         if opened is None or engine is None:
             return
         showing, name = tracing.showing, self._begun.name
-        first = ended(shown[0], showing, name, error)
-        tracing.remembered(self._seen, opened.context)
+        if error is None and tracing.recalls is not None and self._seen.action is Action.RECALL:
+            full, attributes = tracing.recalls.ended(self._seen)
+        else:
+            full, _, attributes = ended(shown[0], showing, name, error)
+            tracing.remembered(self._seen, opened.context)
         if showing.events:
             self._events(name, end, error)
         told = None if error is None else (error_type(error), description(error))
-        opened.close(end, name=first.name, attributes=first.attributes, error=told)
+        opened.close(end, name=full, attributes=attributes, error=told)
         for one in shown[1:]:
             other = ended(one, showing, name, error)
             given = {**self._begun.attributes, **other.attributes}
-            kind = engine.kind(other.is_client)
-            engine.made(other.name, kind, given, (self._start, end), opened.outer)
+            engine.made(other.name, engine.memory_kind, given, (self._start, end), opened.outer)
 
     def _events(self, operation: str, end: int, error: BaseException | None) -> None:
         """Content, and what went wrong, as log records beside the span."""

@@ -18,6 +18,9 @@ from quipu.testing.scenarios_finding import FINDING
 from quipu.testing.scenarios_review import REVIEW
 from quipu.testing.scenarios_sixteen import SIXTEEN
 from quipu.testing.scenarios_subject import (
+    FULL,
+    LEAST,
+    SMALL,
     Awaited,
     Broken,
     Check,
@@ -25,16 +28,21 @@ from quipu.testing.scenarios_subject import (
     MemorySubject,
     Opening,
     Scenario,
+    Size,
     Subject,
 )
 
 __all__ = [
+    "FULL",
+    "LEAST",
     "SCENARIOS",
+    "SMALL",
     "Awaited",
     "MemorySubject",
     "Opening",
     "Result",
     "Scenario",
+    "Size",
     "Subject",
     "played",
     "run",

@@ -120,7 +120,7 @@ async def no_recall_in_days(at: Subject, check: Check) -> None:
     overlooked = await at.kept_since(old + 1, "The anvil was sold.")
     unused = await at.kept_since(old + 2, "A kite is in the loft.")
     check.equal(await at.found("anvil smithy forge", k=1), [recalled], "what was recalled yesterday")
-    await at.travel(DAY_MS)
+    await at.later(DAY_MS)
     fresh = await at.kept("The barrel is new.")
 
     done = await at.expire(ExpirePolicy(no_recall_in_days=30), action=ExpireAction.ARCHIVE)
@@ -130,8 +130,7 @@ async def no_recall_in_days(at: Subject, check: Check) -> None:
 
 
 async def unknown_policy_key_and_foreign_vector(at: Subject, check: Check) -> None:
-    fact = await at.kept("The well is deep.")
-    await at.travel(10 * DAY_MS)
+    fact = await at.kept_since(at.now() - 10 * DAY_MS, "The well is deep.")
 
     body = {"policy": {"older_than_days": 1, "older_then_days": 900}}
     await check.refused(at.submit("expire", body), "validation_error", "unknown_policy_key")
@@ -158,7 +157,7 @@ async def merge_into_nothing(at: Subject, check: Check) -> None:
 
 async def merge_strategies(at: Subject, check: Check) -> None:
     one = await at.kept("Ana likes tea.", metadata={"a": 1, "who": "first"}, tags=("x",), confidence=0.4)
-    await at.travel(1)
+    await at.outlast(1)
     two = await at.kept("She bought a samovar.", metadata={"who": "second"}, tags=("y",), confidence=0.8)
 
     joined = await at.merge(one, two, two, one, strategy=MergeStrategy.MERGE_CONTENT)
@@ -173,7 +172,7 @@ async def merge_strategies(at: Subject, check: Check) -> None:
     check.equal(again.merged_count, 0, "how many collapse again")
 
     older = await at.kept("The bell rings at six.", confidence=0.7)
-    await at.travel(1)
+    await at.outlast(1)
     younger = await at.kept("The bell rings at seven.", confidence=0.7)
     best = MergeStrategy.KEEP_HIGHEST_CONFIDENCE
     check.equal((await at.merge(younger, older, strategy=best)).merged_count, 1, "of a tie")
@@ -222,8 +221,8 @@ async def hard_delete_reaches_everything(at: Subject, check: Check) -> None:
     await at.forget(forgotten)
     archived = await at.kept(f"Archived {MARKER}.")
     await at.expire(ExpirePolicy(type=MemoryType.SEMANTIC), action=ExpireAction.ARCHIVE)
-    expired = await at.kept(f"Expired {MARKER}.", expires_at=at.now() + 1)
-    await at.travel(1)
+    expired = await at.kept(f"Expired {MARKER}.", expires_at=at.now() + at.brief_ms)
+    await at.outlast(at.brief_ms)
     pending = (await at.remember(f"Pending {MARKER}.", approval_required=True)).id
     machine = await at.kept(MACHINE.replace("return-parcel", MARKER), type=MemoryType.PROCEDURAL)
     ids = (forgotten, archived, expired, pending, machine)
@@ -239,7 +238,7 @@ async def hard_delete_reaches_everything(at: Subject, check: Check) -> None:
 
 
 async def concurrent_writers(at: Subject, check: Check) -> None:
-    total = 300 if at.crowd >= 5_000 else 80
+    total = at.size.writes
     before = len(await at.journal())
     for width in (2, 8, 40):
         texts = [f"entry {number} of width {width} says w{width}n{number}" for number in range(total)]

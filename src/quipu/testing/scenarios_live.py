@@ -16,15 +16,15 @@ from quipu.model.change import Proposal
 from quipu.model.operations import ForgetRequest, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.record import Record
-from quipu.testing.scenarios_subject import Broken, FullMemory, Lacking, Scenario, Subject
+from quipu.testing.scenarios_subject import Broken, FullMemory, Lacking, Scenario, Size, Subject
 
 
 class LiveSubject(Subject):
     """Quipu's own `Memory`, wherever it leads."""
 
     store: FullMemory
-    crowd = 300
-    recalls = 50
+    size = Size(crowd=300, users=10, writes=80, recalls=50)
+    is_alone = False
     brief_ms = 5_000
 
     def __init__(

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -89,13 +89,36 @@ class Scenario:
     embedder: Literal["real", "words"] = "real"
 
 
-class Subject:
-    """A store under test. The first part makes requests; the second are the hooks, which a store may lack."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much the scenarios write that need much. What they say is the same at every size."""
 
     #: So many hostile neighbours stand between a query and its answer.
     crowd: int = 5_000
+    #: So many people share one store, and each has so many memories in it.
+    users: int = 100
+    each: int = 100
+    #: So many memories of one kind, for large `k`: never below 257, where a page of a store is most often cut.
+    rows: int = 1_500
+    #: So many writes for each number of writers at once: never below 40, the largest of them.
+    writes: int = 300
     #: So many recalls in a row, to see that they do not write.
     recalls: int = 1_000
+
+
+FULL = Size()
+#: For stores that take their time: still more than the largest page of any vendor, in each direction.
+SMALL = Size(crowd=110, users=10, each=12, rows=300, writes=40, recalls=20)
+#: For those that take a second for each memory: still more than a recall of one ever asks a mirror for at first.
+LEAST = Size(crowd=24, users=4, each=12, rows=260, writes=40, recalls=20)
+
+
+class Subject:
+    """A store under test. The first part makes requests; the second are the hooks, which a store may lack."""
+
+    size: Size = FULL
+    #: Whether nobody else is at work: only then can a scenario tell when something was written.
+    is_alone: bool = True
     #: A short life: long enough for the store to answer twice.
     brief_ms: int = 50
 
@@ -170,6 +193,11 @@ class Subject:
     async def outlast(self, milliseconds: int) -> None:
         """Let a short time pass, by moving the clock or by waiting."""
         await self.travel(milliseconds)
+
+    async def later(self, milliseconds: int) -> None:
+        """Move the clock where that can be done; what a scenario says holds also without it."""
+        with suppress(Lacking):
+            await self.travel(milliseconds)
 
     async def backdate(self, record_id: str, created_at: int) -> None:
         """Make a record as old as that."""
@@ -302,7 +330,7 @@ class MemorySubject(Subject):
     async def _opened(self, scenario: Scenario) -> AsyncGenerator[Subject]:
         """A memory of its own for each scenario."""
         fresh = type(self)(self._opening)
-        fresh.crowd, fresh.recalls = self.crowd, self.recalls
+        fresh.size = self.size
         memory = self._opening.memory(scenario, fresh._clock)
         Subject.__init__(fresh, memory)
         try:

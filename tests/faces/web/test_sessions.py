@@ -2,7 +2,7 @@
 
 import pytest
 
-from quipu.bootstrap import Randomness
+from quipu.bootstrap.surroundings import Randomness
 from quipu.faces.web import sessions
 from quipu.faces.web.sessions import IDLE_MS, LIFE_MS, Sessions
 from quipu.testing.builders import FixedClock

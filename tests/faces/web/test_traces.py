@@ -28,7 +28,9 @@ def test_who_runs_the_server_sees_what_took_how_long() -> None:
     assert counts.groups() == ("3", "1")
     assert page.count('<svg class="waterfall"') >= 2
     assert "POST /memorywire/v0/recall" in page
-    assert "0 found" in page
+    told = re.findall(r'<text class="said"[^>]*>([^<]*)</text>', page)
+    assert any(re.fullmatch(r"\d+\.\d ms, 0 found, 5 asked for", said) for said in told), told
+    assert any(re.fullmatch(r"\d+\.\d ms, 5 asked for, not_found", said) for said in told), told
     for word in ("walnuts", "mara", "search_memory main"):
         assert word not in page.partition("<main")[2]
 
@@ -72,8 +74,8 @@ def test_bars_stand_where_their_spans_were() -> None:
     root.children = [Kept("late", 50_000_000, 100_000_000), Kept("early", 0, 25_000_000, error="timeout")]
     drawn = waterfall(root)
     assert [(bar.name, bar.y, bar.x, bar.width) for bar in drawn.bars] == [
-        ("root", 0, 340.0, 640.0),
-        ("early", 26, 340.0, 160.0),
-        ("late", 52, 660.0, 320.0),
+        ("root", 0, 300.0, 420.0),
+        ("early", 26, 300.0, 105.0),
+        ("late", 52, 510.0, 210.0),
     ]
     assert (drawn.height, drawn.error, drawn.milliseconds) == (78, "timeout", 100.0)

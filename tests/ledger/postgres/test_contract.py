@@ -12,6 +12,7 @@ from quipu.ports.ledger import Ledger
 from quipu.testing import LedgerContract
 from quipu.testing.builders import FixedClock
 from quipu.testing.ledger.finding import FindingContract
+from quipu.testing.ledger.wording import WordingContract
 from tests.ledger.postgres.opening import opened
 
 
@@ -41,7 +42,7 @@ def compares_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("compares_in_the_database")
-class TestPostgresScans(PostgresCase, FindingContract):
+class TestPostgresScans(PostgresCase, FindingContract, WordingContract):
     """No partition may hold vectors."""
 
     @pytest.fixture

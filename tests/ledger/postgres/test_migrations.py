@@ -11,7 +11,7 @@ import pytest
 
 from quipu.errors import QuipuError
 from quipu.ledger.postgres import migrating, running
-from quipu.ledger.postgres.database import Place
+from quipu.ledger.postgres.database import Place, check_pgvector, check_server
 from quipu.testing.builders import TENANT, FixedClock, Scribe
 from tests.ledger.postgres.opening import opened
 from tests.postgres import Server, name_of
@@ -134,7 +134,7 @@ async def test_many_make_an_empty_database_ready_at_once(postgres: Server, empty
 UPGRADE = """
 import asyncio, sys
 from quipu.ledger.postgres import migrating, running
-from quipu.ledger.postgres.database import Place
+from quipu.ledger.postgres.database import Place, check_pgvector, check_server
 from tests.ledger.postgres.test_migrations import EXTRA
 print(asyncio.run(running.upgrade(Place(sys.argv[1]), [*migrating.migrations(), EXTRA])))
 """
@@ -167,3 +167,54 @@ async def test_a_user_who_may_not_install_pgvector_is_told_what_is_missing(
     assert "extension" in (error.hint or "")
     postgres.execute("CREATE EXTENSION vector", name_of(empty_url))
     assert await running.init(Place(empty_url.replace("quipu@", "plain@"))) > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("DELETE FROM quipu_migration WHERE number = 2", "step 2"),
+        ("DROP TABLE mirrored", "table mirrored"),
+        ("ALTER TABLE outbox SET SCHEMA elsewhere", "table outbox"),
+    ],
+)
+async def test_a_schema_that_is_there_in_part_is_refused_and_left_alone(
+    postgres: Server, fresh_url: str, loss: str, told: str
+) -> None:
+    postgres.execute("CREATE SCHEMA elsewhere", name_of(fresh_url))
+    postgres.execute(loss, name_of(fresh_url))
+    before = described(postgres, fresh_url)
+    error = await refusal(fresh_url)
+    assert (error.reason, told in error.message) == ("half_migrated", True)
+    assert "backup" in (error.hint or "")
+    assert described(postgres, fresh_url) == before
+
+
+async def test_an_extension_that_was_taken_away_is_named(postgres: Server, fresh_url: str) -> None:
+    postgres.execute("DROP EXTENSION vector CASCADE", name_of(fresh_url))
+    error = await refusal(fresh_url)
+    assert error.reason == "no_pgvector"
+    assert "extension" in (error.hint or "")
+
+
+async def test_an_extension_that_is_too_old_is_refused(postgres: Server, fresh_url: str) -> None:
+    """The catalogue says so; the code behind it is of today."""
+    postgres.execute(
+        "UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'", name_of(fresh_url)
+    )
+    error = await refusal(fresh_url)
+    assert (error.reason, "0.7.4" in error.message) == ("old_pgvector", True)
+    assert "ALTER EXTENSION" in (error.hint or "")
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    """No old server runs here: what it would say of itself is handed in."""
+    check_server(140_000)
+    check_server(180_004)
+    with pytest.raises(QuipuError) as refused:
+        check_server(130_018)
+    assert (refused.value.reason, "13" in refused.value.message) == ("old_server", True)
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.8.5", "0.10.0", "1.0", "0.9-dev"])
+def test_an_extension_that_is_new_enough_is_not(version: str) -> None:
+    check_pgvector(version)

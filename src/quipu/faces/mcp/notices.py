@@ -22,6 +22,7 @@ from mcp.types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from quipu.errors import QuipuError
 from quipu.faces.mcp.caller import Caller, caller
 from quipu.faces.mcp.graph import RESOURCE as GRAPH
+from quipu.faces.mcp.pacing import Paced
 from quipu.faces.mcp.resources import PROFILES, RECALL, RECORD, RESERVED, REVIEWS, STORES, SUMMARY
 from quipu.model.feed import FeedEvent, FeedRequest, Happening
 from quipu.model.principal import Permission
@@ -54,11 +55,14 @@ class Notices:
         feed = await self._service.changes.follow(who.principal, FeedRequest(), who.renewed)
 
         async def tell() -> None:
-            async with contextlib.aclosing(feed):
+            async with contextlib.aclosing(feed), Paced(publish, is_recall) as notices:
                 async for events in feed:
                     for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
-                        await bus.publish(ResourceUpdated(uri=uri))
+                        await notices.tell(uri)
             handler.close()
+
+        async def publish(uri: str) -> None:
+            await bus.publish(ResourceUpdated(uri=uri))
 
         telling = asyncio.create_task(tell())
         try:
@@ -106,6 +110,12 @@ def touched(event: FeedEvent, uris: AbstractSet[str]) -> Iterator[str]:
     changed = {STORES, GRAPH, f"memory://stores/{event.store}/summary"}
     changed |= {f"memory://records/{record.id}" for record in event.records}
     yield from (uri for uri in uris if uri in changed or _is_recall_of(uri, event.agent_id))
+
+
+def is_recall(uri: str) -> bool:
+    """Whether it is the address of a recall."""
+    found = _RECALL.match(uri)
+    return found is not None and found["agent_id"] not in RESERVED
 
 
 def _is_recall_of(uri: str, agent_id: str | None) -> bool:

@@ -16,7 +16,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
 from quipu.faces.mcp.caller import Caller, caller
-from quipu.faces.mcp.notices import MOST, Notices, touched
+from quipu.faces.mcp.notices import MOST, Notices, is_recall, touched
+from quipu.faces.mcp.pacing import Paced
 from quipu.model.feed import FeedRequest
 from quipu.service.memory import MemoryService
 
@@ -64,10 +65,10 @@ class Subscribing:
         session = ctx.session
 
         async def tell() -> None:
-            async with contextlib.aclosing(feed):
+            async with contextlib.aclosing(feed), Paced(session.send_resource_updated, is_recall) as notices:
                 async for events in feed:
                     for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
-                        await session.send_resource_updated(uri)
+                        await notices.tell(uri)
 
         telling = asyncio.create_task(tell())
 

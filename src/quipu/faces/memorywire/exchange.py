@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
@@ -27,8 +27,6 @@ from quipu.model.store import MAIN
 from quipu.service.memory import MemoryService
 
 _SHOWN = (State.LIVE, State.ARCHIVED)
-#: Records are sent so many at a time.
-_TOGETHER = 100
 
 
 class Exchange:
@@ -66,8 +64,8 @@ class Exchange:
             filter=asking.filter_of(request),
             as_of=asking.word(request, "as_of"),
         )
-        records = self._service.exchange.export(principal, wanted)
-        first = await anext(records, None)  # what is wrong with the request is told before the answer begins
+        records = self._service.exchange.export_stretches(principal, wanted)
+        first = await anext(records, ())  # what is wrong with the request is told before the answer begins
         names = {store.id: store.name for store in await self._service.stores.list(principal)}
         return Told(_lines(first, records, names, is_past=wanted.as_of is not None), NDJSON)
 
@@ -182,16 +180,17 @@ def _outcome(line: ImportedLine, request_id: str) -> dict[str, Any]:
 
 
 async def _lines(
-    first: Record | None, rest: AsyncGenerator[Record], names: dict[str, str], *, is_past: bool
+    first: Sequence[Record], rest: AsyncGenerator[Sequence[Record]], names: dict[str, str], *, is_past: bool
 ) -> AsyncGenerator[bytes]:
-    waiting = [] if first is None else [_exported(first, names, is_past=is_past)]
+    """A stretch goes out as soon as it is there: nothing waits here that may be erased meanwhile."""
+
+    def told(records: Sequence[Record]) -> bytes:
+        return b"".join(_exported(record, names, is_past=is_past) for record in records)
+
     async with aclosing(rest):
-        async for record in rest:
-            waiting.append(_exported(record, names, is_past=is_past))
-            if len(waiting) >= _TOGETHER:
-                yield b"".join(waiting)
-                waiting.clear()
-    yield b"".join(waiting)
+        yield told(first)
+        async for records in rest:
+            yield told(records)
 
 
 def _exported(record: Record, names: dict[str, str], *, is_past: bool) -> bytes:

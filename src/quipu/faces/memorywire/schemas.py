@@ -26,7 +26,7 @@ V0 = "https://memorywire.dev/schemas/v0/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 #: Folders of other contracts.
-_OTHERS = frozenset({"openwop"})
+_OTHERS = frozenset({"bundle", "openwop"})
 _NOT_V0 = frozenset({"$schema", "$id", "$defs", "$comment", "x-origin", "x-v0"})
 
 

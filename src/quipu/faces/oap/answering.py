@@ -36,10 +36,15 @@ _CODES: Mapping[str, tuple[int, str]] = {
 }
 
 
+def given_id(request: Request) -> str | None:
+    """The id that the caller gave the request, if it is one."""
+    given = request.headers.get("oap-request-id", "")
+    return given if _ULID.fullmatch(given) else None
+
+
 def request_id(request: Request, sharing: Sharing) -> str:
     """The id that the caller gave, or a fresh one."""
-    given = request.headers.get("oap-request-id", "")
-    return given if _ULID.fullmatch(given) else sharing.mint()
+    return given_id(request) or sharing.mint()
 
 
 def bare(body: Any, status: int = 200) -> Response:

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.faces.http import bodies
 from quipu.faces.http.json_text import loads, refuse_deep
-from quipu.faces.oap.answering import MEDIA_TYPE
+from quipu.faces.oap.answering import MEDIA_TYPE, given_id
 from quipu.model.grants import Lent
 from quipu.model.principal import Principal
 from quipu.rules.grants_tokens import GRANT_TYPE
-from quipu.service.lending_tokens import Shown
+from quipu.service.lending_callers import Shown
 from quipu.service.sharing import Sharing
 
 _LONGEST = 32 << 10
@@ -30,7 +30,7 @@ def brings_own(request: Request) -> bool:
     return scheme == "bearer" and _type(token) == GRANT_TYPE
 
 
-def shown(request: Request, sharing: Sharing) -> Shown:
+def shown(request: Request, sharing: Sharing, assertion: str | None = None) -> Shown:
     """What is shown at the door."""
     scheme, token = _authorization(request)
     proofs = request.headers.getlist("dpop")
@@ -43,6 +43,8 @@ def shown(request: Request, sharing: Sharing) -> Shown:
         proof=proofs[0] if proofs else None,
         method=request.method,
         url=f"{root}{request.url.path}",
+        request_id=given_id(request),
+        assertion=assertion,
     )
 
 
@@ -51,6 +53,15 @@ async def lent(request: Request, sharing: Sharing, *, is_read_later: bool = Fals
     if not brings_own(request):
         raise UnauthenticatedError(reason="no_credential")
     return await sharing.doors.lent(shown(request, sharing), is_read_later=is_read_later)
+
+
+async def lent_with(
+    request: Request, sharing: Sharing, *, may_be_empty: bool = False, is_read_later: bool = False
+) -> tuple[Lent, dict[str, Any]]:
+    """The same, with the body that came along; a signature over it is looked at, where there is one (D23)."""
+    who = await lent(request, sharing, is_read_later=is_read_later)
+    given = await body(request, may_be_empty=may_be_empty)
+    return await sharing.doors.signed(who, given, request.headers.get("oap-signature")), given
 
 
 def principal(request: Request) -> Principal | None:

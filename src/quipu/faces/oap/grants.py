@@ -11,8 +11,11 @@ from quipu.errors import ForbiddenError, InvalidError, NotFoundError, Unauthenti
 from quipu.faces.oap.answering import bare, enveloped
 from quipu.faces.oap.asking import body, brings_own, lent, principal, shown
 from quipu.model.grants import KeptGrant
+from quipu.model.principal import Principal
 from quipu.rules.grants_times import rfc3339
 from quipu.service.sharing import Sharing
+
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class Grants:
@@ -29,41 +32,44 @@ class Grants:
             kept = await self._sharing.grants.issue(owner, given)
         else:
             kept = await self._sharing.grants.register(given)
-        root = f"{self._sharing.public_url}/oap/memory/grant/{kept.id}"
-        told = {
-            "grant": kept.body,
-            "status": kept.status.value,
-            "endpoints": {
-                "token": f"{root}/token",
-                "revoke": root,
-                "status": f"{self._sharing.public_url}/.well-known/oap-revocation?grant_id={kept.id}",
-            },
-        }
-        return enveloped(request, self._sharing, told, 201)
+        return enveloped(request, self._sharing, issued(self._sharing, kept), 201)
 
     async def list(self, request: Request) -> Response:
         """The owner's grants."""
-        owner = principal(request)
-        if owner is None:
-            raise UnauthenticatedError(reason="no_credential")
+        owner = _owner(request)
         if request.query_params.get("role", "granter") != "granter":
             raise InvalidError.at(
                 "/role", "bad_value", "Grants are listed for who gave them.", accepted=["granter"]
             )
-        found = await self._sharing.grants.list(owner)
-        return enveloped(request, self._sharing, {"grants": [_told(kept) for kept in found]})
+        found, now = await self._sharing.grants.list(owner), self._sharing.now()
+        told = {**self._sharing.identity(owner), "grants": [_owned(kept, now) for kept in found]}
+        return enveloped(request, self._sharing, told)
 
     async def get(self, request: Request) -> Response:
         """One grant, for its granter or its grantee."""
         grant_id, owner = request.path_params["id"], principal(request)
         if owner is not None:
             kept = await self._sharing.grants.get(owner, grant_id)
-        else:
-            who = await lent(request, self._sharing)
-            if who.grant.id != grant_id:
-                raise NotFoundError("There is no such grant.", reason="grant")
-            kept = who.kept
-        return enveloped(request, self._sharing, _told(kept))
+            shown = await self._sharing.grants.shown(owner, grant_id)
+            seen = [{"id": name, "at": rfc3339(at)} for name, at in shown]
+            told = {**_owned(kept, self._sharing.now()), "shown": seen}
+            return enveloped(request, self._sharing, told)
+        who = await lent(request, self._sharing)
+        if who.grant.id != grant_id:
+            raise NotFoundError("There is no such grant.", reason="grant")
+        return enveloped(request, self._sharing, _told(who.kept, self._sharing.now()))
+
+    async def preview(self, request: Request) -> Response:
+        """What a grantee would see, for the owner; nothing is signed."""
+        owner = _owner(request)
+        items = await self._sharing.disclosing.preview(owner, await body(request))
+        return enveloped(request, self._sharing, {"items": items})
+
+    async def revoke_all(self, request: Request) -> Response:
+        """The owner takes everything back."""
+        return enveloped(
+            request, self._sharing, {"revoked": await self._sharing.grants.kill(_owner(request))}
+        )
 
     async def revoke(self, request: Request) -> Response:
         """The granter takes it back, or the grantee gives it up."""
@@ -84,14 +90,12 @@ class Grants:
 
     async def token(self, request: Request) -> Response:
         """A short-lived token, for a grantee that proves its key."""
-        grant_id = request.path_params["id"]
-        return bare(await self._sharing.doors.mint(grant_id, shown(request, self._sharing)))
+        told = shown(request, self._sharing, await assertion(request))
+        return bare(await self._sharing.doors.mint(request.path_params["id"], told))
 
     async def introspect(self, request: Request) -> Response:
         """Whether a token counts (RFC 7662), for an owner of this host."""
-        owner = principal(request)
-        if owner is None or brings_own(request):
-            raise UnauthenticatedError(reason="no_credential")
+        owner = _owner(request)
         form = await request.form()
         token = form.get("token")
         if not isinstance(token, str):
@@ -105,12 +109,44 @@ class Grants:
         return bare(found)
 
 
-def _told(kept: KeptGrant) -> dict[str, Any]:
+def _owner(request: Request) -> Principal:
+    owner = principal(request)
+    if owner is None or brings_own(request):
+        raise UnauthenticatedError(reason="no_credential")
+    return owner
+
+
+def issued(sharing: Sharing, kept: KeptGrant) -> dict[str, Any]:
+    """A grant that has just come to be."""
+    endpoints = sharing.grants.endpoints(kept.id)
+    return {"grant": kept.body, "status": kept.status.value, "endpoints": endpoints}
+
+
+async def assertion(request: Request) -> str | None:
+    """What a client says of itself in a form (RFC 7523), where it shows no proof."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return None
+    form = await request.form()
+    given = form.get("client_assertion")
+    if form.get("client_assertion_type") != _ASSERTION or not isinstance(given, str):
+        raise InvalidError.at(
+            "/client_assertion_type", "bad_value", "Prove who you are.", accepted=[_ASSERTION]
+        )
+    return given
+
+
+def _owned(kept: KeptGrant, now: int) -> dict[str, Any]:
+    """A grant as its owner sees it."""
+    told = {**_told(kept, now), "uses": kept.uses, "registered_at": rfc3339(kept.registered_at)}
+    return told if kept.revoked_at is None else {**told, "revoked_at": rfc3339(kept.revoked_at)}
+
+
+def _told(kept: KeptGrant, now: int) -> dict[str, Any]:
     most = kept.body.get("max_items")
     left = most - kept.disclosed if isinstance(most, int) else 0
     return {
         "grant": kept.body,
-        "status": kept.status.value,
+        "status": kept.standing(now).value,
         "items_disclosed": kept.disclosed,
         "items_remaining": max(0, left),
     }

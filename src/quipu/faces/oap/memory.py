@@ -9,9 +9,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from quipu.errors import UnauthenticatedError
+from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.faces.oap.answering import enveloped
-from quipu.faces.oap.asking import body, lent, principal
+from quipu.faces.oap.asking import body, lent, lent_with, principal
 from quipu.model.disclosure import ErasureStep
 from quipu.rules.grants import parsed_query
 from quipu.service.sharing import Sharing
@@ -25,10 +25,8 @@ class Memory:
 
     async def query(self, request: Request) -> Response:
         """Items of a grant that fit a query."""
-        who = await lent(request, self._sharing, is_read_later=True)
-        answer = await self._sharing.disclosing.query(
-            who, parsed_query(await body(request, may_be_empty=True))
-        )
+        who, given = await lent_with(request, self._sharing, may_be_empty=True, is_read_later=True)
+        answer = await self._sharing.disclosing.query(who, parsed_query(given))
         return enveloped(
             request, self._sharing, answer.output, receipt=answer.receipt, warnings=list(answer.warnings)
         )
@@ -36,6 +34,8 @@ class Memory:
     async def vector(self, request: Request) -> Response:
         """The vector of an item that was shown."""
         who = await lent(request, self._sharing)
+        if unknown := sorted(request.query_params.keys()):
+            raise InvalidError.at(f"/{unknown[0][:64]}", "unknown_member", "A vector comes as bare floats.")
         data = await self._sharing.disclosing.vector(who, request.path_params["id"])
         digest = base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
         headers = {"Content-Digest": f"sha-256=:{digest}:", "Cache-Control": "no-store", "OAP-Version": "1.0"}
@@ -57,6 +57,10 @@ class Memory:
             return enveloped(
                 request, self._sharing, {"receipts": await self._sharing.disclosing.receipts_of(who)}
             )
+        if request.query_params.get("verify") == "true":
+            faults = await self._sharing.grants.verify(owner)
+            told = {"faults": [{"kind": one.kind, "seq": one.seq} for one in faults]}
+            return enveloped(request, self._sharing, told)
         after = request.query_params.get("after", "0")
         found = await self._sharing.grants.receipts(owner, int(after) if after.isdigit() else 0)
         told = {"receipts": [one.body for one in found], "next": found[-1].seq if found else None}
@@ -73,6 +77,7 @@ class Memory:
             raise UnauthenticatedError(reason="no_credential")
         done = await self._sharing.erasing.erase(owner, given)
         output: dict[str, Any] = {
+            "step": done.step.value,
             "receipt": done.receipt,
             "report": await self._sharing.erasing.report(owner, done.id),
         }
@@ -80,7 +85,10 @@ class Memory:
 
     async def incident(self, request: Request) -> Response:
         """Somebody reports that something went wrong."""
-        given, owner = await body(request), principal(request)
-        who = owner if owner is not None else await lent(request, self._sharing)
+        owner = principal(request)
+        if owner is not None:
+            who, given = owner, await body(request)
+        else:
+            who, given = await lent_with(request, self._sharing)
         receipt = await self._sharing.incident(who, given)
         return enveloped(request, self._sharing, {"receipt_id": receipt}, 202)

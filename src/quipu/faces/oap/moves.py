@@ -14,7 +14,7 @@ from starlette.responses import Response
 from quipu.errors import InvalidError, QuipuError, UnauthenticatedError
 from quipu.faces.http.files import sent
 from quipu.faces.oap.answering import enveloped
-from quipu.faces.oap.asking import body, lent, principal
+from quipu.faces.oap.asking import body, lent_with, principal
 from quipu.model.moving import FileImport, Format, ImportReport
 from quipu.model.principal import Principal
 from quipu.rules.grants_exports import parsed_export
@@ -22,6 +22,7 @@ from quipu.service.lending_moves import Moves
 from quipu.service.sharing import Sharing
 
 _PIECE = 256 << 10
+_FOLLOWED = ("conflict", "updated", "removed", "removals_waiting", "kept")
 _FIELDS = frozenset({"agent_id", "foreign_owner", "format", "store"})
 
 
@@ -33,11 +34,13 @@ class Moving:
 
     async def export(self, request: Request) -> Response:
         """The file itself: all that the owner asks for, or what a grant shows."""
-        asked, owner = parsed_export(await body(request, may_be_empty=True)), principal(request)
+        owner = principal(request)
         if owner is not None:
+            asked = parsed_export(await body(request, may_be_empty=True))
             made = await self._moves.exported(owner, asked)
         else:
-            made = await self._moves.lent(await lent(request, self._sharing), asked)
+            who, given = await lent_with(request, self._sharing, may_be_empty=True, is_read_later=True)
+            made = await self._moves.lent(who, parsed_export(given))
         report = made.report
         dropped = [{"field": one.field, "count": one.count} for one in report.loss.dropped]
         mapped = [{"from": one.origin, "to": one.to, "count": one.count} for one in report.loss.mapped]
@@ -85,7 +88,8 @@ class Moving:
             raise InvalidError.at("/force", "bad_value", "This is yes or no.", accepted=["true", "false"])
         undone = await self._moves.rolled_back(owner, request.path_params["id"], force=force)
         told = {"import_id": undone.import_id, "forgotten": undone.forgotten, "withdrawn": undone.withdrawn}
-        return enveloped(request, self._sharing, {**told, "kept": list(undone.kept)})
+        more = {"restored": undone.restored, "kept": list(undone.kept)}
+        return enveloped(request, self._sharing, {**told, **more})
 
 
 def _owner(request: Request) -> Principal:
@@ -122,7 +126,7 @@ def _wanted(given: dict[str, str], name: str | None) -> FileImport:
 def _told(report: ImportReport) -> dict[str, Any]:
     names = ("import_id", "sha256", "signature", "dry_run", "read", "accepted", "quarantined", "duplicate")
     return {
-        **{name: getattr(report, name) for name in (*names, "conflict", "instruction_like")},
+        **{name: getattr(report, name) for name in (*names, *_FOLLOWED, "instruction_like")},
         "format": report.format.value,
         "rejected": [{"line": one.line, "reason": one.reason} for one in report.rejected],
         "sample": list(report.sample),

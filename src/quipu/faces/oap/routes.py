@@ -13,11 +13,13 @@ from quipu.faces.oap.discovery import Discovery
 from quipu.faces.oap.grants import Grants
 from quipu.faces.oap.memory import Memory
 from quipu.faces.oap.moves import Moving
+from quipu.faces.oap.requests import Requests
 from quipu.service.lending_moves import Moves
 from quipu.service.sharing import Sharing
 
 PREFIX = "/oap"
 _WELL_KNOWN = "/.well-known"
+_REQUEST = f"{PREFIX}/memory/grant/request"
 _EXPORT, _IMPORT = f"{PREFIX}/memory/export", f"{PREFIX}/memory/import"
 
 
@@ -40,7 +42,7 @@ def face(sharing: Sharing, moves: Moves) -> Face:
 def routes(sharing: Sharing, moves: Moves) -> list[BaseRoute]:
     """Every route."""
     told, grants, memory = Discovery(sharing), Grants(sharing), Memory(sharing)
-    moving = Moving(sharing, moves)
+    moving, requests = Moving(sharing, moves), Requests(sharing)
     return [
         Route(f"{_WELL_KNOWN}/did.json", told.host, methods=["GET"]),
         Route(f"{_WELL_KNOWN}/oap-tool.json", told.tool, methods=["GET"]),
@@ -54,6 +56,13 @@ def routes(sharing: Sharing, moves: Moves) -> list[BaseRoute]:
         Route(f"{PREFIX}/memory/vec/{{id}}.bin", memory.vector, methods=["GET"]),
         Route(f"{PREFIX}/memory/grant", grants.create, methods=["POST"]),
         Route(f"{PREFIX}/memory/grant", grants.list, methods=["GET"]),
+        Route(f"{PREFIX}/memory/grant", grants.revoke_all, methods=["DELETE"]),
+        Route(f"{PREFIX}/memory/grant/preview", grants.preview, methods=["POST"]),
+        Route(_REQUEST, requests.ask, methods=["POST"]),
+        Route(_REQUEST, requests.list, methods=["GET"]),
+        Route(f"{_REQUEST}/{{id}}/approve", requests.approve, methods=["POST"]),
+        Route(f"{_REQUEST}/{{id}}", requests.refuse, methods=["DELETE"]),
+        Route(f"{PREFIX}/tasks/{{id}}", requests.task, methods=["GET"]),
         Route(f"{PREFIX}/memory/grant/introspect", grants.introspect, methods=["POST"]),
         Route(f"{PREFIX}/memory/grant/{{id}}", grants.get, methods=["GET"]),
         Route(f"{PREFIX}/memory/grant/{{id}}", grants.revoke, methods=["DELETE"]),

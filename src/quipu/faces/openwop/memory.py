@@ -74,7 +74,7 @@ class MemoryRoutes:
                     await self._service.runs.driven(principal, run.id)
                 return answer({"deleted": await memory.delete(principal, ref, body.get("id"))})
             case "compact":
-                made = await self._service.runs.deriving.compact(principal, ref)
+                made = await self._service.runs.upkeep.compact(principal, ref)
                 return answer({"compacted": None if made is None else made.payload})
             case _:
                 raise NotFoundError("There is nothing at this address.", reason="route")

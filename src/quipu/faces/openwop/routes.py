@@ -38,7 +38,7 @@ def face(service: MemoryService, options: HostOptions, clock: Clock, version: st
 
     @contextlib.asynccontextmanager
     async def at_work() -> AsyncGenerator[None]:
-        """While the server runs, runs that nobody is at work on are taken up."""
+        """While the server runs, runs that nobody is at work on are taken up, and notes are kept alive."""
         looking = asyncio.create_task(_recovering(service))
         try:
             yield
@@ -61,8 +61,9 @@ async def _recovering(service: MemoryService) -> None:
     while True:
         try:
             await service.runs.engine.recover()
+            await service.runs.scratch.tend()
         except QuipuError as error:
-            _log.debug("No runs were taken up: %s", error.code)
+            _log.debug("Runs were not looked after: %s", error.code)
         await asyncio.sleep(_RECOVER_S)
 
 

@@ -59,7 +59,7 @@ class SeamRoutes:
 
     async def compact(self, request: Request) -> Response:
         body = await self._body(request)
-        made = await self._service.runs.deriving.compact(principal_of(request), body["memoryRef"])
+        made = await self._service.runs.upkeep.compact(principal_of(request), body["memoryRef"])
         if made is None:
             return Response(status_code=204)
         return answer(
@@ -96,7 +96,7 @@ class SeamRoutes:
         has_canary = body.get("includeSecretCanary") is True
         if has_canary:
             await self._service.runs.memory.put(principal, ref, NewEntry(content=f"The value is {_CANARY}."))
-        told = await self._service.runs.deriving.consolidate(principal, ref)
+        told = await self._service.runs.upkeep.consolidate(principal, ref)
         shown: dict[str, Any] = {"event": told}
         if has_canary:
             left = await self._service.runs.memory.list(principal, ref, runs_options.ListOptions(limit=500))

@@ -8,7 +8,9 @@ from typing import Any
 from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError
+from quipu.faces.web.grants_requests import number
 from quipu.faces.web.visit import Visit
+from quipu.model.grants import TaskState
 from quipu.model.principal import Permission
 
 _FIELDS = (
@@ -45,7 +47,7 @@ async def issue(visit: Visit) -> Response:
     visit.need(Permission.ADMIN)
     asked = {name: given.get(name, "").strip() for name in _FIELDS}
     try:
-        draft, days = _draft(asked), _number(asked["days"], "/days")
+        draft, days = _draft(asked), number(asked["days"], "/days")
         kept = await visit.service.sharing.grants.issue_for(visit.principal, draft, days)
     except QuipuError as error:
         return await _shown(visit, asked, error=error, status=400)
@@ -118,9 +120,11 @@ async def _shown(
     found = await sharing.grants.list(visit.principal)
     rows = [(kept, kept.standing(now).value) for kept in found]
     owner = sharing.identity(visit.principal)["owner"]
-    return visit.page(
-        "grants.html", status, grants=rows, asked=asked, preview=preview, error=error, owner=owner
-    )
+    waiting = [
+        one for one in await sharing.requests.list(visit.principal) if one.state is TaskState.AWAITING_INPUT
+    ]
+    told = {"grants": rows, "waiting": waiting, "owner": owner}
+    return visit.page("grants.html", status, asked=asked, preview=preview, error=error, **told)
 
 
 def _draft(asked: Mapping[str, str]) -> dict[str, Any]:
@@ -141,15 +145,9 @@ def _draft(asked: Mapping[str, str]) -> dict[str, Any]:
         "purpose": asked["purpose"],
         "filter": chosen,
         "scope_id": asked["scope"] or "personal",
-        "trust_level": _number(asked["level"], "/level"),
-        "max_items": _number(asked["most"], "/most"),
+        "trust_level": number(asked["level"], "/level"),
+        "max_items": number(asked["most"], "/most"),
     }
-
-
-def _number(text: str, pointer: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InvalidError.at(pointer, "bad_value", "This is a whole number.")
-    return int(text)
 
 
 def _several(text: str) -> list[str]:

@@ -80,6 +80,10 @@ async def act(visit: Visit) -> Response:
             visit.need(Permission.WRITE)
             report = await visit.service.importing.committed(visit.principal, name)
             said = f"{counted(report.accepted, 'memory', 'memories')} came in."
+            if report.removed:
+                said += f" {report.removed} forgotten, as they were where they came from."
+            if report.removals_waiting:
+                said += f" {report.removals_waiting} to be forgotten wait for a decision."
             if report.quarantined:
                 said += f" {counted(report.quarantined, 'memory', 'memories')} wait for a decision."
         case "approve" | "reject" as choice:
@@ -93,6 +97,8 @@ async def act(visit: Visit) -> Response:
             visit.need(Permission.ADMIN)
             undone = await visit.service.imports.roll_back(visit.principal, name)
             said = f"Undone: {undone.forgotten} forgotten, {undone.withdrawn} dropped from the queue."
+            if undone.restored:
+                said += f" {undone.restored} are as they were before."
             if undone.kept:
                 said += f" {len(undone.kept)} were changed since, and are kept."
         case _:

@@ -8,14 +8,14 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from quipu.errors import InvalidError, QuipuError
+from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
 from quipu.faces.web import wording
 from quipu.faces.web.visit import Visit, address
 from quipu.model.change import Proposal
 from quipu.model.governance import Edit
 from quipu.model.operations import MergeStrategy, ProposalsRequest
 from quipu.model.principal import Permission
-from quipu.service.governance import UNDO_MS
+from quipu.service.undoing import UNDO_MS
 
 #: Fields of a request that say nothing to the reviewer, or are said elsewhere on the page.
 _UNSAID = frozenset(
@@ -139,6 +139,7 @@ async def detail(visit: Visit) -> Response:
         preview=preview,
         asked=visit.asked("ask") or "",
         in_queue=visit.asked("queue") == "1",
+        can_undo=await visit.service.undoing.can_undo(visit.principal, proposal.id),
     )
 
 
@@ -149,17 +150,17 @@ async def decide(visit: Visit) -> Response:
     name = visit.request.path_params["id"]
     choice = given.get("decision", "")
     said = _said(choice, given)
-    was = await visit.service.governance.proposal(visit.principal, name)
     await visit.service.decide(
         visit.principal,
         name,
         approved=choice != "reject",
         reason=given.get("reason", "").strip() or None,
+        undoable=True,
         **said,
     )
     decided = await visit.service.governance.proposal(visit.principal, name)
     if decided.status != "pending":
-        visit.session.undo = (visit.site.clock() + UNDO_MS, was)
+        visit.session.undo = (visit.site.clock() + UNDO_MS, name)
     if given.get("queue") == "1":
         visit.session.notice = _told(decided)
         return visit.go("/review/next", left=name)
@@ -167,23 +168,23 @@ async def decide(visit: Visit) -> Response:
 
 
 async def undo(visit: Visit) -> Response:
-    """Take the last decision back, as long as that can be done."""
+    """Take a decision back, as long as that can be done; whichever process it was made at."""
     given = await visit.form()
     visit.need(Permission.REVIEW)
-    was = visit.undoable
-    if was is None or was.id != given.get("proposal"):
+    name = given.get("proposal", "")
+    if visit.undoable == name:
+        visit.session.undo = None
+    try:
+        done = await visit.service.undoing.undo(visit.principal, name)
+    except (ConflictError, NotFoundError):
         return visit.go("/review", "It is too late to take this back.")
-    settled = await visit.service.governance.proposal(visit.principal, was.id)
-    visit.session.undo = None
-    if settled.status == "rejected":
-        again = await visit.service.governance.reopen(visit.principal, was)
-        return visit.go(f"/review/{quote(again.id, safe='')}", "Taken back: it waits again.", queue="1")
-    _, waits = await visit.service.recovery.put_back(visit.principal, was)
-    if waits is None:
+    if done.proposal_id is None:
         return visit.go("/review", "Not all of it could be taken back: look at it in the journal.")
     return visit.go(
-        f"/review/{quote(waits.id, safe='')}",
-        "Taken back: what it did is undone, and it waits again.",
+        f"/review/{quote(done.proposal_id, safe='')}",
+        "Taken back: what it did is undone, and it waits again."
+        if done.was_approved
+        else "Taken back: it waits again.",
         queue="1",
     )
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quipu.faces.web.proofs import Proof
-from quipu.model.change import Proposal
 from quipu.ports.surroundings import Clock
 
 IDLE_MS = 8 * 3600 * 1000
@@ -38,8 +37,8 @@ class Session:
     notice: str | None = None
     #: The check of the journal that this person last asked for.
     proof: Proof | None = None
-    #: The last decision, while it can be taken back: until when, and what was decided on, as it was.
-    undo: tuple[int, Proposal] | None = field(default=None, repr=False)
+    #: The last decision, while it can be taken back: until when, and which proposal it was on.
+    undo: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

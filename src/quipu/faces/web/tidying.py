@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from quipu.faces.web.visit import Visit
+from quipu.faces.web.visit import Visit, address
 from quipu.model.principal import Permission
 from quipu.rules.tidying import said
 
@@ -14,10 +14,12 @@ from quipu.rules.tidying import said
 async def page(visit: Visit) -> Response:
     """All candidates, and what is remembered at all."""
     visit.need(Permission.REVIEW)
-    agent = visit.asked("agent")
-    found = await visit.service.tidying.candidates(visit.principal, agent)
+    agent, cursor = visit.asked("agent"), visit.asked("cursor")
+    found = await visit.service.tidying.candidates(visit.principal, agent, cursor)
+    older = address("/candidates", agent=agent, cursor=found.next_cursor) if found.next_cursor else None
+    rows = [(one, said(one)) for one in found.candidates]
     return visit.page(
-        "candidates.html", found=found, rows=[(one, said(one)) for one in found.candidates], agent=agent
+        "candidates.html", found=found, rows=rows, agent=agent, is_first=cursor is None, older=older
     )
 
 

@@ -13,15 +13,15 @@ from quipu.telemetry import names
 from quipu.telemetry.recent import Kept
 
 _SHOWN = 30
-#: The picture's width is a thousand; a name has the first part of it.
-_LEFT, _WIDE, _ROW = 340.0, 640.0, 26
+#: The picture's width is a thousand; a name has the first part of it, and what is said of a bar the last.
+_LEFT, _WIDE, _ROW = 300.0, 420.0, 26
 _LEAST = 2.0
 _MS = 1_000_000
 #: What is said beside a bar, and in which words.
 _SAID = {
     names.OUTCOME: "{}",
     names.RESULT_COUNT: "{} found",
-    names.SEARCH_K: "of {}",
+    names.SEARCH_K: "{} asked for",
     names.HTTP_STATUS: "{}",
 }
 

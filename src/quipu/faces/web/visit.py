@@ -15,7 +15,6 @@ from quipu.faces.http.backoff import Backoff
 from quipu.faces.web import forms, sheets
 from quipu.faces.web.lately import Lately
 from quipu.faces.web.sessions import RandomBytes, Session, Sessions
-from quipu.model.change import Proposal
 from quipu.model.principal import Permission, Principal
 from quipu.ports.surroundings import Clock
 from quipu.service.memory import MemoryService
@@ -87,8 +86,8 @@ class Visit:
         }
 
     @property
-    def undoable(self) -> Proposal | None:
-        """The decision that can still be taken back. Afterwards nothing of what was rejected is kept here."""
+    def undoable(self) -> str | None:
+        """The proposal on which a decision of this session can still be taken back."""
         kept = self.session.undo
         if kept is not None and kept[0] < self.site.clock():
             kept = self.session.undo = None

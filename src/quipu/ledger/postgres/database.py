@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -31,6 +32,8 @@ LOCK_PATIENCE_MS = 30_000
 _IDLE_MS = 60_000
 #: How long a server that went away is waited for.
 RETURN_PATIENCE_S = 15.0
+_OLDEST_SERVER: Final = 14
+_OLDEST_PGVECTOR: Final = (0, 8)
 _CONNECT_S = 10
 #: How long the pool is asked before somebody looks whether the server is there at all.
 _SOON_S = 1.0
@@ -77,7 +80,12 @@ class Database:
             if "connect_timeout" not in conninfo_to_dict(address):
                 address = make_conninfo(address, connect_timeout=connect_timeout)
             connection = await AsyncConnection.connect(address, autocommit=True, context=context)
-            await self._configure(connection)
+            try:
+                check_server(connection.info.server_version)
+                await self._configure(connection)
+            except BaseException:
+                await connection.close()
+                raise
             return connection
 
     async def _configure(self, connection: Connection) -> None:
@@ -173,6 +181,29 @@ class Database:
         if self._pool is not None and not self._is_closed:
             await self._pool.check()
             await asyncio.sleep(0.05)
+
+
+def check_server(version: int) -> None:
+    """Refuse a server that lacks what the statements use; its version as it tells it itself, 140005 for 14.5."""
+    if version < _OLDEST_SERVER * 10_000:
+        raise BackendUnavailableError(
+            f"The server runs PostgreSQL {version // 10_000}; {_OLDEST_SERVER} or newer is needed.",
+            reason="old_server",
+            hint="Upgrade the server. The database was not touched.",
+        )
+
+
+def check_pgvector(version: str | None) -> None:
+    """Refuse an extension that cannot search with restrictions."""
+    if version is None:
+        raise no_pgvector()
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if numbers < _OLDEST_PGVECTOR:
+        raise BackendUnavailableError(
+            f"The database has pgvector {version}; {'.'.join(map(str, _OLDEST_PGVECTOR))} or newer is needed.",
+            reason="old_pgvector",
+            hint="Install a newer one, then run `ALTER EXTENSION vector UPDATE` in the database.",
+        )
 
 
 def no_pgvector() -> BackendUnavailableError:

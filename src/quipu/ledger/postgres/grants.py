@@ -141,7 +141,7 @@ async def _tail(connection: Connection, tenant: str, record_id: str, log: LogKin
 async def _standing(connection: Connection, tenant: str, question: Question) -> Standing:
     end = await statements.first(connection, "receipt_end", tenant=tenant)
     head = await statements.first(connection, "lending_head", tenant=tenant)
-    grant = shown = proof = None
+    grant = shown = None
     disclosed: set[str] = set()
     if question.grant_id is not None:
         grant = await statements.first(connection, "lent_grant", tenant=tenant, id=question.grant_id)
@@ -151,13 +151,15 @@ async def _standing(connection: Connection, tenant: str, question: Question) -> 
             )
             if shown is not None:
                 disclosed.add(record_id)
-    if question.proof_id is not None:
-        proof = await statements.first(connection, "used_proof", tenant=tenant, id=question.proof_id)
+    replayed: set[str] = set()
+    for name in question.once:
+        if await statements.first(connection, "used_proof", tenant=tenant, id=name) is not None:
+            replayed.add(name)
     standing = Standing(
         **rows.standing_values(end, head),
         grant=None if grant is None else rows.grant_of(grant),
         disclosed=frozenset(disclosed),
-        is_replay=proof is not None,
+        replayed=frozenset(replayed),
     )
     for record_id in question.record_ids:
         for log in LogKind:
@@ -186,9 +188,8 @@ async def _write(connection: Connection, tenant: str, question: Question, writes
         await statements.run(connection, "keep_erasure", tenant=tenant, **rows.erasure_values(writes.erasure))
     for step in writes.steps:
         await statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
-    if question.proof_id is not None and writes.proof_until is not None:
+    if question.once and writes.once_until is not None:
         await statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
-        # The lock is held: nobody else has used it since `_standing` looked.
-        await statements.run(
-            connection, "use_proof", tenant=tenant, id=question.proof_id, until=writes.proof_until
-        )
+        for name in question.once:
+            # The lock is held: nobody else has used it since `_standing` looked.
+            await statements.run(connection, "use_proof", tenant=tenant, id=name, until=writes.once_until)

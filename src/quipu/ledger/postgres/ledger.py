@@ -45,7 +45,7 @@ from quipu.model.search import (
     WordShares,
 )
 from quipu.model.store import MAIN, Store
-from quipu.ports.announcing import Told
+from quipu.ports.announcing import Told, Written
 from quipu.ports.ledger import Guard, Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 
@@ -89,6 +89,7 @@ class PostgresLedger(Governing, RunReads):
         self._opened: set[str] = set()
         self._is_closed = False
         self._announcer = Announcer(self._database)
+        self._written: list[Written] = []
         self._tidier = Tidier(self._database)
         self.lending = PostgresLending(self._read, self._tidier.soon)
         self.outbox = PostgresOutbox(self._read)
@@ -186,6 +187,8 @@ class PostgresLedger(Governing, RunReads):
         done = await self._groups.commit(tenant, job)
         self._readers.note(tenant, done[-1].seq)
         self._announcer.tell(tenant, done[-1].seq)
+        for written in self._written:
+            written(commits)
         if any(_erases(change) for commit in commits for change in commit.changes):
             self._tidier.soon()
         return done
@@ -193,6 +196,9 @@ class PostgresLedger(Governing, RunReads):
     def on_commit(self, told: Told) -> None:
         """Also tells of what other processes commit."""
         self._announcer.on_commit(told)
+
+    def on_written(self, told: Written) -> None:
+        self._written.append(told)
 
     async def answered(self, tenant: str, once: Once, now: int) -> Committed | None:
         key = (once.principal, once.operation, once.key)

@@ -10,8 +10,9 @@ from psycopg import errors, sql
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres import statements
-from quipu.ledger.postgres.database import no_pgvector
+from quipu.ledger.postgres.database import check_pgvector, no_pgvector
 from quipu.ledger.postgres.statements import SQL, Connection
+from quipu.ledger.postgres.tables import TABLES
 from quipu.ledger.postgres.transaction import transaction
 
 
@@ -52,6 +53,13 @@ async def check(connection: Connection, schema: str | None, known: int) -> None:
             reason="older_schema",
             hint="Run `quipu db migrate` once every server has been upgraded or stopped.",
         )
+    if lost := await statements.select(connection, "untaken", schema=schema, tables=list(TABLES)):
+        raise BackendUnavailableError(
+            f"Part of the database's schema is missing: {lost[0][0]}.",
+            reason="half_migrated",
+            hint="It was restored or upgraded in part. Restore it from a backup; nothing was touched.",
+        )
+    check_pgvector(await statements.scalar(connection, "pgvector"))
 
 
 def newer(found: int, known: int) -> BackendUnavailableError:

@@ -266,6 +266,7 @@ class Plan:
 
     def _erase(self, erase: Erase) -> Sequence[Mention]:
         working, record_id = self.working, erase.id
+        self._write("empty_event_tags", id=record_id)  # by runs, while they are still known
         self._write("empty_versions", id=record_id, seq=self._seq)
         for statement in _DROPPED:
             self._write(statement, id=record_id)
@@ -364,6 +365,7 @@ class Plan:
             reviewer=settle.reviewer,
             reason=settle.reason,
             keeps=settle.keeps,
+            undoable=settle.undoable,
             teaches=settle.teaches,
             at=self._at,
         )

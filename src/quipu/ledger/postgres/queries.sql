@@ -208,10 +208,23 @@ VALUES (%(tenant)s, %(id)s, %(operation)s, %(agent_id)s, %(record_id)s, %(reques
   %(created_at)s, %(lapses_at)s, %(approvals)s, %(because)s, %(salt)s, %(traits)s);
 
 -- settle --
--- Decide a proposal, once; its staged content goes, unless it is to be kept.
-UPDATE proposal SET status = %(status)s, reviewer = %(reviewer)s, reviewed_at = %(at)s, reason = %(reason)s, salt = NULL,
-  request = CASE WHEN %(keeps)s THEN request END, traits = CASE WHEN %(teaches)s THEN traits END
+-- Decide a proposal, once; its staged content goes, unless it is to be kept. A salt that stays says: for a while.
+UPDATE proposal SET status = %(status)s, reviewer = %(reviewer)s, reviewed_at = %(at)s, reason = %(reason)s,
+  salt = CASE WHEN %(undoable)s THEN salt END, request = CASE WHEN %(keeps)s OR %(undoable)s THEN request END,
+  traits = CASE WHEN %(teaches)s THEN traits END
 WHERE tenant = %(tenant)s AND id = %(id)s AND status = 'pending';
+
+-- let_go --
+-- What can no longer be taken back loses its staged content, unless what was rejected is kept for good.
+UPDATE proposal SET salt = NULL, request = CASE WHEN %(keeps)s AND status = 'rejected' THEN request END
+WHERE tenant = %(tenant)s AND status IN ('approved', 'rejected') AND salt IS NOT NULL AND reviewed_at < %(before)s
+RETURNING id;
+
+-- let_go_of --
+-- One that is taken back, once.
+UPDATE proposal SET salt = NULL, request = NULL
+WHERE tenant = %(tenant)s AND id = %(id)s AND status IN ('approved', 'rejected') AND salt IS NOT NULL
+RETURNING id;
 
 -- approve --
 -- One more of several has said yes; the number who had was checked under the tenant's lock.
@@ -680,6 +693,15 @@ VALUES (%(tenant)s, %(record_id)s, %(run_id)s, %(name)s, %(sequence)s) ON CONFLI
 UPDATE run_variable SET value = 'null' WHERE tenant = %(tenant)s AND (run_id, name, sequence) IN
   (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = %(tenant)s AND record_id = %(id)s);
 
+-- empty_event_tags --
+-- Erasure: tags of the record in the logs of the runs that wrote it, and of runs that repeat those.
+UPDATE run_event SET payload = (payload::jsonb - 'tags')::json
+WHERE tenant = %(tenant)s AND type = 'memory.written' AND payload ->> 'memoryId' = %(id)s AND run_id IN (
+  WITH RECURSIVE told (id) AS (
+    SELECT (provenance ->> 'run_id') COLLATE "C" FROM record WHERE tenant = %(tenant)s AND id = %(id)s
+    UNION SELECT run.id FROM told JOIN run ON run.source_run_id = told.id WHERE run.tenant = %(tenant)s
+  ) SELECT id FROM told);
+
 -- drop_run_events --
 -- Retention: the log of a run.
 DELETE FROM run_event WHERE tenant = %(tenant)s AND run_id = %(id)s;
@@ -714,6 +736,16 @@ ORDER BY id DESC LIMIT %(limit)s;
 -- Runs that an engine should see to.
 SELECT * FROM run WHERE tenant = %(tenant)s AND status IN ('pending', 'running', 'cancelling')
   AND driver = 'engine' AND lease_until <= %(now)s ORDER BY id;
+
+-- noting_runs --
+-- Runs that are driven from outside, are at work and have noted something.
+SELECT * FROM run WHERE tenant = %(tenant)s AND status IN ('pending', 'running', 'cancelling') AND driver = 'external'
+  AND EXISTS (SELECT 1 FROM run_note AS n WHERE n.tenant = run.tenant AND n.run_id = run.id) ORDER BY id;
+
+-- hold_run --
+-- Whoever keeps a run's notes alive does so until a moment, or lets go, unless somebody else does.
+UPDATE run SET worker = %(holder)s, lease_until = %(until)s
+WHERE tenant = %(tenant)s AND id = %(id)s AND (worker IS NULL OR worker = %(keeper)s) RETURNING id;
 
 -- ended_runs --
 -- Runs whose history has had its time.

@@ -18,6 +18,20 @@ SELECT
 -- How many steps have been taken.
 SELECT coalesce(max(number), 0) FROM quipu_migration;
 
+-- untaken --
+-- Steps that were passed over, and tables that a schema of ours would have: there are none unless part of it was lost.
+SELECT 'step ' || number FROM generate_series(1, (SELECT max(number) FROM quipu_migration)) AS number
+WHERE number NOT IN (SELECT number FROM quipu_migration)
+UNION ALL
+SELECT 'table ' || name FROM unnest(%(tables)s::text[]) AS name
+WHERE NOT EXISTS (
+  SELECT 1 FROM pg_tables WHERE schemaname = coalesce(%(schema)s, current_schema()) AND tablename = name
+);
+
+-- pgvector --
+-- Which version of it is installed; none where there is none.
+SELECT extversion FROM pg_extension WHERE extname = 'vector';
+
 -- note_step --
 -- One more step has been taken.
 INSERT INTO quipu_migration (number) VALUES (%(number)s);

@@ -235,6 +235,8 @@ class Partition:
             mask &= self["user"] == self.users.find(scope.user_id)
         if scope.store_id is not None:
             mask &= self["store"] == self.stores.find(scope.store_id)
+        if scope.stores is not None:
+            mask &= np.isin(self["store"], [self.stores.find(name) for name in scope.stores])
         if scope.agent_id is None:
             mask &= self._shared_with(scope.reader)
         return mask

@@ -251,6 +251,7 @@ class Transaction:
 
     def _erase(self, erase: Erase) -> Sequence[Mention]:
         versions = statements.select(self._connection, "rows_of", tenant=self._tenant, id=erase.id)
+        self._run("empty_event_tags", tenant=self._tenant, id=erase.id)  # by runs, while they are still known
         self._run("empty_versions", tenant=self._tenant, id=erase.id, seq=self._seq)
         for row, *_ in versions:
             self._run("drop_vectors_of", row=row)
@@ -340,6 +341,7 @@ class Transaction:
             reviewer=settle.reviewer,
             reason=settle.reason,
             keeps=int(settle.keeps),
+            undoable=int(settle.undoable),
             teaches=int(settle.teaches),
             at=self._at,
         )

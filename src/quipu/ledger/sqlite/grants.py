@@ -148,7 +148,7 @@ def _tail(connection: apsw.Connection, tenant: str, record_id: str, log: LogKind
 def _standing(connection: apsw.Connection, tenant: str, question: Question) -> Standing:
     end = statements.first(connection, "receipt_end", tenant=tenant)
     head = statements.first(connection, "lending_head", tenant=tenant)
-    grant_id, proof_id = question.grant_id, question.proof_id
+    grant_id = question.grant_id
     grant = (
         None if grant_id is None else statements.first(connection, "lent_grant", tenant=tenant, id=grant_id)
     )
@@ -163,8 +163,11 @@ def _standing(connection: apsw.Connection, tenant: str, question: Question) -> S
                 connection, "lent_item", tenant=tenant, grant_id=grant_id, record_id=record_id
             )
         ),
-        is_replay=proof_id is not None
-        and statements.first(connection, "used_proof", tenant=tenant, id=proof_id) is not None,
+        replayed=frozenset(
+            name
+            for name in question.once
+            if statements.first(connection, "used_proof", tenant=tenant, id=name) is not None
+        ),
     )
     for record_id in question.record_ids:
         for log in LogKind:
@@ -193,7 +196,8 @@ def _write(connection: apsw.Connection, tenant: str, question: Question, writes:
         statements.run(connection, "keep_erasure", tenant=tenant, **rows.erasure_values(writes.erasure))
     for step in writes.steps:
         statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
-    if question.proof_id is not None and writes.proof_until is not None:
+    if question.once and writes.once_until is not None:
         statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
-        # There is one writer: nobody else has used it since `_standing` looked.
-        statements.run(connection, "use_proof", tenant=tenant, id=question.proof_id, until=writes.proof_until)
+        for name in question.once:
+            # There is one writer: nobody else has used it since `_standing` looked.
+            statements.run(connection, "use_proof", tenant=tenant, id=name, until=writes.once_until)

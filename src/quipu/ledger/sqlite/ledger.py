@@ -44,7 +44,7 @@ from quipu.model.search import (
     WordShares,
 )
 from quipu.model.store import MAIN, Store
-from quipu.ports.announcing import Told
+from quipu.ports.announcing import Told, Written
 from quipu.ports.ledger import Guard, Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 
@@ -90,6 +90,7 @@ class SqliteLedger(Governing, RunReads):
         self._is_closed = False
         self._owes_flush = False
         self._told: list[Told] = []
+        self._written: list[Written] = []
         self.outbox = SqliteOutbox(self._read, self._write)
         self.lending = SqliteLending(self._read, self._write, self._flush_erased)
 
@@ -170,6 +171,8 @@ class SqliteLedger(Governing, RunReads):
         tenants = frozenset(commit.tenant for commit in commits)
         for told in self._told:
             told(tenants)
+        for written in self._written:
+            written(commits)
         if any(_erases(change) for commit in commits for change in commit.changes):
             await self._flush_erased()
         elif self._owes_flush:
@@ -178,6 +181,9 @@ class SqliteLedger(Governing, RunReads):
 
     def on_commit(self, told: Told) -> None:
         self._told.append(told)
+
+    def on_written(self, told: Written) -> None:
+        self._written.append(told)
 
     async def answered(self, tenant: str, once: Once, now: int) -> Committed | None:
         return await self._read(lambda connection, _: answered(connection, tenant, once, now))

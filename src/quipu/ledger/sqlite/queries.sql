@@ -200,10 +200,23 @@ VALUES (:tenant, :id, :operation, :agent_id, :record_id, :request, :writer, :hel
   :approvals, :because, :salt, :traits);
 
 -- settle --
--- Decide a proposal, once; its staged content goes, unless it is to be kept.
-UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason, salt = NULL,
-  request = CASE WHEN :keeps THEN request END, traits = CASE WHEN :teaches THEN traits END
+-- Decide a proposal, once; its staged content goes, unless it is to be kept. A salt that stays says: for a while.
+UPDATE proposal SET status = :status, reviewer = :reviewer, reviewed_at = :at, reason = :reason,
+  salt = CASE WHEN :undoable THEN salt END, request = CASE WHEN :keeps OR :undoable THEN request END,
+  traits = CASE WHEN :teaches THEN traits END
 WHERE tenant = :tenant AND id = :id AND status = 'pending';
+
+-- let_go --
+-- What can no longer be taken back loses its staged content, unless what was rejected is kept for good.
+UPDATE proposal SET salt = NULL, request = CASE WHEN :keeps AND status = 'rejected' THEN request END
+WHERE tenant = :tenant AND status IN ('approved', 'rejected') AND salt IS NOT NULL AND reviewed_at < :before
+RETURNING id;
+
+-- let_go_of --
+-- One that is taken back, once.
+UPDATE proposal SET salt = NULL, request = NULL
+WHERE tenant = :tenant AND id = :id AND status IN ('approved', 'rejected') AND salt IS NOT NULL
+RETURNING id;
 
 -- approve --
 -- One more of several has said yes; the number who had is the one that was expected.
@@ -656,6 +669,15 @@ VALUES (:tenant, :record_id, :run_id, :name, :sequence) ON CONFLICT DO NOTHING;
 UPDATE run_variable SET value = 'null' WHERE tenant = :tenant AND (run_id, name, sequence) IN
   (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = :tenant AND record_id = :id);
 
+-- empty_event_tags --
+-- Erasure: tags of the record in the logs of the runs that wrote it, and of runs that repeat those.
+UPDATE run_event SET payload = json_remove(payload, '$.tags')
+WHERE tenant = :tenant AND type = 'memory.written' AND json_extract(payload, '$.memoryId') = :id AND run_id IN (
+  WITH RECURSIVE told (id) AS (
+    SELECT json_extract(provenance, '$.run_id') FROM record WHERE tenant = :tenant AND id = :id
+    UNION SELECT run.id FROM told JOIN run ON run.source_run_id = told.id WHERE run.tenant = :tenant
+  ) SELECT id FROM told);
+
 -- drop_run_events --
 -- Retention: the log of a run.
 DELETE FROM run_event WHERE tenant = :tenant AND run_id = :id;
@@ -690,6 +712,16 @@ ORDER BY id DESC LIMIT :limit;
 -- Runs that an engine should see to.
 SELECT * FROM run WHERE tenant = :tenant AND status IN ('pending', 'running', 'cancelling')
   AND driver = 'engine' AND lease_until <= :now ORDER BY id;
+
+-- noting_runs --
+-- Runs that are driven from outside, are at work and have noted something.
+SELECT * FROM run WHERE tenant = :tenant AND status IN ('pending', 'running', 'cancelling') AND driver = 'external'
+  AND EXISTS (SELECT 1 FROM run_note AS n WHERE n.tenant = run.tenant AND n.run_id = run.id) ORDER BY id;
+
+-- hold_run --
+-- Whoever keeps a run's notes alive does so until a moment, or lets go, unless somebody else does.
+UPDATE run SET worker = :holder, lease_until = :until
+WHERE tenant = :tenant AND id = :id AND (worker IS NULL OR worker = :keeper) RETURNING id;
 
 -- ended_runs --
 -- Runs whose history has had its time.

@@ -188,6 +188,31 @@ class GovernanceContract(LedgerCase):
         await scribe.erase("mem_1")
         assert (await only(scribe)).request == {}
 
+    async def test_what_was_decided_is_kept_for_a_while_and_then_let_go(self, scribe: Scribe) -> None:
+        for number in (1, 2, 3):
+            await scribe.commit(a_stage(proposal_id=f"prp_{number}"), op=Op.HOLD)
+        for number, said in ((1, True), (2, False)):
+            settle = Settle(proposal_id=f"prp_{number}", approved=said, reviewer="x", undoable=True)
+            await scribe.commit(settle, op=Op.DECIDE)
+        ledger, tenant = scribe.ledger, scribe.tenant
+        other = await Scribe.at(ledger, scribe.clock, tenant="other")
+
+        async def kept() -> list[tuple[bool, bool]]:
+            found = [await ledger.proposal(tenant, f"prp_{number}") for number in (1, 2, 3)]
+            return [(bool(one.request), bool(one.salt)) for one in found if one is not None]
+
+        now = scribe.clock()
+        assert await ledger.let_go(tenant, 0, keeps_rejected=False) == 0
+        assert await ledger.let_go(other.tenant, now + 10_000, keeps_rejected=False) == 0
+        assert await kept() == [(True, True)] * 3
+        assert await ledger.let_go_of(tenant, "prp_1")
+        assert not await ledger.let_go_of(tenant, "prp_1"), "once"
+        assert not await ledger.let_go_of(tenant, "prp_3"), "what waits is not let go"
+        assert await ledger.let_go(tenant, now + 10_000, keeps_rejected=True) == 1
+        assert await kept() == [(False, False), (True, False), (True, True)], (
+            "kept for good where that is wanted"
+        )
+
     async def test_dismissed_suggestions_are_kept_once(self, scribe: Scribe) -> None:
         other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
         for _ in range(2):

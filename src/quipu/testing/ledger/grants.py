@@ -144,20 +144,22 @@ class GrantsContract(LedgerCase):
 
     async def test_a_proof_is_good_once_and_remembered_for_as_long_as_asked(self, scribe: Scribe) -> None:
         lending, tenant = scribe.ledger.lending, scribe.tenant
-        replays: list[bool] = []
+        replays: list[set[str]] = []
 
-        async def use(now: int, proof: str = "p1") -> None:
+        async def use(now: int, *names: str) -> None:
             def decide(standing: Standing) -> Writes:
-                replays.append(standing.is_replay)
-                return Writes(proof_until=None if standing.is_replay else now + 10)
+                replays.append(set(standing.replayed))
+                return Writes(once_until=None if standing.replayed else now + 10)
 
-            await lending.decide(tenant, Question(proof_id=proof, now=now), decide)
+            await lending.decide(tenant, Question(once=names, now=now), decide)
 
-        await use(0)
-        await use(5)
-        await use(10, "p2")  # sweeps what is past
-        await use(11)
-        assert replays == [False, True, False, False]
+        await use(0, "p1", "r1")
+        await use(5, "p1", "r2")
+        await use(6, "p2", "r1")
+        await use(10, "p3")  # sweeps what is past
+        await use(11, "p1", "r1")
+        await use(12, "r2")
+        assert replays == [set(), {"p1"}, {"r1"}, set(), set(), set()]
 
     async def test_an_erasure_moves_on_and_its_steps_with_it(self, scribe: Scribe) -> None:
         lending, tenant = scribe.ledger.lending, scribe.tenant
@@ -221,7 +223,7 @@ async def lent_once(scribe: Scribe) -> None:
             canonical=canonical,
         )
         writes = next_receipt(standing, scribe, grant_id=grant.id)
-        writes.shown, writes.lines, writes.proof_until = ["mem_1"], [line], 10**15
+        writes.shown, writes.lines, writes.once_until = ["mem_1"], [line], 10**15
         writes.erasure = Erasure(
             tenant=tenant, id="era_1", step=ErasureStep.ACCEPTED, requested_at=1, request={"ids": ["mem_1"]}
         )
@@ -230,7 +232,7 @@ async def lent_once(scribe: Scribe) -> None:
         ]
         return writes
 
-    asked = Question(grant_id=grant.id, record_ids=("mem_1",), proof_id="p", now=1)
+    asked = Question(grant_id=grant.id, record_ids=("mem_1",), once=("p",), now=1)
     await lending.decide(tenant, asked, decide)
     held = HeldItem(
         tenant=tenant,

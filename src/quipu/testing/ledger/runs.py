@@ -11,6 +11,7 @@ import pytest
 from quipu.errors import ConflictError, NotFoundError
 from quipu.model.change import Commit, Erase, Once
 from quipu.model.journal import Draft, Op
+from quipu.model.record import Provenance
 from quipu.model.runs import (
     Driver,
     EventType,
@@ -133,6 +134,77 @@ class RunsContract(LedgerCase):
         assert await scribe.ledger.run_notes(scribe.tenant, "run_1", "pad") == ["a"]
         await _do(scribe, RunStep(run_id="run_1", worker="two"))
         assert await scribe.ledger.run_notes(scribe.tenant, "run_1", "pad") == []
+
+    async def test_a_keeper_that_takes_over_finds_no_notes(self, scribe: Scribe, clock: FixedClock) -> None:
+        ledger = scribe.ledger
+        await _do(scribe, OpenRun(run=_run(scribe, driver=Driver.EXTERNAL)))
+        until = clock() + 10
+
+        async def note(text: str, keeper: str) -> None:
+            await _do(
+                scribe, RunStep(run_id="run_1", note=Note("pad", text), keeper=keeper, lease_until=until)
+            )
+
+        await note("a", "one")
+        await note("b", "two")  # the first is alive, and goes on holding the run
+        assert await ledger.run_notes(scribe.tenant, "run_1", "pad") == ["a", "b"]
+        run = await ledger.run(scribe.tenant, "run_1")
+        assert run is not None
+        assert (run.worker, run.lease_until) == ("one", until)
+        clock.move(10)
+        await note("c", "two")
+        assert await ledger.run_notes(scribe.tenant, "run_1", "pad") == ["c"]
+
+    async def test_a_run_is_held_by_one_keeper_until_it_lets_go(self, scribe: Scribe) -> None:
+        ledger = scribe.ledger
+
+        async def held() -> tuple[str | None, int]:
+            run = await ledger.run(scribe.tenant, "run_1")
+            assert run is not None
+            return run.worker, run.lease_until
+
+        await _do(
+            scribe, OpenRun(run=_run(scribe, driver=Driver.EXTERNAL)), OpenRun(run=_run(scribe, "run_2"))
+        )
+        assert await ledger.noting_runs(scribe.tenant) == []
+        for name in ("run_1", "run_2"):
+            await _do(scribe, RunStep(run_id=name, note=Note("pad", "a")))
+        assert [run.id for run in await ledger.noting_runs(scribe.tenant)] == ["run_1"]
+        assert await ledger.noting_runs("another") == []
+        await ledger.hold_run(scribe.tenant, "run_1", "one", 5)
+        await ledger.hold_run(scribe.tenant, "run_1", "two", 7)
+        await ledger.hold_run(scribe.tenant, "run_1", "two", None)
+        await ledger.hold_run("another", "run_1", "one", None)
+        assert await held() == ("one", 5)
+        await ledger.hold_run(scribe.tenant, "run_1", "one", 9)
+        assert await held() == ("one", 9)
+        await ledger.hold_run(scribe.tenant, "run_1", "one", None)
+        assert await held() == (None, 0)
+        await _do(scribe, RunStep(run_id="run_1", keeper="two", lease_until=9))
+        assert await ledger.run_notes(scribe.tenant, "run_1", "pad") == ["a"]  # let go of, and found
+        await _do(scribe, RunStep(run_id="run_2", worker="engine"))
+        assert await ledger.run_notes(scribe.tenant, "run_2", "pad") == []  # an engine only begins
+
+    async def test_erasure_takes_the_tags_of_an_entry_out_of_every_log(self, scribe: Scribe) -> None:
+        ledger = scribe.ledger
+        await _do(scribe, OpenRun(run=_run(scribe)))
+        origin = Provenance(written_by="tester", run_id="run_1")
+        kept = [await scribe.put("of ana", provenance=origin) for _ in range(2)]
+        told = [
+            Happening(type=EventType.MEMORY_WRITTEN, payload={"memoryId": record.id, "tags": ["of ana"]})
+            for record in kept
+        ]
+        await _do(scribe, RunStep(run_id="run_1", events=tuple(told)))
+        for name, source in (("run_2", "run_1"), ("run_3", "run_2")):
+            recorded = tuple(await ledger.run_events(scribe.tenant, "run_1"))
+            await _do(scribe, OpenRun(run=_run(scribe, name, source_run_id=source), recorded=recorded))
+        await _do(scribe, Erase(id=kept[0].id))
+        for name in ("run_1", "run_2", "run_3"):
+            payloads = [event.payload for event in await ledger.run_events(scribe.tenant, name, 0)]
+            assert payloads == [
+                {"memoryId": kept[0].id},
+                {"memoryId": kept[1].id, "tags": ["of ana"]},
+            ]
 
     async def test_a_run_that_is_being_cancelled_cannot_complete(self, scribe: Scribe) -> None:
         await _do(scribe, OpenRun(run=_run(scribe)))

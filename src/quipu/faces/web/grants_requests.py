@@ -1,0 +1,89 @@
+"""Who asks to be lent something: exactly what they would see, and the owner's yes or no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from quipu.errors import InvalidError, QuipuError
+from quipu.faces.web.visit import Visit
+from quipu.model.grants import AccessRequest, TaskState
+from quipu.model.principal import Permission
+
+_FIELDS = ("level", "days", "most")
+
+
+async def detail(visit: Visit) -> Response:
+    """One request; with fields in the address, what its asker would see if they were granted."""
+    visit.need(Permission.ADMIN)
+    one = await _found(visit)
+    asked = {name: visit.asked(name) or value for name, value in _wanted(one).items()}
+    return await _shown(visit, one, asked)
+
+
+async def answer(visit: Visit) -> Response:
+    """Lend it, or do not."""
+    given = await visit.form()
+    visit.need(Permission.ADMIN)
+    one, requests = await _found(visit), visit.service.sharing.requests
+    if given.get("answer") == "refuse":
+        await requests.refuse(visit.principal, one.id)
+        return visit.go("/grants", "Refused. They learn of it when they ask.")
+    asked = {name: given.get(name, "").strip() for name in _FIELDS}
+    try:
+        if given.get("answer") != "approve":
+            raise InvalidError.at("/answer", "bad_value", "Lend it, or refuse.")
+        days = number(asked["days"], "/days")
+        kept = await requests.approve(visit.principal, one.id, _changes(asked), days)
+    except QuipuError as error:
+        return await _shown(visit, one, asked, error)
+    return visit.go(f"/grants/{kept.id}", "Lent. It can be taken back at any time.")
+
+
+async def _found(visit: Visit) -> AccessRequest:
+    return await visit.service.sharing.requests.get(visit.principal, visit.request.path_params["id"])
+
+
+async def _shown(
+    visit: Visit, one: AccessRequest, asked: Mapping[str, str], error: QuipuError | None = None
+) -> Response:
+    preview: list[dict[str, Any]] | None = None
+    if one.state is TaskState.AWAITING_INPUT:
+        try:
+            draft = {**one.draft, **_changes(asked)}
+            preview = await visit.service.sharing.disclosing.preview(visit.principal, draft)
+        except QuipuError as unfit:
+            error, preview = error or unfit, []
+    scopes = one.draft.get("scopes")
+    named = [str(name) for name in scopes] if isinstance(scopes, list | tuple) else []
+    more = ", ".join(name for name in named if name != "memory.query")
+    return visit.page(
+        "request.html",
+        200 if error is None else 400,
+        one=one,
+        asked=asked,
+        preview=preview,
+        error=error,
+        wanted=json.dumps(one.draft["filter"], ensure_ascii=False, default=dict),
+        more=more or "nothing else",
+    )
+
+
+def _wanted(one: AccessRequest) -> dict[str, str]:
+    """What was asked for, where it says so; the safe values of a grant otherwise."""
+    level, most = one.draft.get("trust_level", 1), one.draft.get("max_items", 500)
+    return {"level": str(level), "days": "30", "most": str(most)}
+
+
+def _changes(asked: Mapping[str, str]) -> dict[str, Any]:
+    return {"trust_level": number(asked["level"], "/level"), "max_items": number(asked["most"], "/most")}
+
+
+def number(text: str, pointer: str) -> int:
+    """A whole number that somebody has typed."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InvalidError.at(pointer, "bad_value", "This is a whole number.")
+    return int(text)

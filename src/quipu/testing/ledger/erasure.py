@@ -1,0 +1,152 @@
+"""What an erasure leaves, and the marks and reasons beside a record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quipu.model.change import Close
+from quipu.model.journal import Op
+from quipu.model.record import (
+    Ending,
+    PrivacyIntent,
+    Provenance,
+    State,
+)
+from quipu.testing.builders import FixedClock, Scribe, adding, linked, vector
+from quipu.testing.ledger.case import LedgerCase
+
+
+class ErasureContract(LedgerCase):
+    """Tombstones, marks, reasons."""
+
+    # -- erasure ------------------------------------------------------------------------------------------------
+
+    async def test_erasure_leaves_tombstones_without_content(self, scribe: Scribe) -> None:
+        first = await scribe.put(
+            "word",
+            user_id="u",
+            session_id="s",
+            metadata={"a": "b"},
+            tags=("t",),
+            links=linked("mem_1"),
+            source="x",
+            subject="Ana",
+            details={"location": "Cusco"},
+            privacy=PrivacyIntent(consent_id="c"),
+            importance=0.5,
+        )
+        second = await scribe.change(first, content="another word")
+        await scribe.erase(first.id)
+        versions = await scribe.ledger.versions(scribe.tenant, first.id)
+        assert [(v.version, v.digest, v.born) for v in versions] == [
+            (1, first.digest, first.born),
+            (2, second.digest, second.born),
+        ]
+        for version in versions:
+            assert version.standing is State.ERASED
+            assert version.is_emptied
+            assert version.died is not None
+            assert (version.content, version.metadata, version.tags, version.links) == ("", {}, (), ())
+            assert (version.user_id, version.session_id, version.source) == (None, None, None)
+            assert (version.details, version.privacy, version.importance) == ({}, None, None)
+            assert version.provenance == Provenance(written_by="")
+
+    async def test_erasure_beats_every_snapshot(self, scribe: Scribe) -> None:
+        record = await scribe.put("word", vector=vector(1))
+        assert await scribe.found("word", vector(1)) == {record.id}
+        await scribe.erase(record.id)
+        for seq in range((await scribe.ledger.head(scribe.tenant)).seq + 1):
+            assert await scribe.scanned(seq=seq) == []
+            assert await scribe.found("word", vector(1), seq=seq) == set()
+            read = await scribe.ledger.read(scribe.tenant, [record.id], seq)
+            assert not read or read[record.id].is_emptied
+
+    async def test_erasure_names_every_version_in_the_journal(self, scribe: Scribe) -> None:
+        first = await scribe.put()
+        second = await scribe.change(first)
+        done = await scribe.erase(first.id)
+        entry = (await scribe.ledger.entries(scribe.tenant, done.seq - 1))[0]
+        assert [(m.version, m.digest) for m in entry.records] == [(1, first.digest), (2, second.digest)]
+        assert await scribe.audit() == []
+
+    async def test_erasure_reaches_the_forgotten_the_archived_and_the_expired(self, scribe: Scribe) -> None:
+        forgotten = await scribe.put("forgotten")
+        await scribe.forget(forgotten)
+        archived = await scribe.change(await scribe.put("archived"), state=State.ARCHIVED)
+        expired = await scribe.put("expired", expires_at=scribe.clock())
+        await scribe.erase(forgotten.id, archived.id, expired.id)
+        for record in (forgotten, archived, expired):
+            versions = await scribe.ledger.versions(scribe.tenant, record.id)
+            assert versions
+            assert all(version.is_emptied and not version.content for version in versions)
+        assert await scribe.audit() == []
+
+    async def test_erasing_twice_changes_nothing(self, scribe: Scribe) -> None:
+        record = await scribe.put()
+        await scribe.erase(record.id)
+        before = await scribe.ledger.versions(scribe.tenant, record.id)
+        await scribe.erase(record.id)
+        assert await scribe.ledger.versions(scribe.tenant, record.id) == before
+        assert await scribe.audit() == []
+
+    # -- marks and reasons --------------------------------------------------------------------------------------
+
+    async def test_recalls_are_counted_and_the_latest_is_kept(
+        self, scribe: Scribe, clock: FixedClock
+    ) -> None:
+        record = await scribe.put()
+        assert await scribe.ledger.marks(scribe.tenant, [record.id]) == {}
+        late = clock.move(1000)
+        await scribe.touch(record.id)
+        clock.move(-500)
+        await scribe.touch(record.id, "mem_none")
+        marks = await scribe.ledger.marks(scribe.tenant, [record.id, "mem_none"])
+        assert set(marks) == {record.id}
+        mark = marks[record.id]
+        assert (mark.recall_count, mark.last_recalled_at, mark.is_demoted) == (2, late, False)
+
+    async def test_a_recall_does_not_change_the_record(self, scribe: Scribe) -> None:
+        record = await scribe.put()
+        await scribe.touch(record.id)
+        assert await scribe.ledger.versions(scribe.tenant, record.id) == [record]
+
+    async def test_a_demotion_stands_until_the_record_is_changed(self, scribe: Scribe) -> None:
+        record = await scribe.put("word")
+
+        async def demoted() -> tuple[bool, bool]:
+            mark = (await scribe.ledger.marks(scribe.tenant, [record.id])).get(record.id)
+            found = await scribe.search("word")
+            return mark is not None and mark.is_demoted, found.candidates[0].is_demoted
+
+        assert await demoted() == (False, False)
+        await scribe.demote(record)
+        await scribe.demote(record)
+        assert await demoted() == (True, True)
+        kept = scribe.next_version(record)
+        await scribe.commit(replace(adding(kept, expects=1), lifts_demotion=False))
+        assert await demoted() == (True, True)
+        await scribe.change(kept)
+        assert await demoted() == (False, False)
+
+    async def test_marks_die_with_an_erasure_and_stay_dead(self, scribe: Scribe) -> None:
+        record = await scribe.put()
+        await scribe.touch(record.id)
+        await scribe.demote(record)
+        await scribe.erase(record.id)
+        await scribe.touch(record.id)
+        assert await scribe.ledger.marks(scribe.tenant, [record.id]) == {}
+
+    async def test_reasons_are_kept_by_position_and_die_with_an_erasure(self, scribe: Scribe) -> None:
+        one, other = scribe.drafted(), scribe.drafted()
+        first = await scribe.commit(adding(one), adding(other), reason="both")
+        last = await scribe.commit(
+            Close(record=other, ending=Ending.FORGOTTEN), op=Op.FORGET, reason="no longer"
+        )
+        assert await scribe.ledger.reasons(scribe.tenant, one.id) == {first.seq: "both"}
+        assert await scribe.ledger.reasons(scribe.tenant, other.id) == {
+            first.seq: "both",
+            last.seq: "no longer",
+        }
+        await scribe.erase(one.id)
+        assert await scribe.ledger.reasons(scribe.tenant, one.id) == {}
+        assert await scribe.ledger.reasons(scribe.tenant, other.id) == {last.seq: "no longer"}

@@ -1,0 +1,110 @@
+"""Walks through records, and what has had its time."""
+
+from __future__ import annotations
+
+from quipu.model.change import Close
+from quipu.model.journal import Op
+from quipu.model.record import (
+    Ending,
+    MemoryType,
+    State,
+)
+from quipu.testing.builders import Scribe, adding, vector
+from quipu.testing.ledger.case import LedgerCase
+
+
+class WalkingContract(LedgerCase):
+    """Pages, selections, moments, expiry."""
+
+    # -- walks --------------------------------------------------------------------------------------------------
+
+    async def test_a_walk_goes_from_the_newest_id_down(self, scribe: Scribe) -> None:
+        records = [await scribe.put() for _ in range(5)]
+        await scribe.change(records[1])
+        ids = [record.id for record in reversed(records)]
+        assert await scribe.scanned() == ids
+        assert await scribe.scanned(agent_id="ana", limit=2) == ids[:2]
+        assert await scribe.scanned(agent_id="ana", limit=2, below=ids[1]) == ids[2:4]
+        assert await scribe.scanned(agent_id="ana", limit=2, below=ids[3]) == ids[4:]
+
+    async def test_a_walk_is_whole_over_many_pages(self, scribe: Scribe) -> None:
+        drafts = [scribe.drafted(f"text {number}") for number in range(1203)]
+        await scribe.commit(*(adding(draft) for draft in drafts))
+        await scribe.commit(*(Close(record=draft, ending=Ending.FORGOTTEN) for draft in drafts[::2]))
+        living = [draft.id for draft in reversed(drafts[1::2])]
+        assert await scribe.scanned() == living
+        assert await scribe.scanned(states=frozenset({State.LIVE, State.FORGOTTEN})) == [
+            draft.id for draft in reversed(drafts)
+        ]
+        walked: list[str] = []
+        while page := await scribe.scanned(limit=100, below=walked[-1] if walked else None):
+            walked.extend(page)
+        assert walked == living
+
+    async def test_a_walk_keeps_to_its_selection(self, scribe: Scribe) -> None:
+        store = await scribe.open_store("other")
+        plain = await scribe.put(metadata={"n": 1}, tags=("red",))
+        user = await scribe.put(user_id="u", metadata={"n": 2})
+        session = await scribe.put(session_id="s", type=MemoryType.EPISODIC)
+        elsewhere = await scribe.put(store_id=store.id)
+        foreign = await scribe.put(agent_id="bo")
+        mine = [elsewhere.id, session.id, user.id, plain.id]
+        assert await scribe.scanned(agent_id="ana") == mine
+        assert await scribe.scanned(agent_id="bo") == [foreign.id]
+        assert await scribe.scanned(user_id="u") == [user.id]
+        assert await scribe.scanned(session_id="s") == [session.id]
+        assert await scribe.scanned(store_id=store.id) == [elsewhere.id]
+        assert await scribe.scanned(types=frozenset({MemoryType.EPISODIC})) == [session.id]
+        assert await scribe.scanned(ids=(plain.id, foreign.id, "mem_none")) == [foreign.id, plain.id]
+        assert await scribe.scanned(filter={"n": {"$gte": 1}}) == [user.id, plain.id]
+        assert await scribe.scanned(filter={"tags": "red"}) == [plain.id]
+        assert await scribe.scanned(filter={"store": "other"}) == [elsewhere.id]
+
+    async def test_a_walk_keeps_to_its_states(self, scribe: Scribe) -> None:
+        live = await scribe.put()
+        archived = await scribe.change(await scribe.put(), state=State.ARCHIVED)
+        forgotten, erased = await scribe.put(), await scribe.put()
+        await scribe.forget(forgotten)
+        await scribe.erase(erased.id)
+        by_state = {state: await scribe.scanned(states=frozenset({state})) for state in State}
+        assert by_state == {
+            State.LIVE: [live.id],
+            State.ARCHIVED: [archived.id],
+            State.FORGOTTEN: [forgotten.id],
+            State.ERASED: [erased.id],
+        }
+        assert await scribe.scanned(states=frozenset({State.LIVE, State.ARCHIVED})) == [archived.id, live.id]
+
+    async def test_a_walk_as_of_a_position_sees_what_stood_then(self, scribe: Scribe) -> None:
+        one = await scribe.put("one", metadata={"n": 1})
+        other = await scribe.put("other", metadata={"n": 1})
+        changed = await scribe.change(one, metadata={"n": 2})
+        gone = await scribe.forget(other)
+        assert await scribe.scanned(seq=one.born - 1) == []
+        assert await scribe.scanned(seq=one.born) == [one.id]
+        assert await scribe.scanned(seq=other.born, filter={"n": 1}) == [other.id, one.id]
+        assert await scribe.scanned(seq=changed.born, filter={"n": 1}) == [other.id]
+        assert await scribe.scanned(seq=gone.seq) == [one.id]
+
+    # -- expiry -------------------------------------------------------------------------------------------------
+
+    async def test_a_record_is_gone_from_the_millisecond_it_expires(self, scribe: Scribe) -> None:
+        moment = scribe.clock() + 1000
+        record = await scribe.put("short-lived", expires_at=moment, vector=vector(1))
+        for now, seen in ((moment - 1, {record.id}), (moment, set[str]()), (moment + 1, set[str]())):
+            assert set(await scribe.scanned(now=now)) == seen
+            assert await scribe.found("short-lived", now=now) == seen
+            assert await scribe.found("", vector(1), now=now) == seen
+            assert await scribe.found("short-lived", now=now, seq=record.born) == seen
+
+    async def test_records_past_their_time_are_due_until_they_are_closed(self, scribe: Scribe) -> None:
+        moment = scribe.clock() + 1000
+        record = await scribe.put(expires_at=moment)
+        await scribe.put(expires_at=moment + 1)
+        await scribe.put()
+        assert await scribe.ledger.due(scribe.tenant, moment - 1) == []
+        assert await scribe.ledger.due(scribe.tenant, moment) == [record]
+        assert len(await scribe.ledger.due(scribe.tenant, moment + 1)) == 2
+        assert len(await scribe.ledger.due(scribe.tenant, moment + 1, limit=1)) == 1
+        await scribe.commit(Close(record=record, ending=Ending.EXPIRED), op=Op.SWEEP)
+        assert await scribe.ledger.due(scribe.tenant, moment) == []
