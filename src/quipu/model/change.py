@@ -225,6 +225,10 @@ Change: TypeAlias = (
 )
 
 
+#: Idempotency keys are honoured this long.
+KEY_LIFE_MS = 24 * 3600 * 1000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
     """Makes a write happen once: the same key and body give the first answer again."""

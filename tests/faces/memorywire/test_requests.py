@@ -116,7 +116,7 @@ LEAST: dict[str, tuple[dict[str, Any], object]] = {
 }
 
 #: What a request of the model has and no body carries: it comes by a header, or from inside.
-NOT_ON_THE_WIRE = {"if_version", "run_id", "node_id", "memory_ref", "finds_similar"}
+NOT_ON_THE_WIRE = {"if_version", "run_id", "node_id", "memory_ref", "finds_similar", "import_id"}
 
 
 @requirement("memorywire:wire.to-model")

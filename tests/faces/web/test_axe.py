@@ -30,6 +30,7 @@ def visited(house: House) -> dict[str, str]:
         "run-diff": "/runs/nothing/diff?with=other",
         "grants": "/grants",
         "grant": "/grants/nothing",
+        "grant request": "/grants/requests/nothing",
         "erasures": "/erasures",
         "imports": "/imports",
         "export": "/export",

@@ -12,11 +12,11 @@ from quipu.ledger import admission, rows, transfer
 from quipu.ledger.governing import Governing
 from quipu.ledger.postgres import checking, migrating, portable, statements, upkeep
 from quipu.ledger.postgres.announcing import Announcer
+from quipu.ledger.postgres.beside import replayed
 from quipu.ledger.postgres.database import Database, Place
 from quipu.ledger.postgres.grants import PostgresLending
 from quipu.ledger.postgres.groups import Groups
 from quipu.ledger.postgres.outbox import PostgresOutbox
-from quipu.ledger.postgres.planning import replayed
 from quipu.ledger.postgres.portable import ServerTables
 from quipu.ledger.postgres.replica import Readers
 from quipu.ledger.postgres.searching import Searching

@@ -14,7 +14,8 @@ from typing import Any
 
 from quipu.errors import NotFoundError, QuipuError
 from quipu.ledger.postgres import statements
-from quipu.ledger.postgres.planning import Plan, Terms, Writes
+from quipu.ledger.postgres.beside import Terms, Writes
+from quipu.ledger.postgres.planning import Plan
 from quipu.ledger.postgres.statements import SQL, Connection
 from quipu.ledger.postgres.working import Head, Wanted, Working, read_into
 from quipu.model.change import Commit, Committed

@@ -13,6 +13,7 @@ from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer
 from quipu.ledger.sqlite import registry, runs, statements
 from quipu.model.change import (
+    KEY_LIFE_MS,
     Approve,
     Change,
     Close,
@@ -34,8 +35,6 @@ from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.ports.surroundings import Canonical
 from quipu.rules.chain import entry_hash
 
-#: Idempotency keys are honoured this long.
-KEY_LIFE_MS = 24 * 3600 * 1000
 #: Changes that concern no record as readers see it.
 _BESIDE = (Touch, *RUN_CHANGES)
 
