@@ -28,7 +28,7 @@ from tests.postgres import Server
 
 CHROMA = Path(__file__).parent.parent / ".chroma-venv"
 CHROMA_PACKAGES = ("chromadb==1.5.9",)
-BUDGET_S = 150.0
+BUDGET_S = 75.0
 QUERIES = 50
 #: Name → store of the worker, its environment, and whether it is given a PostgreSQL database.
 PEERS = {

@@ -43,6 +43,8 @@ from quipu.rules.containers import joined
 
 _MOST_BYTES = 1 << 33
 _POOL = 1 << 26
+#: How many graphs are open at once: each holds memory of its own for as long as it is.
+_OPEN = 8
 _PROMISED = Capabilities(
     flags=frozenset(
         {
@@ -84,7 +86,7 @@ class _Graph:
 
 
 class GraphitiBackend:
-    """A graph per container, opened when it is first needed."""
+    """A graph per container, opened when it is needed. Whoever uses one has the turn: it may be closed after that."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -112,12 +114,16 @@ class GraphitiBackend:
 
     async def _graph(self, container: Container, *, makes: bool = False) -> _Graph | None:
         name = self._name(container)
-        if name not in self._graphs:
+        graph = self._graphs.pop(name, None)
+        if graph is None:
             if not makes and not (self._folder / name).exists():
                 return None
-            self._graphs[name] = await asyncio.to_thread(self._opened, name)
-            await self._graphs[name].driver.execute_query("RETURN 1")
-        return self._graphs[name]
+            while len(self._graphs) >= _OPEN:
+                await _close(self._graphs.pop(next(iter(self._graphs))))  # the one that was used longest ago
+            graph = await asyncio.to_thread(self._opened, name)
+            await graph.driver.execute_query("RETURN 1")
+        self._graphs[name] = graph
+        return graph
 
     def _opened(self, name: str) -> _Graph:
         kuzu: Any = import_module("kuzu")
@@ -236,8 +242,9 @@ class GraphitiBackend:
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         found: list[Kept] = []
         with _failing():
-            for container, names in _grouped(places).items():
-                found += [_kept(edge) for edge in await self._edges(await self._graph(container), names)]
+            async with self._turn:
+                for container, names in _grouped(places).items():
+                    found += [_kept(edge) for edge in await self._edges(await self._graph(container), names)]
         return found
 
     async def delete(self, places: Sequence[Place]) -> int:
@@ -275,12 +282,15 @@ class GraphitiBackend:
         )
         found: list[tuple[float, Any]] = []
         with _failing():
-            for container in query.containers:
-                graph = await self._graph(container) if _within(container, query) else None
-                if graph is not None:
-                    config = settings.SearchConfig(edge_config=edges, limit=limit)
-                    answer = await graph.graphiti.search_(query.text, config=config, group_ids=[graph.name])
-                    found += zip(answer.edge_reranker_scores, answer.edges, strict=True)
+            async with self._turn:
+                for container in query.containers:
+                    graph = await self._graph(container) if _within(container, query) else None
+                    if graph is not None:
+                        config = settings.SearchConfig(edge_config=edges, limit=limit)
+                        answer = await graph.graphiti.search_(
+                            query.text, config=config, group_ids=[graph.name]
+                        )
+                        found += zip(answer.edge_reranker_scores, answer.edges, strict=True)
         found.sort(key=lambda one: -one[0])
         hits = [
             NativeHit(native_id=edge.uuid, score=score, text=edge.fact, metadata=_kept(edge).metadata)
@@ -293,13 +303,14 @@ class GraphitiBackend:
         EntityEdge: Any = import_module("graphiti_core.edges").EntityEdge
         GroupsEdgesNotFoundError: Any = import_module("graphiti_core.errors").GroupsEdgesNotFoundError
 
-        graph = await self._graph(container)
-        if graph is None:
-            return
-        try:
-            edges = await EntityEdge.get_by_group_ids(graph.driver, [graph.name])
-        except GroupsEdgesNotFoundError:
-            return
+        async with self._turn:
+            graph = await self._graph(container)
+            if graph is None:
+                return
+            try:
+                edges = await EntityEdge.get_by_group_ids(graph.driver, [graph.name])
+            except GroupsEdgesNotFoundError:
+                return
         for edge in edges:
             yield _kept(edge)
 
@@ -309,9 +320,10 @@ class GraphitiBackend:
         return Health(is_up=self._folder.is_dir(), version=version("graphiti-core"))
 
     async def close(self) -> None:
-        graphs, self._graphs = self._graphs, {}
-        for graph in graphs.values():
-            await _close(graph)
+        async with self._turn:
+            graphs, self._graphs = self._graphs, {}
+            for graph in graphs.values():
+                await _close(graph)
 
 
 async def _close(graph: _Graph) -> None:
