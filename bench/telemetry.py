@@ -84,7 +84,7 @@ class Plain(MemoryService):
         self._recalling.__class__ = _plain_recalling()
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
-        return await self._recall(principal, request)
+        return await self._operating.recall(principal, request)
 
 
 def _services(
