@@ -332,9 +332,9 @@ class Observing:
         if main is None or main.created_at < before or not is_fresh:
             return
         seen = Observation(action=Action.CREATE_STORE, tenant=tenant)
+        observing.created_store(seen, main)  # it has been, also where somebody breaks off now
         with self._parts.observer.operation(seen):
             await self._begun(seen)
-            observing.created_store(seen, main)
 
     # -- without a request --------------------------------------------------------------------------------------
 
