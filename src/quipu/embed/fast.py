@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quipu.embed.artifact import Progress, kept, silent
-from quipu.embed.text import tokenizer, well_formed
+from quipu.embed.text import well_formed
 from quipu.embed.vectors import packed
 from quipu.embed.weights import NAME, TENSORS
+from quipu.embed.wordpiece import WordPieces
 from quipu.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from quipu.embed.runtime import Runtime
 
 #: Raised when the table or the pooling change: then the vectors, and so the name, change.
@@ -99,20 +98,18 @@ class FastEmbedder:
 
 
 class Table:
-    """The table and its tokenizer in memory."""
+    """The table and its vocabulary in memory."""
 
     def __init__(self, payload: bytes) -> None:
         end = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little")
-        self._tokenizer: Tokenizer = tokenizer(payload[_LENGTH_BYTES:end].decode("utf-8"))
+        self._pieces = WordPieces(payload[_LENGTH_BYTES:end].decode("utf-8"))
         rows = np.frombuffer(payload, "<f2", offset=end)
         self._rows: NDArray[np.float32] = rows.reshape(-1, DIMENSIONS).astype(np.float32)
 
     def embedded(self, texts: Sequence[str]) -> list[bytes]:
         """One vector for each whole text."""
-        read = self._tokenizer.encode_batch_fast(
-            [well_formed(text) for text in texts], add_special_tokens=False
-        )
-        return [packed(self._rows[one.ids or [_BEGINNING]].mean(axis=0)) for one in read]
+        read = (self._pieces.numbers(well_formed(text)) for text in texts)
+        return [packed(self._rows[numbers or [_BEGINNING]].mean(axis=0)) for numbers in read]
 
 
 def distilled(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

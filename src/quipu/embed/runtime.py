@@ -1,4 +1,4 @@
-"""The loaded model: a tokenizer and an onnxruntime session, ready to turn windows of tokens into vectors."""
+"""The loaded model: a vocabulary and an onnxruntime session, ready to turn windows of tokens into vectors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quipu.embed.text import tokenizer, well_formed, windows
+from quipu.embed.text import well_formed, windows
 from quipu.embed.vectors import packed
+from quipu.embed.wordpiece import WordPieces
 from quipu.errors import BackendUnavailableError
 
 WINDOW, OVERLAP = 256, 32
@@ -64,11 +65,11 @@ class Runtime:
         self._session: _Session = session
         #: The tokenizer's file, as JSON text.
         self.tokenizer: Final[str] = session.get_modelmeta().custom_metadata_map["tokenizer"]
-        self._tokenizer = tokenizer(self.tokenizer)
+        self._pieces = WordPieces(self.tokenizer)
 
     def embedded(self, text: str) -> bytes:
         """One vector for the whole text: the mean of its windows, each counted by its tokens."""
-        tokens = self._tokenizer.encode(well_formed(text), add_special_tokens=False).ids
+        tokens = self._pieces.numbers(well_formed(text))
         stretches = [[_CLS, *stretch, _SEP] for stretch in windows(tokens, WINDOW - 2, OVERLAP, MOST_WINDOWS)]
         vectors = [self._vector(stretch) for stretch in stretches]
         if len(vectors) == 1:

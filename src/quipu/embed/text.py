@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tokenizers import Tokenizer
-
-
-def tokenizer(text: str) -> Tokenizer:
-    """The tokenizer of a file: whole texts, and nothing of them is a command."""
-    made = Tokenizer.from_str(text)
-    made.no_padding()
-    made.no_truncation()
-    # "[SEP]" in somebody's text is five characters, not the end of the text.
-    made.encode_special_tokens = True
-    return made
-
 
 def well_formed(text: str) -> str:
-    """The text with lone surrogates replaced: JSON can smuggle them in, and no tokenizer takes them."""
+    """The text with lone surrogates replaced: JSON can smuggle them in, and they cannot be written as UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
