@@ -183,18 +183,16 @@ def _server(result: Mapping[str, Any]) -> list[str]:
     found = result.get("server")
     if not found:
         return []
-    rows = [
-        [
-            operation,
-            connections,
-            f"{row['per_second']:,.0f}",
-            f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f} / {row['p99_ms']:.1f}",
-            str(row["failed"]),
-        ]
-        for operation in ("recall", "remember")
-        for connections, row in found[operation].items()
-    ]
-    head = ("operation", "connections", "per second", "p50 / p95 / p99, ms", "failed")
+    rows: list[list[str]] = []
+    for ledger, of in (("SQLite", found), ("PostgreSQL", found.get("postgresql", {}))):
+        for operation in ("recall", "remember"):
+            for connections, row in of.get(operation, {}).items():
+                times = f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f} / {row['p99_ms']:.1f}"
+                per_second = f"{row['per_second']:,.0f}"
+                rows.append([ledger, operation, connections, per_second, times, str(row["failed"])])
+    for operation, row in found.get("inside", {}).items():
+        rows.append(["SQLite, inside one process", operation, "8", f"{row['per_second']:,.0f}", "", "0"])
+    head = ("ledger", "operation", "connections", "per second", "p50 / p95 / p99, ms", "failed")
     lines = [
         f"`quipu serve` over {found['filled']:,} memories, asked by wrk on the same cores, every text embedded.",
         f"Resident before {found['resident_mb_before']:.0f} MB, after {found['resident_mb_after']:.0f} MB.",

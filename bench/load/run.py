@@ -1,7 +1,8 @@
 """`quipu serve` under load: recall and remember at 1, 8 and 64 connections, and its memory over a soak.
 
-The server is a process of its own with the default embedder on an embedded file; wrk asks it from another process on
-the same machine, so the two share its cores.
+The server is a process of its own with the default embedder, on an embedded file and then on PostgreSQL; wrk asks it
+from another process on the same machine, so the two share its cores. Between them the same work is done inside one
+process, on the file that the server left.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from typing import Any
 import httpx
 
 from bench.labelled import facts, queries
+from bench.load import inside
 from bench.metrics import mean
+from bench.peers.run import postgres
 
 CONNECTIONS = (1, 8, 64)
+#: At how many callers the server is held against the same work inside one process.
+COMPARED = 8
 FILLED = 1_000
 AGENT = "load"
 _MW = "/memorywire/v0"
@@ -46,10 +51,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Generator[Server]:
-    """The server over an empty file, without limits on how often it may be asked."""
+def serving(store: str) -> Generator[Server]:
+    """The server over an empty store, without limits on how often it may be asked."""
     settings = {
-        "QUIPU_STORE": f"sqlite://{folder / 'load.db'}",
+        "QUIPU_STORE": store,
         "QUIPU_RATE": "0",
         "QUIPU_RECALL_BUDGET": "0",
     }
@@ -138,15 +143,30 @@ def remembers() -> list[dict[str, Any]]:
 
 
 def measured(folder: Path, seconds: int, note: Any) -> dict[str, Any]:
-    """Both operations at each number of connections, and what the server holds before and after."""
+    """Both operations over the server on both ledgers, and inside one process."""
     if shutil.which("wrk") is None:
         raise RuntimeError("wrk is not installed; on Debian: apt-get install wrk")
-    result: dict[str, Any] = {"filled": FILLED, "seconds": seconds}
-    with serving(folder) as server:
+    file = f"sqlite://{folder / 'load.db'}"
+    result = {"filled": FILLED, "seconds": seconds, **served(file, folder, seconds, note)}
+    result["inside"] = {}
+    for operation, bodies in _work():
+        note(f"inside one process: {operation}, {COMPARED} callers")
+        result["inside"][operation] = inside.in_own_process(file, operation, bodies, COMPARED, seconds)
+    with postgres() as database:
+        result["postgresql"] = served(
+            database.database(is_empty=True), folder, seconds, lambda told: note(f"PostgreSQL, {told}")
+        )
+    return result
+
+
+def served(store: str, folder: Path, seconds: int, note: Any) -> dict[str, Any]:
+    """Both operations at each number of connections, and what the server holds before and after."""
+    result: dict[str, Any] = {}
+    with serving(store) as server:
         filled(server)
         asked(server, folder, "recall", recalls(), 8, 2)
         result["resident_mb_before"] = server.resident_mb()
-        for operation, bodies in (("recall", recalls()), ("remember", remembers())):
+        for operation, bodies in _work():
             for connections in CONNECTIONS:
                 note(f"server: {operation}, {connections} connections")
                 row = asked(server, folder, operation, bodies, connections, seconds)
@@ -155,10 +175,14 @@ def measured(folder: Path, seconds: int, note: Any) -> dict[str, Any]:
     return result
 
 
+def _work() -> list[tuple[str, list[dict[str, Any]]]]:
+    return [("recall", recalls()), ("remember", remembers())]
+
+
 def soaked(folder: Path, minutes: float, note: Any) -> dict[str, Any]:
     """Recalls for a long time, and whether the server's memory grows: the mean of each third."""
     samples: list[float] = []
-    with serving(folder) as server:
+    with serving(f"sqlite://{folder / 'load.db'}") as server:
         filled(server)
         until = time.monotonic() + 60 * minutes
         while time.monotonic() < until:
