@@ -2,7 +2,10 @@
 
 1. Stubs, for the mathematics: benign peers that agree on the right answers, a rogue that puts K invented ids first.
 2. Real stores: a ledger, an honest mirror and a rogue mirror on our own corpus, with attacks that have the rogue invent
-   ids, claim scores, push existing ids, alter texts, and show what was forgotten.
+   ids, claim scores, push existing ids, leave the best out, alter texts, and show what was forgotten.
+3. Routers of real stores, attacked and all honest: `bench.fusion_peers`.
+
+`rrf` is as it comes, with votes left out; `plain` is the published sum.
 
 Measured are recall@5, leak (share of what is returned that is the attacker's) and displacement (right answers of the
 undisturbed top 5 that are pushed out).
@@ -12,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import statistics
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -22,7 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import labelled
+from bench import fusion_peers, labelled
+from bench.fusion_stubs import SEED, SIZES, K, Measured, Peers, stubs
 from bench.tables import table
 from quipu import bootstrap
 from quipu.backends.guarded import GuardedBackend, Patience
@@ -35,98 +38,8 @@ from quipu.model.principal import local
 from quipu.model.record import MemoryType
 from quipu.ports.backend import Answer, Mirror, NativeHit, Query, Routing
 from quipu.ports.embedder import Embedder
-from quipu.rules import fusion
 from quipu.service.memory import MemoryService
 from quipu.testing.backend.shelf import ShelfBackend
-
-SEED = 1337
-K = 5
-SIZES = tuple(range(0, 55, 5))
-_CORPUS, _QUERIES, _GOLD, _OVERFETCH = 50, 20, 2, 20
-_MARK = "rogue-"
-
-
-# -- stubs ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Means over all queries."""
-
-    recall: float
-    leak: float
-    displacement: float
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """How many honest ones and rogues, and what the rogues do: `invent` ids, or push `existing` ones."""
-
-    benign: int = 2
-    rogues: int = 1
-    attack: str = "invent"
-    is_rogue_first: bool = False
-    trims: bool = False
-
-
-def stubs(method: Fusion, size: int, peers: Peers | None = None, seed: int = SEED) -> Measured:
-    """The three numbers for one attack size."""
-    chosen = peers or Peers()
-    calm = _tops(method, 0, replace(chosen, attack="invent"), seed)
-    hit = _tops(method, size, chosen, seed)
-    recalls, leaks, displaced = [], [], []
-    for (gold, before), (_, after) in zip(calm, hit, strict=True):
-        kept = [id for id in before if id in gold]
-        recalls.append(len(gold & set(after)) / len(gold))
-        leaks.append(sum(id.startswith(_MARK) for id in after) / len(after))
-        displaced.append(sum(id not in after for id in kept) / max(1, len(kept)))
-    return Measured(*(statistics.fmean(values) for values in (recalls, leaks, displaced)))
-
-
-def _tops(method: Fusion, size: int, peers: Peers, seed: int) -> list[tuple[set[str], list[str]]]:
-    """For each query its right answers and the fused top 5."""
-    drawn = random.Random(seed)
-    corpus = [f"doc-{number:02d}" for number in range(_CORPUS)]
-    golds = drawn.sample(corpus, _QUERIES * _GOLD)
-    told: list[tuple[set[str], list[str]]] = []
-    for place in range(_QUERIES):
-        gold = golds[place * _GOLD : (place + 1) * _GOLD]
-        others = [id for id in corpus if id not in gold]
-        honest = [_benign(gold, others, drawn) for _ in range(peers.benign)]
-        rogues = [_rogue(peers.attack, size, gold, honest, drawn) for _ in range(peers.rogues)]
-        names = ("0-rogue", "1-honest") if peers.is_rogue_first else ("1-rogue", "0-honest")
-        lists = {f"{names[1]}-{n}": votes[:_OVERFETCH] for n, votes in enumerate(honest)}
-        lists |= {f"{names[0]}-{n}": votes[:_OVERFETCH] for n, votes in enumerate(rogues)}
-        order = fusion.fused(lists, method, trim_votes=peers.trims)
-        told.append((set(gold), [item.id for item in order[:K]]))
-    return told
-
-
-def _benign(gold: Sequence[str], others: Sequence[str], drawn: random.Random) -> list[fusion.Vote]:
-    shuffled = drawn.sample(list(others), len(others))
-    return [_vote(id, 1.0 - 0.01 * rank) for rank, id in enumerate([*gold, *shuffled])]
-
-
-def _rogue(
-    attack: str,
-    size: int,
-    gold: Sequence[str],
-    honest: Sequence[Sequence[fusion.Vote]],
-    drawn: random.Random,
-) -> list[fusion.Vote]:
-    if attack == "existing":  # what the honest ones return anyway, the right answers left out
-        lists = {str(n): votes[:_OVERFETCH] for n, votes in enumerate(honest)}
-        pushed = [item.id for item in fusion.fused(lists, Fusion.RRF) if item.id not in gold]
-        return [_vote(id, 1.0 - 0.001 * rank) for rank, id in enumerate(pushed)]
-    invented = [_vote(f"{_MARK}{number}", 1.0 - 0.001 * number) for number in range(size)]
-    others = [vote.id for vote in honest[0] if vote.id not in gold]
-    tail = [*gold, *drawn.sample(others, len(others))]
-    return [*invented, *(_vote(id, 0.5 - 0.001 * rank) for rank, id in enumerate(tail))]
-
-
-def _vote(id: str, score: float) -> fusion.Vote:
-    return fusion.Vote(id=id, similarity=score, relevance=score)
-
 
 # -- real stores ------------------------------------------------------------------------------------------------------
 
@@ -153,6 +66,8 @@ class RogueShelf(ShelfBackend):
                 lies = [NativeHit(native_id=f"x{n}", score=1e9, text="zzz") for n in range(self.size)]
             case "existing":
                 return Answer(hits=tuple(wrong), is_filtered=True)
+            case "omitted":  # what the others find as well, without what is best
+                return Answer(hits=honest[K:], is_filtered=True)
             case "altered":
                 lies = [replace(hit, text=f"altered {hit.text}") for hit in honest[: self.size]]
             case "ghosts":
@@ -185,7 +100,7 @@ async def stores(
     attack: str,
     size: int,
     *,
-    trims: bool = False,
+    trims: bool = True,
 ) -> AsyncGenerator[Stores]:
     """Open and fill them; everything is delivered when this returns."""
     running = await bootstrap.start(Config(store_url=f"sqlite://{folder / 'memory.db'}"), embedder=embedder)
@@ -263,32 +178,48 @@ async def real(
     **fields: Any,
 ) -> Measured:
     """The three numbers for one attack on real stores. Leak also counts altered and forgotten texts."""
-    trims = bool(fields.pop("trims", False))
-    recalls, leaks, displaced = [], [], []
+    trims = bool(fields.pop("trims", True))
     async with stores(folder, embedder, facts, attack, size, trims=trims) as made:
-        texts = {made.ids[fact.id]: fact.content for fact in facts}
-        for question in questions:
-            gold = {made.ids[name] for name in question.gold}
-            made.rogue.attack = ""
-            before = [hit.id for hit in await made.top(question, method, **fields)]
-            made.rogue.attack = attack
-            hits = await made.top(question, method, **fields)
-            after = [hit.id for hit in hits]
-            kept = [id for id in before if id in gold]
-            if gold:
-                recalls.append(len(gold & set(after)) / len(gold))
-            wrong = [hit for hit in hits if texts.get(hit.id) != hit.content]
-            leaks.append(len(wrong) / max(1, len(hits)))
-            displaced.append(sum(id not in after for id in kept) / max(1, len(kept)))
+        return await asked_of(made, facts, questions, method, attack, **fields)
+
+
+async def asked_of(
+    made: Stores,
+    facts: Sequence[labelled.Fact],
+    questions: Sequence[labelled.Query],
+    method: Fusion,
+    attack: str,
+    **fields: Any,
+) -> Measured:
+    """The same on stores that are open."""
+    recalls, leaks, displaced = [], [], []
+    texts = {made.ids[fact.id]: fact.content for fact in facts}
+    for question in questions:
+        gold = {made.ids[name] for name in question.gold}
+        made.rogue.attack = ""
+        before = [hit.id for hit in await made.top(question, method, **fields)]
+        made.rogue.attack = attack
+        hits = await made.top(question, method, **fields)
+        after = [hit.id for hit in hits]
+        kept = [id for id in before if id in gold]
+        if gold:
+            recalls.append(len(gold & set(after)) / len(gold))
+        wrong = [hit for hit in hits if texts.get(hit.id) != hit.content]
+        leaks.append(len(wrong) / max(1, len(hits)))
+        displaced.append(sum(id not in after for id in kept) / max(1, len(kept)))
     return Measured(*(statistics.fmean(values) for values in (recalls, leaks, displaced)))
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-ATTACKS = ("none", "invent", "scores", "existing", "altered", "ghosts")
+ATTACKS = ("none", "invent", "scores", "existing", "omitted", "altered", "ghosts")
+#: By the name of their column: the fusion, and whether votes are left out.
+FUSIONS = {**{method.value: (method, True) for method in Fusion}, "plain": (Fusion.RRF, False)}
 CASTS = ((2, 1), (1, 1), (2, 3))
-PUSHED = ((2, 1), (3, 1), (3, 2))
+PUSHED = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
+#: A ledger, and so many mirrors besides it that are honest, and that lie.
+PUSHED_BESIDE_A_LEDGER = ((1, 1), (1, 2), (2, 1), (2, 3))
 
 
 def stubs_measured(seeds: int) -> dict[str, Any]:
@@ -296,22 +227,29 @@ def stubs_measured(seeds: int) -> dict[str, Any]:
     chosen = [SEED, *range(1, seeds)]
     invented = {
         f"{benign}+{rogues}": {
-            method.value: {
-                str(size): _mean(partial(stubs, method, size, Peers(benign, rogues)), chosen)
+            name: {
+                str(size): _mean(partial(stubs, method, size, Peers(benign, rogues, trims=trims)), chosen)
                 for size in SIZES
             }
-            for method in Fusion
+            for name, (method, trims) in FUSIONS.items()
         }
         for benign, rogues in CASTS
     }
     existing = {
-        name: {
-            f"{benign}+{rogues}": _mean(
-                partial(stubs, Fusion.RRF, 0, Peers(benign, rogues, "existing", trims=trims)), chosen
+        votes: {
+            f"{'ledger ' * has_ledger}{benign}+{rogues}": _mean(
+                partial(
+                    stubs,
+                    Fusion.RRF,
+                    0,
+                    Peers(benign, rogues, "existing", trims=trims, has_ledger=has_ledger),
+                ),
+                chosen,
             )
-            for benign, rogues in PUSHED
+            for has_ledger, casts in ((False, PUSHED), (True, PUSHED_BESIDE_A_LEDGER))
+            for benign, rogues in casts
         }
-        for name, trims in (("plain", False), ("trimmed", True))
+        for votes, trims in (("plain", False), ("trimmed", True))
     }
     return {"seeds": len(chosen), "invented": invented, "existing": existing}
 
@@ -333,18 +271,33 @@ async def real_measured(
     if embedder is None:
         return {}
     facts, asked = labelled.facts(), [one for one in labelled.queries("test") if one.gold][:questions]
-    attacks: dict[str, dict[str, dict[str, float]]] = {}
+    attacks: dict[str, dict[str, dict[str, float]]] = {attack: {} for attack in ATTACKS}
     try:
-        for attack in ATTACKS:
-            note(f"fusion: {attack}")
-            attacks[attack] = {}
-            for method in Fusion:
-                with tempfile.TemporaryDirectory(prefix="quipu-fusion-") as folder:
-                    found = await real(Path(folder), embedder, facts, asked, method, attack, size)
-                attacks[attack][method.value] = asdict(found)
+        for trims in (True, False):
+            note(f"fusion: mirrors, {'as it comes' if trims else 'the plain sum'}")
+            with tempfile.TemporaryDirectory(prefix="quipu-fusion-") as folder:
+                async with stores(Path(folder), embedder, facts, "", size, trims=trims) as made:
+                    for attack in ATTACKS:
+                        for name in (name for name, (_, does) in FUSIONS.items() if does is trims):
+                            found = await asked_of(made, facts, asked, FUSIONS[name][0], attack)
+                            attacks[attack][name] = asdict(found)
+        note("fusion: routers")
+        routed = await fusion_peers.attacked(embedder, facts, asked, (5, 20, 50))
+        honest = {"own corpus": await fusion_peers.honest(embedder, facts, asked)}
+        turns, questions_of_turns = fusion_peers.conversation(200, 60)
+        if turns:
+            note("fusion: routers, a conversation")
+            honest["LoCoMo, 200 turns"] = await fusion_peers.honest(embedder, turns, questions_of_turns)
     finally:
         await embedder.close()
-    return {"facts": len(facts), "questions": len(asked), "size": size, "attacks": attacks}
+    return {
+        "facts": len(facts),
+        "questions": len(asked),
+        "size": size,
+        "attacks": attacks,
+        "routed": routed,
+        "honest": honest,
+    }
 
 
 async def measured(*, quick: bool, note: Callable[[str], None]) -> dict[str, Any]:
@@ -376,7 +329,20 @@ def section(found: Mapping[str, Any]) -> list[str]:
             [name, *(f"{_cell(one)} / {one['displacement']:.2f}" for one in methods.values())]
             for name, methods in attacks.items()
         ]
-        lines += table(("attack", *(method.value for method in Fusion)), rows)
+        lines += table(("attack", *FUSIONS), rows)
+        lines += [
+            "A router of two honest stores and a rogue, rrf, the worst of all sizes: recall@5 / leak",
+            "",
+        ]
+        lines += table(("attack", "plain", "trimmed"), fusion_peers.rows(real_part["routed"]))
+        lines += ["Routers whose peers are all honest, rrf: recall@5", ""]
+        told = real_part["honest"]
+        rows = [
+            [f"{data}: {cast}", *(f"{value:.3f}" for value in found.values())]
+            for data, casts in told.items()
+            for cast, found in casts.items()
+        ]
+        lines += table(("peers", "plain", "trimmed"), rows)
     return [*lines, ""]
 
 

@@ -170,12 +170,12 @@ class Run:
 
     async def lending(self) -> None:
         """A query under a grant against a plain recall."""
-        questions = QUICK_QUESTIONS if self.quick else 200
+        questions = QUICK_QUESTIONS if self.quick else 400
         self.result["lending"] = await lending.measured(self._room("lending"), questions, self.steps.note)
 
     async def moving(self) -> None:
         """Whole memories out and in."""
-        items = 5_000 if self.quick else 1_000_000
+        items = 5_000 if self.quick else 500_000
         self.result["moving"] = await moving.measured(self._room("moving"), items, self.steps.note)
 
     async def telemetry(self) -> None:

@@ -358,9 +358,9 @@ TARGETS: tuple[Target, ...] = (
         " points",
     ),
     Target(
-        "query under a grant, beside a plain recall, default embedder, both levels",
+        "query under a grant, beside a plain recall, the worst of both searches and both levels",
         "at most 1.5 times",
-        lambda r: max(row["ratio"] for row in r["lending"]["embedded"].values()),
+        lambda r: max(row["ratio"] for levels in r["lending"].values() for row in levels.values()),
         lambda value: value <= 1.5,
         "×",
     ),
@@ -372,9 +372,28 @@ TARGETS: tuple[Target, ...] = (
             for attacks in (r["fusion"]["real"]["attacks"],)
             for found in attacks.values()
             for method, calm in attacks["none"].items()
+            if method != "plain"  # the published sum, for comparison
         ),
         lambda value: value <= 0,
         " points",
+    ),
+    Target(
+        "recall@5 lost to a rogue among three stores of a router, rrf, worst attack and size",
+        "0 points",
+        lambda r: max(
+            100 * (routed["none"]["trimmed"]["recall"] - found["trimmed"]["recall"])
+            for routed in (r["fusion"]["real"]["routed"],)
+            for found in routed.values()
+        ),
+        lambda value: value <= 0,
+        " points",
+    ),
+    Target(
+        "share of what such a rogue made up in what the router returns, rrf, worst attack and size",
+        "0 %",
+        lambda r: max(100 * found["trimmed"]["leak"] for found in r["fusion"]["real"]["routed"].values()),
+        lambda value: value == 0,
+        " %",
     ),
     Target(
         "share of altered, forgotten or unrelated texts that a rogue mirror gets returned",

@@ -3,17 +3,20 @@
 All four take turns within one run, question by question and in changing order, over one ledger, so that whatever else the
 machine does meets all of them alike. Beside the time on the wall stands the processor's, of the whole process: what others
 do on the machine has no part in it, so that one decides. Once as people have it, with the default embedder and questions
-never asked before, and once with keyword search alone, the quickest recall there is.
+never asked before, and once with keyword search alone, the quickest recall there is. Spans are made and garbage is
+collected as in a server that is ready (`exporting.Tracers`, `serving.settle`), which is where a collector usually is: in
+another program it costs what that one makes of it.
 
-Numbers are counted several recalls at a time, and objects that nobody needs any more are collected many recalls at a time:
-a median of single recalls would not see either. So what decides is the mean of a block of recalls, long enough to hold
-both, against the mean of plain's same block, and of all blocks the median, since a busy machine spoils some. The share of
-all recalls together stands beside it.
+Numbers are counted and spans ended several recalls at a time, and objects that nobody needs any more are collected many
+recalls at a time: a median of single recalls would not see any of it. So what decides is the mean of a block of recalls,
+long enough to hold the first two, against the mean of plain's same block, and of all blocks the median, since a busy machine
+spoils some. The share of all recalls together stands beside it.
 """
 
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import random
 import statistics
@@ -27,11 +30,12 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from bench import labelled
 from bench.metrics import latency_summary
 from quipu import bootstrap
+from quipu.bootstrap import serving
 from quipu.bootstrap.telemetry import Telemetry, Watched, observer, shown_embedder
 from quipu.config import Config
 from quipu.model.operations import RecallRequest, RememberRequest
@@ -41,10 +45,11 @@ from quipu.model.record import MemoryType
 from quipu.ports.observing import Unobserved
 from quipu.service import recalling
 from quipu.service.memory import MemoryService
+from quipu.telemetry.exporting import Tracers
 
 AGENT = "bench"
 _WARM_UP = 50
-#: Numbers are counted every 16 recalls.
+#: Numbers are counted every 64 recalls.
 _BLOCK = 64
 Note = Callable[[str], None]
 
@@ -122,8 +127,7 @@ async def measured(folder: Path, recalls: int, note: Note = lambda _: None) -> d
 async def _compared(path: Path, embedder: str, recalls: int, note: Note) -> dict[str, Any]:
     config = Config(store_url=f"sqlite://{path}", embedder=embedder, rate_per_minute=0, recall_budget=0)
     running = await bootstrap.start(config.with_values(telemetry=False))
-    tracers = TracerProvider(shutdown_on_exit=False)
-    tracers.add_span_processor(BatchSpanProcessor(Dropping()))
+    tracers = Tracers(Dropping())
     try:
         await running.parts.ledger.open("default")
         services = _services(running, config, tracers)
@@ -133,7 +137,13 @@ async def _compared(path: Path, embedder: str, recalls: int, note: Note) -> dict
         ]
         await services["plain"].remember_many(local(), requests)
         queries = [query.query for query in labelled.queries("calibration")]
-        taken = await _taken(services, queries, recalls, note)
+        before = gc.get_threshold()
+        serving.settle()
+        try:
+            taken = await _taken(services, queries, recalls, note)
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(*before)
         for service in services.values():
             await service.close()
     finally:

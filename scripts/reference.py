@@ -622,6 +622,7 @@ _TABLES = {
     "cascade_step": "Grantees that hold something that was erased, and whether they have been reached.",
     "held_item": "What other hosts have lent, until it expires.",
     "used_proof": "Proofs that were used, so that each is good once.",
+    "task_step": "How long work for somebody outside stood, one line after the other. Append-only.",
 }
 
 

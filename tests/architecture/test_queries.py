@@ -13,8 +13,9 @@ LEDGER = SOURCE / "ledger"
 QUERIES = sorted(LEDGER.glob("*/queries.sql"))
 #: What only one dialect needs has a file of its own.
 NAMED = sorted({*QUERIES, *LEDGER.glob("*/server.sql"), *LEDGER.glob("*/portable.sql")})
-#: What PostgreSQL learns once for a whole transaction, SQLite asks one by one.
-ONE_BY_ONE = {"store_exists", "merged_into", "nature"}
+#: What PostgreSQL learns once for a whole transaction, SQLite asks one by one; and what SQLite keeps at hand in the one
+#: process that writes, where PostgreSQL has many.
+ONE_BY_ONE = {"store_exists", "merged_into", "nature", "tables", "ground", "guarded"}
 #: Statements of an operator, about all tenants.
 OPERATORS = {"tenants", "orphan_vectors", "mirrored_elsewhere"}
 NAME = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.M)

@@ -51,13 +51,13 @@ PROMISED = [
         for name in ("open", "put", "see", "complete", "fail", "cancel", "list", "show", "events")
     ),
     *(f"run {name}" for name in ("fork", "diff", "expire", "compact")),
-    *("share", "erase", *(f"did {name}" for name in ("show", "resolve", "rotate"))),
+    *("share", "erase", *(f"did {name}" for name in ("show", "resolve", "rotate", "trust"))),
     *(
         f"grant {name}"
-        for name in ("list", "show", "seen", "revoke", "revoke-all", "receipts", "ask", "held")
+        for name in ("list", "show", "seen", "revoke", "revoke-all", "receipts", "decisions", "ask", "held")
     ),
     *(f"grant {name}" for name in ("requests", "approve", "refuse", "request", "requested")),
-    *("changes", "whoami", "mcp install", "telemetry check"),
+    *("changes", "whoami", "mcp install", "mcp config", "telemetry check"),
 ]
 
 

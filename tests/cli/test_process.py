@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -48,11 +49,17 @@ def test_a_command_without_a_model_starts_fast(process: Process) -> None:
     process("remember", "x")
     taken: list[float] = []
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = worked()
         assert process("list").returncode == 0
-        taken.append(time.perf_counter() - begun)
-    # The goal is 0.4 s on a quiet machine; a busy one gets some room.
+        taken.append(worked() - begun)
+    # The goal is 0.4 s on a quiet machine; a busy one gets some room, and is not asked how long others kept it waiting.
     assert min(taken) < 1.0
+
+
+def worked() -> float:
+    """Seconds that processes started here have worked."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def test_exit_codes_are_those_of_the_contract(process: Process) -> None:

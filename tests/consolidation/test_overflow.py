@@ -165,6 +165,7 @@ async def test_a_push_does_not_wait_for_it(running: Running, service: MemoryServ
         await gate.wait()
 
     watching = Overflowing(running.parts, service.consolidating._windows, slow)
+    running.parts.ledger.on_written(watching.written)
     for number in range(HELD + 3):
         await push(service, f"thing{number}", **LIGHT)
     await asyncio.wait_for(begun.wait(), 20)
@@ -184,6 +185,7 @@ async def test_settling_is_no_part_of_the_request_that_caused_it(
 
     told.set("somebody's request")
     watching = Overflowing(running.parts, service.consolidating._windows, settle)
+    running.parts.ledger.on_written(watching.written)
     for number in range(HELD + 1):
         await push(service, f"thing{number}", **LIGHT)
     await watching.close()
@@ -200,6 +202,7 @@ async def test_one_that_fails_is_tried_with_the_next_push(running: Running, serv
 
     service.consolidating.overflowing._closing.set()  # the other one is out of the way
     watching = Overflowing(running.parts, service.consolidating._windows, settle)
+    running.parts.ledger.on_written(watching.written)
     for number in range(HELD + 2):
         await push(service, f"thing{number}", **LIGHT)
         await watching.idle()
@@ -258,6 +261,7 @@ async def test_a_window_of_its_own_size_is_counted_seldom(running: Running, serv
     service.consolidating.overflowing._closing.set()
     made = Counting(parts, windows._access, windows._vectors)
     watching = Overflowing(parts, made, lambda _: asyncio.sleep(0))
+    running.parts.ledger.on_written(watching.written)
     await service.stores.create(OWNER, CreateStoreRequest(name="other", tier=Tier.SHORT_TERM))
     for number in range(41):
         await push(service, f"thing{number}", store="other", **LIGHT)

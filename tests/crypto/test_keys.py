@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quipu.crypto.keys import Ed25519Signer, KeptSigner, key_id, verify
+from quipu.crypto.kept import KeptSigner
+from quipu.crypto.keys import Ed25519Signer, key_id, verify
 from quipu.errors import BackendUnavailableError, UnverifiableError
 
 SIGNER = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(32)))
@@ -117,7 +118,8 @@ def test_threads_that_start_at_once_end_up_with_one_key(tmp_path: Path) -> None:
 MAKE = """
 import sys
 from pathlib import Path
-from quipu.crypto.keys import KeptSigner, Ed25519Signer
+from quipu.crypto.kept import KeptSigner
+from quipu.crypto.keys import Ed25519Signer
 print("ready", flush=True)
 sys.stdin.readline()
 print(KeptSigner(Path(sys.argv[1])).key_id)

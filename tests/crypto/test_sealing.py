@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quipu.crypto.sealing import KeptSealer, KeySealer
+from quipu.crypto.kept import KeptSealer
+from quipu.crypto.sealing import KeySealer
 from quipu.errors import BackendUnavailableError, UnverifiableError
 
 SEALER = KeySealer(bytes(32))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quipu import Memory
-from quipu.model.moving import WRITTEN, Format
+from quipu.model.moving_formats import WRITTEN, Format
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
 from quipu.testing.strategies import json_objects, machines, texts

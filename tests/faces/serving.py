@@ -146,8 +146,10 @@ def served(
 class Program:
     """`quipu serve` as a process of its own."""
 
+    command: tuple[str, ...] = ("serve",)
+
     def __init__(self, store: Path, *words: str, **environment: str) -> None:
-        line = [sys.executable, "-m", "quipu", "serve", "--json", "--port", "0", *words]
+        line = [sys.executable, "-m", "quipu", *self.command, "--json", "--port", "0", *words]
         given = {
             **{
                 name: value

@@ -13,6 +13,7 @@ from quipu.testing.strategies import texts
 def test_it_answers_as_a_set_does(wanted: list[str]) -> None:
     seen, known = Seen(), set[str]()
     for text in wanted:
+        assert (text in seen) is (text in known)
         assert seen.add(text) is (text not in known)
         known.add(text)
     assert len(seen) == len(known)

@@ -133,13 +133,32 @@ async def test_t3_where_scores_are_computed_by_the_ledger_no_lie_lifts_a_record_
 ) -> None:
     """Fusion `max` counts no voices: what a mirror says of a record that there is moves it among its equals at most.
 
-    With `rrf` and `weighted` a mirror that names real ids has a vote, as any other has; what that can do is measured
-    in the tests around this one, and `trim_votes` is the answer to it.
+    With `weighted`, and with `rrf` where no votes are left out, a mirror that names real ids has a vote as any other has;
+    what that can do is measured in the tests around this one.
     """
     lied, honest = await order(50, Fusion.MAX, attack), await order(50, Fusion.MAX, None)
     assert lied[0] == honest[0]
     assert [score for _, score in lied] == [score for _, score in honest]
     assert sorted(lied) == sorted(honest), "each has the score that it has without the liar"
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("k", [5, 50])
+@pytest.mark.parametrize("attack", ["invent", "bump", "alter", "haunt"])
+async def test_t3_no_mirror_moves_a_record_that_the_ledger_found(attack: str, k: int) -> None:
+    """With `rrf`, as it comes: the order is to the letter the one that there is without the liar."""
+    assert await order(k, Fusion.RRF, attack) == await order(k, Fusion.RRF, None)
+
+
+@requirement("memorywire:router.adversarial")
+async def test_t3_explain_tells_that_a_mirrors_vote_was_left_out() -> None:
+    async with poisoned() as (made, rogue, _):
+        rogue.attack = "bump"
+        hit = (await made.memory.recall(QUESTION, k=1, min_relevance=0, explain=True))[0]
+    assert hit.why is not None
+    votes: Any = hit.why["votes"]
+    ledger = next(name for name in votes["places"] if name not in ("a-rogue", "honest"))
+    assert (votes["places"][ledger], votes["left_out"], votes["outvoted"]) == (1, ["honest"], False)
 
 
 @requirement("memorywire:router.adversarial")

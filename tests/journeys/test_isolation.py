@@ -178,6 +178,7 @@ def oap_tries() -> list[Try]:
         Try("POST", f"/oap/memory/grant/request/{RUN}/approve", {}),
         Try("DELETE", f"/oap/memory/grant/request/{RUN}"),
         Try("GET", f"/oap/tasks/{RUN}"),
+        Try("GET", f"/oap/tasks/{RUN}/file/{RUN}"),
         Try("GET", grant),
         Try("DELETE", grant),
         Try("POST", f"{grant}/token", {}),
@@ -352,7 +353,7 @@ PAGES = [
     Try("POST", "/recover"), Try("GET", "/grants"), Try("GET", f"/grants/{RUN}"), Try("GET", "/erasures"),
     Try("GET", f"/grants/requests/{RUN}"), Try("POST", f"/grants/requests/{RUN}"),
     Try("POST", "/grants"), Try("POST", f"/grants/{RUN}/revoke"), Try("POST", "/erasures"),
-    Try("GET", "/imports"), Try("GET", "/export"), Try("POST", "/imports"), Try("POST", "/imports/{import}"),
+    Try("GET", "/imports"), Try("GET", "/imports/{import}"), Try("GET", "/export"), Try("POST", "/imports"), Try("POST", "/imports/{import}"),
     Try("POST", "/export"),
     Try("POST", "/signin"), Try("POST", "/signout"),
 ]  # fmt: skip
@@ -513,7 +514,7 @@ def test_every_route_is_tried(world: World) -> None:
         assert isinstance(route, Route)
         path = re.sub(r"^(.*/stores)/\{name(?::path)?\}$", r"\1/{id}", route.path)
         path = path.replace("/schemas/{name:path}", "/schemas/operations/remember")
-        path = path.replace("/mirrors/{name:path}", "/mirrors/copy")
+        path = path.replace("/mirrors/{name:path}", "/mirrors/copy").replace("/file/{secret}", "/file/{id}")
         path = path.replace("/mcp/{store}", "/mcp/{id}").replace("{id:path}", "{id}")
         for name, given in OPENWOP.items():
             path = path.replace("{" + name + "}", given)

@@ -10,6 +10,8 @@ import pytest
 from quipu.crypto.canonical import canonical
 from quipu.ledger.search import cache
 from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.model.change import KeepRules
+from quipu.model.journal import Op
 from quipu.testing.builders import CountedIds, FixedClock, Scribe
 
 
@@ -72,3 +74,22 @@ async def test_what_may_take_longer_is_left_to_a_thread(
     forbid_threads()
     with pytest.raises(AssertionError, match="on the spot"):
         await scribe.found("tea", **asked)
+
+
+async def test_a_guard_that_has_not_moved_is_told_on_the_spot(
+    scribe: Scribe, forbid_threads: Callable[[], None]
+) -> None:
+    known = await scribe.ledger.guard(scribe.tenant)
+    forbid_threads()
+    await scribe.put("more tea")
+    assert await scribe.ledger.guard(scribe.tenant) == known
+
+
+async def test_a_guard_that_another_process_has_moved_is_read_anew(scribe: Scribe) -> None:
+    known = await scribe.ledger.guard(scribe.tenant)
+    assert isinstance(scribe.ledger, SqliteLedger)
+    other = SqliteLedger(scribe.ledger.path, clock=scribe.clock, mint_id=CountedIds("o"), canonical=canonical)
+    theirs = await Scribe.at(other, scribe.clock, CountedIds("o"))
+    done = await theirs.commit(KeepRules(rules=({"id": "a"},)), op=Op.CHANGE_RULES)
+    await other.close()
+    assert known.position < done.seq == (await scribe.ledger.guard(scribe.tenant)).position

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from quipu.errors import BackendUnavailableError, InternalError, InvalidError, QuipuError, TamperedError
-from quipu.ledger.sqlite import file
+from quipu.ledger.sqlite import completeness, file
 from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
 
@@ -125,6 +125,51 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(path: Path) -
     assert error.reason == "newer_schema"
     assert "99" in error.message
     assert "pgrade" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("DROP TABLE mirrored", "table mirrored"),
+        ("DROP TABLE journal", "table journal"),
+        ("ALTER TABLE outbox RENAME TO elsewhere", "table outbox"),
+    ],
+)
+async def test_a_file_that_lacks_part_of_its_schema_is_refused_and_left_alone(
+    path: Path, loss: str, told: str
+) -> None:
+    await filled(path, records=3)
+    connection = apsw.Connection(str(path))
+    connection.execute(loss)
+    connection.close()
+    error = refusal(path)
+    assert (error.reason, told in error.message) == ("half_migrated", True)
+    assert "backup" in (error.hint or "")
+
+
+async def test_an_upgrade_of_a_file_that_lacks_a_table_changes_nothing(path: Path) -> None:
+    await filled(path, records=3)
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP TABLE webhook")
+    version = connection.pragma("user_version")
+    with pytest.raises(QuipuError) as caught:
+        opened(path, EXTRA)
+    assert caught.value.reason == "half_migrated"
+    assert connection.pragma("user_version") == version
+    assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'").fetchall() == [(0,)]
+    connection.close()
+
+
+def test_every_table_that_the_schema_has_is_looked_for(path: Path) -> None:
+    file.prepare(path, file.migrations())
+    connection = apsw.Connection(str(path))
+    made = {
+        name
+        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        if not name.startswith("sqlite_")
+    }
+    connection.close()
+    assert completeness.promised(file.migrations()) == made
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def failing(name: str) -> Callable[[apsw.Connection], str]:
     return job
 
 
-async def held_up(counted: Counted) -> tuple[threading.Event, asyncio.Task[str]]:
+async def held_up(counted: Counted, name: str = "first") -> tuple[threading.Event, asyncio.Task[str]]:
     """A job that keeps the writer busy until it is let go, so that what comes meanwhile waits."""
     gate, begun = threading.Event(), threading.Event()
 
     def job(connection: apsw.Connection) -> str:
         begun.set()
-        return keeping("first", gate)(connection)
+        return keeping(name, gate)(connection)
 
     task = asyncio.create_task(counted.writer.run(job))
     await asyncio.to_thread(begun.wait)
@@ -142,6 +142,52 @@ async def test_a_job_that_fails_in_a_group_leaves_the_others(counted: Counted) -
         ConflictError,  # the name is taken
     ]
     assert counted.rows() == {"first", "a", "c"}
+
+
+async def together(counted: Counted, *jobs: Callable[[apsw.Connection], str]) -> list[str]:
+    """Jobs of one group: what each gave, or the name of what it raised."""
+    gate, first = await held_up(counted, f"before {len(counted.rows())}")
+    rest = [asyncio.create_task(counted.writer.run(job)) for job in jobs]
+    await asyncio.sleep(0)
+    gate.set()
+    await first
+    answers = await asyncio.gather(*rest, return_exceptions=True)
+    return [answer if isinstance(answer, str) else type(answer).__name__ for answer in answers]
+
+
+def noting(job: Callable[[apsw.Connection], str], runs: list[str]) -> Callable[[apsw.Connection], str]:
+    def noted(connection: apsw.Connection) -> str:
+        runs.append("run")
+        return job(connection)
+
+    return noted
+
+
+async def test_a_group_of_which_none_fails_is_done_once(counted: Counted) -> None:
+    runs: list[str] = []
+    assert await together(counted, *(noting(keeping(name), runs) for name in "abc")) == ["a", "b", "c"]
+    assert len(runs) == 3
+
+
+async def test_a_group_of_which_one_fails_is_done_again_and_nothing_of_it_stands_twice(
+    counted: Counted,
+) -> None:
+    runs: list[str] = []
+    jobs = [noting(keeping("a"), runs), failing("b"), noting(keeping("c"), runs)]
+    assert await together(counted, *jobs) == ["a", "ConflictError", "c"]
+    assert len(runs) == 3  # "a" came before the fault and was done again, "c" behind it only once
+    assert counted.rows() == {"before 0", "a", "c"}
+    assert counted.transactions == 2
+
+
+async def test_after_a_fault_groups_are_done_apart_until_there_is_none(counted: Counted) -> None:
+    await together(counted, keeping("a"), failing("b"))
+    runs: list[str] = []
+    assert await together(counted, noting(keeping("c"), runs), failing("d")) == ["c", "ConflictError"]
+    assert len(runs) == 1  # nothing had to be done again
+    assert await together(counted, keeping("e"), keeping("f")) == ["e", "f"]
+    assert await together(counted, noting(keeping("g"), runs), failing("h")) == ["g", "ConflictError"]
+    assert len(runs) == 1 + 2
 
 
 async def test_what_is_held_back_when_the_writer_is_closed_is_still_done(counted: Counted) -> None:

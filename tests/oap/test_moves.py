@@ -10,14 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
+from safetensors.numpy import load
 
 from quipu.bootstrap.envelopes import envelope, new_identity
 from quipu.errors import ConflictError
 from quipu.model.access import Role
 from quipu.model.moving import FileExport
+from quipu.model.operations import Embedding
 from quipu.service.exporting import Exporting
 from tests.exchange.test_schemas import check_archive
-from tests.oap.hosts import OWNER, Host, pair
+from tests.oap.hosts import BRIEFING, OWNER, Host, pair
 from tests.requirement import requirement
 
 SCOPES = ["memory.query", "memory.export"]
@@ -193,7 +195,8 @@ def test_an_owner_takes_receipts_and_logs_along_and_a_grantee_does_not(hosts: tu
         with zipfile.ZipFile(io.BytesIO(plain.content)) as archive:
             assert "logs.jsonl" not in archive.namelist()
         for wrong, pointer in (
-            ({"include": {"embeddings": True}}, "/include/embeddings"),
+            ({"include": {"embeddings": 1}}, "/include/embeddings"),
+            ({"include": {"salts": True}}, "/include/salts"),
             ({"since": 5}, "/since"),
             ({"encrypt_to": 5}, "/encrypt_to"),
             ({"encrypt_to": "mara"}, "/encrypt_to"),
@@ -204,9 +207,53 @@ def test_an_owner_takes_receipts_and_logs_along_and_a_grantee_does_not(hosts: tu
     for wrong, status in (
         ({"include": {"receipts": True}}, 403),
         ({"include": {"logs": True}}, 403),
+        ({"include": {"grants": True}}, 403),
+        ({"include": {"embeddings": True}}, 403),
         ({"since": "1"}, 400),
     ):
         assert under(a, b, token, wrong).status_code == status
+
+
+@requirement("moving:bundle.grants")
+@requirement("moving:bundle.vectors")
+def test_grants_and_vectors_are_in_the_owner_s_copy_only(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    name = a.remember("Mara rows.", tags=("website_redesign",), embedding=Embedding("letters", [0.6, 0.8]))
+    filled(a)
+    grant, other = (a.grant(b.owner, scopes=SCOPES, trust_level=4) for _ in range(2))
+    a.at.do(a.sharing.grants.revoke(OWNER, other))
+    asked_for = {"granter": f"{a.owner}#personal", "purpose": "Redesign.", "filter": BRIEFING}
+    b.at.do(b.sharing.borrowing.request(OWNER, a.url, asked_for))  # what was only asked for is no grant
+    lent = under(a, b, b.token(a, grant))
+    with zipfile.ZipFile(io.BytesIO(lent.content)) as archive:
+        assert set(archive.namelist()) == {
+            "items.jsonl", "relations.jsonl", "tombstones.jsonl", "manifest.json", "signature.json",
+        }  # fmt: skip
+    with a.at.client() as owner:
+        for asked, has_grants in (
+            ({"receipts": True}, True),
+            ({"grants": True, "embeddings": True}, True),
+            ({"receipts": True, "grants": False}, False),
+            ({}, False),
+        ):
+            answer = owner.post(f"{a.url}/oap/memory/export", json={"include": asked})
+            assert answer.status_code == 200, answer.text
+            check_archive(answer.content)
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+                files = {name: archive.read(name) for name in archive.namelist()}
+            assert ("grants.jsonl" in files) is has_grants
+            assert ("vectors.safetensors" in files) is ("embeddings" in asked)
+            if "embeddings" in asked:
+                found = load(files["vectors.safetensors"])
+                assert found.keys() == {name}
+                assert found[name].tolist() == pytest.approx([0.6, 0.8])
+            if has_grants:
+                lines = [json.loads(line) for line in files["grants.jsonl"].splitlines()]
+                told = {line["grant"]["grant_id"]: line["status"] for line in lines}
+                assert told == {grant: "active", other: "revoked"}
+                kept = {one.id: one for one in a.at.do(a.sharing.grants.list(OWNER))}
+                assert all(line["grant"] == kept[line["grant"]["grant_id"]].body for line in lines)
+                assert b"salt" not in files["grants.jsonl"]
 
 
 @requirement("moving:bundle.sealed")

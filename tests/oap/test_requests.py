@@ -163,3 +163,29 @@ def test_a_request_that_is_not_understood_or_too_much_is_refused(hosts: tuple[Ho
     (one, *_) = a.at.do(a.sharing.requests.list(OWNER))
     with pytest.raises(QuipuError):
         a.at.do(a.sharing.requests.approve(OWNER, one.id, {"grantee": a.owner}))
+
+
+@requirement("oap:grant.request")
+def test_what_was_refused_or_has_lapsed_is_deleted_after_a_while(tmp_path: Any) -> None:
+    day, clock = 86_400_000, FixedClock(int(time.time() * 1000))
+    with pair(tmp_path, oap_request_days=3, clock=clock) as (a, b):
+        refused, lapsed = asked(a, b), asked(a, b, trust_level=1)
+        approved = asked(a, b, trust_level=2)
+        ids = {one.draft.get("trust_level"): one.id for one in a.at.do(a.sharing.requests.list(OWNER))}
+        a.at.do(a.sharing.requests.refuse(OWNER, ids[None]))
+        a.at.do(a.sharing.requests.approve(OWNER, ids[2]))
+
+        def left() -> set[str]:
+            a.at.do(a.at.service.sweep(OWNER))
+            return {one.id for one in a.at.do(a.sharing.requests.list(OWNER))}
+
+        clock.move(3 * day - 1)
+        assert left() == set(ids.values())
+        clock.move(1)
+        assert left() == {ids[1], ids[2]}, "the refused one has been told for long enough"
+        clock.move(7 * day)
+        assert left() == set()
+        assert len(a.at.do(a.sharing.grants.list(OWNER))) == 1, "what was lent stays lent"
+        for task in (refused, lapsed, approved):
+            with pytest.raises(QuipuError):
+                requested(a, b, task)

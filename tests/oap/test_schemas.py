@@ -10,7 +10,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from quipu.model.moving import WRITTEN
+from quipu.model.moving_formats import WRITTEN
 from tests.oap.hosts import OWNER, Host, embedder, pair
 from tests.oap.schemas import SCHEMAS, check, check_envelope, faults
 from tests.requirement import requirement
@@ -67,7 +67,11 @@ def test_a_manifest_names_what_is_there_and_nothing_else(hosts: tuple[Host, Host
         assert {httpx.get(url).status_code, httpx.post(url, json={}).status_code} != {404}, url
     for action in (*ACTIONS[1:], "delegate"):
         refused = httpx.post(f"{a.url}/oap/invoke", json={"action": action})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "not_found")
+        expected = (404, "not_found") if action == "delegate" else (400, "invalid_input")
+        assert (refused.status_code, refused.json()["error"]["code"]) == expected, action
+    for action in tool["actions"]:
+        for example in action["examples"]:
+            Draft202012Validator(action["input_schema"]).validate(example["input"])
     assert httpx.post(f"{a.url}/oap/invoke", json={"action": "describe_service"}).status_code == 200
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import fusion, labelled
-from bench.fusion import SIZES, Peers, real, stubs
+from bench import labelled
+from bench.fusion import real
+from bench.fusion_stubs import SEED, SIZES, Peers, stubs
 from quipu.model.operations import Floor, Fusion
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
@@ -16,9 +17,10 @@ from tests.requirement import requirement
 @requirement("memorywire:router.adversarial")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("is_rogue_first", [False, True])
-def test_rrf_holds_while_a_majority_is_honest(size: int, is_rogue_first: bool) -> None:
-    for seed in (fusion.SEED, 1, 2, 3):
-        found = stubs(Fusion.RRF, size, Peers(is_rogue_first=is_rogue_first), seed)
+@pytest.mark.parametrize("attack", ["invent", "existing"])
+def test_rrf_holds_while_a_majority_is_honest(size: int, is_rogue_first: bool, attack: str) -> None:
+    for seed in (SEED, 1, 2, 3):
+        found = stubs(Fusion.RRF, size, Peers(attack=attack, is_rogue_first=is_rogue_first), seed)
         assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)
 
 
@@ -35,10 +37,19 @@ def test_the_other_fusions_and_other_majorities_are_as_the_contract_says() -> No
 
 
 @requirement("memorywire:router.adversarial")
-def test_trimmed_votes_hold_where_existing_ids_are_pushed() -> None:
-    assert stubs(Fusion.RRF, 0, Peers(attack="existing")).recall < 0.5
-    for benign, rogues in ((2, 1), (3, 1), (3, 2)):
-        assert stubs(Fusion.RRF, 0, Peers(benign, rogues, "existing", trims=True)).recall == 1.0
+@pytest.mark.parametrize("size", SIZES)
+def test_the_published_sum_is_there_for_who_wants_it(size: int) -> None:
+    found = stubs(Fusion.RRF, size, Peers(trims=False))
+    assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)
+    assert stubs(Fusion.RRF, size, Peers(attack="existing", trims=False)).recall < 0.5
+
+
+@requirement("memorywire:router.adversarial")
+def test_existing_ids_that_a_minority_pushes_take_nothing() -> None:
+    for benign, rogues in ((2, 1), (3, 1), (3, 2), (4, 3)):
+        assert stubs(Fusion.RRF, 0, Peers(benign, rogues, "existing")).recall == 1.0
+    for benign, rogues in ((1, 1), (1, 2), (2, 3)):  # beside a ledger even a majority takes nothing
+        assert stubs(Fusion.RRF, 0, Peers(benign, rogues, "existing", has_ledger=True)).recall == 1.0
 
 
 FACTS = [
@@ -61,7 +72,7 @@ QUESTIONS = [
 
 
 @requirement("memorywire:router.adversarial")
-@pytest.mark.parametrize("attack", ["invent", "scores", "altered", "ghosts"])
+@pytest.mark.parametrize("attack", ["invent", "scores", "existing", "omitted", "altered", "ghosts"])
 @pytest.mark.parametrize("method", list(Fusion))
 async def test_real_stores_lose_nothing_and_show_nothing_false(
     tmp_path: Path, attack: str, method: Fusion
@@ -93,6 +104,12 @@ async def test_with_a_quorum_or_without_foreign_hits_nothing_leaks(tmp_path: Pat
 
 
 @requirement("memorywire:router.adversarial")
-async def test_existing_ids_pushed_by_one_mirror_move_no_right_answer(tmp_path: Path) -> None:
-    found = await real(tmp_path, WordEmbedder(), FACTS, QUESTIONS, Fusion.RRF, "existing", 3)
-    assert (found.recall, found.leak) == (1.0, 0.0)
+@pytest.mark.parametrize("attack", ["existing", "omitted"])
+@pytest.mark.parametrize("size", [3, 20, 50])
+async def test_existing_ids_pushed_by_one_mirror_move_no_right_answer(
+    tmp_path: Path, attack: str, size: int
+) -> None:
+    found = await real(
+        tmp_path, WordEmbedder(), FACTS, QUESTIONS, Fusion.RRF, attack, size, min_relevance=Floor.OFF
+    )
+    assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -23,6 +25,7 @@ from quipu.model.operations import (
 )
 from quipu.model.outcomes import RecallResponse, RememberResponse
 from quipu.model.record import MemoryType
+from quipu.rules.peers import is_one_write
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
 
@@ -265,7 +268,7 @@ async def test_a_text_is_the_one_that_most_peers_give(peers: dict[str, Memory]) 
     router = Router({**peers, "a": Lying(peers["a"])})
     done = await router.remember(fact("tea at noon"))
     (hit,) = await router.recall(query("tea"))
-    assert (hit.id, hit.content, hit.stores) == (done.id, "tea at noon", ("a", "b", "c"))
+    assert (hit.id, hit.content, hit.stores) == (done.id, "tea at noon", ("b", "c")), "who lies has no vote"
     two = Router({"a": Lying(peers["a"]), "b": peers["b"]})
     again = await two.remember(fact("coffee at four"))
     told = {hit.id: hit.content for hit in await two.recall(query("coffee"))}
@@ -338,5 +341,29 @@ async def test_a_router_whose_map_cannot_be_reached_writes_nothing_under_a_known
     with pytest.raises(QuipuError):
         await router.forget(ForgetRequest(agent_id="ana", ids=("mem_1",)))
     await router.close()
+    for memory in peers.values():
+        await memory.close()
+
+
+@requirement("memorywire:router.ids-kept")
+async def test_a_write_that_was_not_noted_as_the_router_was_killed_is_forgotten_everywhere(
+    tmp_path: Path,
+) -> None:
+    ended = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.router.killed", str(tmp_path))
+    assert await ended.wait() == -signal.SIGKILL
+    peers = _kept(tmp_path)
+    before = await peers["b"].remember("tea at noon", user_id="somebody else")
+    async with Router(peers, ids=f"sqlite://{tmp_path}/router.db") as router:
+        asked = query("tea", user_id="mara")
+        (hit,) = await router.recall(asked)
+        assert (hit.content, hit.stores) == ("tea at noon", ("a", "b")), "both had taken it"
+        assert is_one_write(hit, replace(hit, created_at=hit.created_at + 9), within_ms=10)
+        for other in ({"user_id": "somebody else"}, {"content": "tea"}, {"created_at": hit.created_at + 11}):
+            assert not is_one_write(hit, replace(hit, **other), within_ms=10)
+        gone = await router.forget(ForgetRequest(agent_id="ana", ids=(hit.id,)))
+        assert [(row.store, row.count) for row in gone.stores] == [("a", 1), ("b", 1)]
+        assert list(await router.recall(asked)) == []
+        (left,) = await router.recall(query("tea"))
+        assert left.id == before.id, "the same text of somebody else is not the same write"
     for memory in peers.values():
         await memory.close()

@@ -42,7 +42,8 @@ async def opened(shown: Shown, clock: FixedClock) -> AsyncIterator[Opened]:
     memories: list[Memory] = []
 
     async def make(given: dict[str, Any] | None = None, **settings: Any) -> Memory:
-        told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters, **(given or {}))
+        providers = {"tracer_provider": shown.tracers, "meter_provider": shown.meters}
+        told = Telemetry(**{**providers, **(given or {})})
         config = Config(**{"store_url": "sqlite://:memory:", **settings})
         memories.append(Memory("ana", embedder=WordEmbedder(), clock=clock, config=config, telemetry=told))
         await memories[-1].open()

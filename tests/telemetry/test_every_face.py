@@ -182,6 +182,20 @@ def collector() -> Iterator[Receiver]:
         yield receiver
 
 
+#: Requests of OAP, which mostly speaks of grants and not of memories: each is a span, whatever was answered.
+_OAP = {
+    *(
+        f"GET /.well-known/{name}"
+        for name in ("did.json", "oap-memory.json", "oap-tool.json", "oap-revocation")
+    ),
+    *("POST /oap/memory/query", "GET /oap/memory/item/{id}/log", "GET /oap/memory/vec/{id}.bin"),
+    *("POST /oap/memory/grant", "GET /oap/memory/grant", "POST /oap/memory/grant/preview"),
+    *("DELETE /oap/memory/grant/{id}", "POST /oap/memory/grant/{id}/token", "POST /oap/memory/grant/request"),
+    *("POST /oap/memory/export", "POST /oap/memory/import", "POST /oap/memory/import/{id}/commit"),
+    *("POST /oap/invoke", "GET /oap/audit", "POST /oap/data/delete", "POST /oap/incident"),
+}
+
+
 def _roots(spans: list[Span]) -> dict[str, set[str]]:
     """The memory operations beneath each span that nobody in this process is above of."""
     by_id = {span.span_id: span for span in spans}
@@ -238,3 +252,7 @@ def _check_reach(spans: list[Span]) -> None:
     five = {"remember", "recall", "forget", "merge", "expire"}
     over_mcp: Any = set[str]().union(*(done for name, done in beneath.items() if name == "POST /mcp"))
     assert over_mcp >= five
+    asked = {span.name: span for span in spans if span.name in _OAP}
+    assert asked.keys() == _OAP
+    for name, span in asked.items():
+        assert (span.kind, span.attributes["http.route"]) == ("SERVER", name.partition(" ")[2])

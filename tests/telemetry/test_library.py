@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import subprocess
@@ -21,7 +20,6 @@ from quipu import Memory
 from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config, load
 from quipu.errors import NotFoundError
-from quipu.telemetry import names
 from quipu.telemetry.names import Convention
 from quipu.telemetry.settings import member
 from tests.architecture.tree import ROOT
@@ -139,34 +137,6 @@ async def test_content_and_exceptions_are_events_where_that_is_set(opened: Opene
     assert exception.severity_number is not None
     assert exception.severity_number.value == 13
     assert dict(exception.attributes or {})["exception.type"] == "not_found"
-
-
-@requirement("telemetry:dashboard")
-def test_the_dashboard_asks_for_metrics_that_are_emitted() -> None:
-    path = ROOT / "docs" / "howto" / "telemetry-dashboard.json"
-    panels = json.loads(path.read_text("utf-8"))["panels"]
-    asked = {
-        re.sub(r"_(bucket|sum|count)$", "", name)
-        for panel in panels
-        for target in panel["targets"]
-        for name in re.findall(r"\b((?:gen_ai|quipu|http|mcp)_\w+?)(?:\{|\[|\))", target["expr"])
-        if not name.startswith(
-            ("gen_ai_operation_name", "gen_ai_tool_name", "http_route", "quipu_memory_outcome")
-        )
-    }
-    emitted = {
-        f"{names.DURATION}.seconds",
-        f"{names.SERVER_DURATION}.seconds",
-        f"{names.HTTP_DURATION}.seconds",
-        f"{names.MCP_DURATION}.seconds",
-        names.SEARCH_RESULTS,
-        f"{names.TOP_SCORE}.ratio",
-        names.CONTENT_BYTES,
-        names.STORE_RECORDS,
-        names.PENDING,
-    }
-    assert asked == {name.replace(".", "_") for name in emitted}
-    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 @requirement("telemetry:library")

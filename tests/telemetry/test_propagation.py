@@ -83,6 +83,19 @@ async def test_a_server_goes_on_with_its_callers_trace(collector: Receiver, prog
     assert not any(b"what does Mara" in body for _, body in collector.bodies)
 
 
+@requirement("oap:headers.trace")
+async def test_memory_exchange_has_a_name_of_its_own_for_the_trace(
+    collector: Receiver, program: Program
+) -> None:
+    trace = TRACE[::-1]
+    headers = {"OAP-Trace": f"00-{trace}-{PARENT}-01"}
+    async with httpx.AsyncClient(base_url=program.url, headers=headers) as http:
+        answer = await http.get("/.well-known/oap-tool.json")
+    assert answer.headers["OAP-Trace"] == headers["OAP-Trace"]
+    server = await arrived(collector, lambda one: one.trace_id.hex() == trace)
+    assert (server.name, server.parent_span_id.hex()) == ("GET /.well-known/oap-tool.json", PARENT)
+
+
 @requirement("telemetry:propagation.client")
 async def test_a_remote_call_is_one_trace_with_a_span_on_each_side(
     collector: Receiver, program: Program, shown: Shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,17 +13,16 @@ from quipu._version import __version__
 from quipu.bootstrap import databases, telemetry
 from quipu.bootstrap.addresses import Address, address
 from quipu.bootstrap.envelopes import envelope
-from quipu.bootstrap.governing import open_rules
-from quipu.bootstrap.lending import open_lending
+from quipu.bootstrap.lender import Lender
 from quipu.bootstrap.openwop import host_options
 from quipu.bootstrap.settling import open_extractor, settling_of
 from quipu.bootstrap.surroundings import mint_id, mint_salt, now_ms, now_ns
 from quipu.config import Config
-from quipu.crypto import keys, sealing
+from quipu.crypto import kept
 from quipu.crypto.canonical import canonical
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ledger.sqlite.ledger import SqliteLedger
-from quipu.model.governance import Effect
+from quipu.model.effects import Effect
 from quipu.model.limits import Limits
 from quipu.ports.backend import Mirror, Routing
 from quipu.ports.courier import Courier
@@ -31,6 +30,7 @@ from quipu.ports.embedder import Embedder
 from quipu.ports.identities import Identities
 from quipu.ports.ledger import Ledger
 from quipu.ports.parts import Parts
+from quipu.ports.rules_file import RulesFile
 from quipu.ports.sealer import Sealer
 from quipu.ports.signer import Signer
 from quipu.ports.surroundings import Clock
@@ -133,17 +133,30 @@ def open_signer(where: Address) -> Signer:
     """The key that signs the journal, in a file of its own beside the ledger."""
     path = where.beside(".key")
     if path is None:
-        return keys.Ed25519Signer.fresh()
+        from quipu.crypto.keys import Ed25519Signer
+
+        return Ed25519Signer.fresh()
     path.parent.mkdir(parents=True, exist_ok=True)
-    return keys.KeptSigner(path)
+    return kept.KeptSigner(path)
+
+
+def verify(message: bytes, name: str, signature: str, keys: Mapping[str, str]) -> bool:
+    """Is this the signature of the named key?"""
+    from quipu.crypto import keys as ed25519  # who only reads verifies nothing
+
+    return ed25519.verify(message, name, signature, keys)
 
 
 def open_sealer(where: Address, config: Config) -> Sealer:
     """The key that seals registered secrets: never in the ledger, so that a copy of it does not hold both."""
     if config.sealing_key:
-        return sealing.KeptSealer(Path(config.sealing_key).expanduser())
+        return kept.KeptSealer(Path(config.sealing_key).expanduser())
     path = where.beside(".sealing-key")
-    return sealing.KeySealer.fresh() if path is None else sealing.KeptSealer(path)
+    if path is not None:
+        return kept.KeptSealer(path)
+    from quipu.crypto.sealing import KeySealer
+
+    return KeySealer.fresh()
 
 
 def redaction_of(config: Config) -> Redaction:
@@ -182,6 +195,15 @@ def keeps_rejected(config: Config) -> bool:
             hint="Set QUIPU_ON_REJECT to erase or keep.",
         )
     return config.governance_on_reject == "keep"
+
+
+def open_rules(config: Config, clock: Clock) -> RulesFile | None:
+    """The file of rules, if a setting names one."""
+    if not config.governance_rules:
+        return None
+    from quipu.bootstrap.governing import RulesOnDisk  # who has none need not load what reads one
+
+    return RulesOnDisk(config.governance_rules, clock)
 
 
 def open_courier(config: Config) -> Courier:
@@ -239,6 +261,7 @@ class Running:
     service: MemoryService
     parts: Parts
     owns_embedder: bool
+    lender: Lender
 
     async def close(self) -> None:
         try:
@@ -252,8 +275,7 @@ class Running:
                 await self.parts.courier.close()
             if self.parts.extractor is not None:
                 await self.parts.extractor.close()
-            if self.parts.lending is not None:
-                await self.parts.lending.documents.close()
+            await self.lender.close()
             await self.parts.ledger.close()
 
 
@@ -269,7 +291,7 @@ async def start(
 ) -> Running:
     """Everything wired together."""
     where = address(config.store_url)
-    rules, default = open_rules(config.governance_rules, clock), default_of(config)
+    rules, default = open_rules(config, clock), default_of(config)
     signer = open_signer(where)
     observer = telemetry.observer(config, watched or telemetry.Watched(), clock_ns=now_ns, sign=signer.sign)
     served = config.embedder_model if config.embedder == "openai" else None
@@ -282,6 +304,7 @@ async def start(
         if chosen is not None and embedder is None:
             await chosen.close()
         raise
+    lender = Lender(where.beside(".dids"), config, clock)
     parts = Parts(
         ledger=ledger,
         embedder=chosen,
@@ -290,7 +313,7 @@ async def start(
         mint_salt=mint_salt,
         canonical=canonical,
         signer=signer,
-        verify=keys.verify,
+        verify=verify,
         sealer=open_sealer(where, config),
         envelope=envelope(),
         redaction=redaction_of(config),
@@ -307,8 +330,8 @@ async def start(
         weights=weights or Weights(),
         settling=settling_of(config),
         extractor=open_extractor(config),
-        lending=open_lending(where.beside(".dids"), config, clock),
+        lender=lender,
         observer=observer,
         **mirrors,
     )
-    return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None)
+    return Running(MemoryService(parts, __version__), parts, owns_embedder=embedder is None, lender=lender)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quipu._version import __version__
 from quipu.bootstrap import Running, telemetry
-from quipu.bootstrap.mcp import http_options
+from quipu.bootstrap.mcp import Alone, http_options
 from quipu.bootstrap.surroundings import random_bytes
 from quipu.config import Config
 from quipu.faces.http import openapi_page
@@ -23,9 +23,12 @@ from quipu.faces.web import routes as web
 from quipu.ports.surroundings import Clock
 
 
-def faces(running: Running, config: Config, clock: Clock) -> list[Face]:
-    """Every public contract, and what people are told about it."""
+def faces(running: Running, config: Config, clock: Clock, alone: Alone | None = None) -> list[Face]:
+    """Every public contract, and what people are told about it; with `alone`, MCP only."""
     service = running.service
+    over_mcp = replace(mcp.face(service, http_options(config, running, alone)), told={"mcp": mcp.PATH})
+    if alone is not None:
+        return [over_mcp]
     page = web.face(
         service, clock=clock, random=random_bytes, recent=telemetry.recent(running.parts.observer)
     )
@@ -34,7 +37,7 @@ def faces(running: Running, config: Config, clock: Clock) -> list[Face]:
         replace(page, told={"page": page.prefix}),
         replace(wire, told={"memorywire": memorywire_paths.PREFIX}),
         rest.face(service),
-        replace(mcp.face(service, http_options(config, running)), told={"mcp": mcp.PATH}),
+        over_mcp,
         openwop.face(service, running.parts.host, clock, __version__),
         oap.face(service.sharing, service.moves),
         openapi_page.face([memorywire_openapi.described(), rest_openapi.described()], __version__),

@@ -70,8 +70,3 @@ class RulesOnDisk:
         except OSError:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def open_rules(path: str, clock: Clock) -> RulesOnDisk | None:
-    """The file that a setting names, if it names one."""
-    return RulesOnDisk(path, clock) if path else None

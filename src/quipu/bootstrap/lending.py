@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from quipu.model.grants import TextMode
 from quipu.ports.keys import Answer, LendingParts
 from quipu.ports.surroundings import Clock
 from quipu.rules import dids
+from quipu.rules.exposure import checked_address
 from quipu.rules.grants import Limits
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 class LaterPeers:
     """Other hosts; nothing is loaded for them before the first one is asked."""
 
-    def __init__(self, allowed: frozenset[str]) -> None:
-        self._allowed = allowed
+    def __init__(self, allowed: frozenset[str], authorities: str = "") -> None:
+        self._allowed, self._authorities = allowed, authorities
         self._peers: GuardedPeers | None = None
 
     def _opened(self) -> GuardedPeers:
         if self._peers is None:
             from quipu.crypto.dids_peers import GuardedPeers
 
-            self._peers = GuardedPeers(self._allowed)
+            self._peers = GuardedPeers(self._allowed, authorities=self._authorities)
         return self._peers
 
     def url(self, host: str, path: str) -> str:
@@ -48,15 +49,23 @@ class LaterPeers:
     async def delete(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
         return await self._opened().delete(url, headers)
 
+    def pieces(self, url: str, most: int, seconds: float) -> AsyncGenerator[bytes]:
+        return self._opened().pieces(url, most, seconds)
+
     async def close(self) -> None:
         if self._peers is not None:
             await self._peers.close()
 
 
+def open_peers(config: Config) -> LaterPeers:
+    """Other hosts, behind the guard that keeps requests out of private networks."""
+    return LaterPeers(frozenset(_listed(config.oap_allowed_hosts)), config.oap_authorities)
+
+
 def open_lending(folder: Path | None, config: Config, clock: Clock) -> LendingParts:
     """Everything that lending needs; keys are made when they are first used."""
-    url = config.public_url.rstrip("/")
-    peers = LaterPeers(frozenset(_listed(config.oap_allowed_hosts)))
+    url = checked_address(config.public_url)
+    peers = open_peers(config)
     keyring = FileKeyring(folder, url, _owners(config.oap_owners))
     return LendingParts(
         keyring=keyring,
@@ -66,10 +75,15 @@ def open_lending(folder: Path | None, config: Config, clock: Clock) -> LendingPa
         prove=sdjwt.issued,
         public_url=url,
         limits=Limits(
-            max_items=config.oap_max_items, days=config.oap_max_days, ceiling=config.oap_trust_ceiling
+            max_items=config.oap_max_items,
+            days=config.oap_max_days,
+            ceiling=config.oap_trust_ceiling,
+            unvouched=config.oap_trust_unvouched,
         ),
+        vouchers=frozenset(dids.checked(did, "/oap_vouchers") for did in _listed(config.oap_vouchers)),
         text_mode=_mode(config.oap_free_text),
         queries_per_minute=config.oap_queries_per_minute,
+        request_life_ms=_days(config.oap_request_days) * 86_400_000,
     )
 
 
@@ -82,6 +96,16 @@ def _mode(text: str) -> TextMode:
             reason="bad_setting",
             hint=f"Set QUIPU_OAP_FREE_TEXT to one of {', '.join(TextMode)}.",
         ) from None
+
+
+def _days(count: int) -> int:
+    if count < 0:
+        raise InvalidError(
+            "Requests for access are kept for some days, or none.",
+            reason="bad_setting",
+            hint="Set QUIPU_OAP_REQUEST_DAYS to 0 or more.",
+        )
+    return count
 
 
 def _owners(text: str) -> dict[str, str]:

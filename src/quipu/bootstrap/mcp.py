@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp.server import MCPServer
@@ -47,18 +47,32 @@ def mcp_server(
     return made(running.service, lambda _: who, _options(config, running, prefix))
 
 
-def http_options(config: Config, running: Running) -> HttpOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """A server that shows /mcp and no other face, and how."""
+
+    #: Stands before each tool's name.
+    prefix: str = ""
+    #: The only memory store that is there.
+    store: str | None = None
+    read_only: bool = False
+
+
+def http_options(config: Config, running: Running, alone: Alone | None = None) -> HttpOptions:
     """What /mcp goes by. Named hosts are the plumbing's business; on loopback without names, loopback is all there is."""
     is_here = is_loopback(config.host) and not config.behind_proxy and not config.allowed_hosts
     hosts = [f"[{name}]" if ":" in name else name for name in LOOPBACK_NAMES] if is_here else []
+    alone = alone or Alone()
     return HttpOptions(
-        options=_options(config, running),
+        options=_options(config, running, alone.prefix),
         profile=_profile(config),
         agent=config.agent,
         public_url=config.public_url,
         issuer=config.oidc_issuer,
         hosts=hosts,
         origins=[part.strip() for part in config.cors_origins.split(",") if part.strip()],
+        store=alone.store,
+        read_only=alone.read_only,
     )
 
 
@@ -98,6 +112,7 @@ def _scopes(text: str) -> frozenset[Permission]:
 async def speak(config: Config, *, prefix: str = "", store: str | None = None) -> None:
     """Serve one host on standard input and output until it hangs up."""
     running = await start(config, watched=telemetry.Watched(side=telemetry.Side.SERVER))
+    running.service.whole()
     principal = stdio_principal(config)
     try:
         await running.service.open(principal.tenant)

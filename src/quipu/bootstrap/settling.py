@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quipu.config import Config
 from quipu.errors import InvalidError
+from quipu.model.settling import Settling
 from quipu.ports.extractor import Extractor
-from quipu.rules.settling import Settling
 
 
 def settling_of(config: Config) -> Settling:

@@ -7,8 +7,6 @@ import secrets
 import threading
 import time
 
-from ulid import ULID
-
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
@@ -41,6 +39,17 @@ class Randomness:
             return piece
 
 
+#: Crockford's base 32, two signs at a time: every write spells an id.
+_SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(f"{one}{other}" for one in _SIGNS for other in _SIGNS)
+_PLACES = range(120, -1, -10)
+
+
+def _spelt(number: int) -> str:
+    """128 bits as a ULID is written."""
+    return "".join([_PAIRS[number >> place & 1023] for place in _PLACES])
+
+
 class RisingIds:
     """ULIDs that rise: within one millisecond each is the one before plus one, so a batch keeps its order."""
 
@@ -58,7 +67,7 @@ class RisingIds:
         with self._lock:
             is_later = fresh >> 80 > self._last >> 80
             self._last = fresh if is_later else self._last + 1
-            return f"{prefix}_{ULID.from_bytes(self._last.to_bytes(16, 'big'))}"
+            return f"{prefix}_{_spelt(self._last)}"
 
 
 random_bytes = Randomness()

@@ -61,14 +61,23 @@ def verify(
     run = Session.of(ctx)
     with sealing.opened(file, identity, passphrase_file) as opened_file:
         opened = _opened(opened_file, file, keys)
+        vectors = opened.vectors()
         good = bad = 0
         for _, item in opened.items():
             good, bad = (good, bad + 1) if isinstance(item, QuipuError) else (good + 1, bad)
-    told = {**_body(opened), "items": good, "unreadable": bad}
+    told = {
+        **_body(opened),
+        "items": good,
+        "unreadable": bad,
+        "vectors": 0 if vectors is None else len(vectors),
+    }
     if not run.answer_json(told):
         shown = output.console()
         shown.print(_SAID[opened.signature], markup=False)
         shown.print(f"{output.counted(good, 'item')}, owner {opened.owner or 'unknown'}", markup=False)
+        if vectors is not None:
+            of = output.clean(vectors.model)
+            shown.print(f"{output.counted(len(vectors), 'vector')} of {of}", markup=False)
         if bad:
             shown.print(f"{output.counted(bad, 'item')} cannot be read", markup=False)
     if opened.signature == "absent":
@@ -149,7 +158,7 @@ def _opened(opened: Any, file: Path, keys: Path | None) -> Opened:
     from quipu.formats.signing import Checking
 
     known = {} if keys is None else trusted(keys)
-    checking = Checking(canonical=bootstrap.canonical, verify=bootstrap.keys.verify, keys=known)
+    checking = Checking(canonical=bootstrap.canonical, verify=bootstrap.verify, keys=known)
     return reading.opened(Source(opened, file.name), checking)
 
 

@@ -89,3 +89,34 @@ def rotate(
     kid = lending.here(run, "did rotate", work)
     if not run.answer_json({"kid": kid}):
         output.console().print(f"Signing with {kid}", markup=False)
+
+
+@app.command("trust", cls=Command)
+def trust(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(metavar="DID", help="Who acts for you: did:web:... or did:key:...")],
+    may: Annotated[
+        list[str],
+        typer.Option("--may", metavar="ACTION", help="What for, such as memory_export; may be repeated."),
+    ],
+    minutes: Annotated[int, typer.Option("--minutes", min=1, max=10, help="For how long.")] = 10,
+) -> None:
+    """Give an agent a short-lived token to act in your name at this host.
+
+    [bold]Example[/bold]
+      quipu did trust did:web:helper.example --may memory_export
+
+    An OAP Trust Token: bound to the agent's key, so nobody else can use it.
+    Actions: memory_grant_create, memory_grant_revoke, memory_export, memory_import,
+    memory_delete.
+
+    See also: share, grant revoke.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        return await sharing.agents.token(who, agent, may, minutes * 60)
+
+    given = lending.here(run, "did trust", work)
+    if not run.answer_json(given):
+        output.console().print(given["access_token"], markup=False, soft_wrap=True)

@@ -61,7 +61,11 @@ def export(
         ),
     ] = None,
     receipts: Annotated[
-        bool, typer.Option("--receipts", help="With the receipts of what was lent, and each item's logs.")
+        bool,
+        typer.Option("--receipts", help="With the grants you gave, their receipts, and each item's logs."),
+    ] = False,
+    embeddings: Annotated[
+        bool, typer.Option("--embeddings", help="With the items' vectors, for a host with the same embedder.")
     ] = False,
     encrypt_to: sealing.Recipients = None,
     passphrase_file: sealing.Passphrase = None,
@@ -87,7 +91,7 @@ def export(
         write_journal(run, journal, force=force)
         return
     name = file.with_suffix("") if file.suffix == ".age" else file
-    is_whole = since is not None or receipts or bool(encrypt_to) or passphrase_file is not None
+    is_whole = since is not None or receipts or embeddings or bool(encrypt_to) or passphrase_file is not None
     if format is None and (name.suffix == ".zip" or is_whole):
         format = FormatName.BUNDLE
     if format is FormatName.NDJSON and is_whole:
@@ -108,6 +112,8 @@ def export(
             owner=owner,
             receipts=receipts,
             logs=receipts,
+            grants=receipts,
+            embeddings=embeddings,
             encrypt_to=encrypt_to or (),
             passphrase=sealing.passphrase(passphrase_file),
             **files.base(since),

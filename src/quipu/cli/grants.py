@@ -154,6 +154,30 @@ def receipts(ctx: typer.Context) -> None:
         raise typer.Exit(2)
 
 
+@app.command("decisions", cls=Command)
+def decisions(ctx: typer.Context) -> None:
+    """Show what was allowed to whom and what was refused, with the rules that decided.
+
+    [bold]Example[/bold]
+      quipu grant decisions --json
+
+    Each decision is read out of its receipt, which is signed and chained.
+
+    See also: grant receipts, grant seen.
+    """
+    run = Session.of(ctx)
+
+    async def work(sharing: Any, who: Any) -> Any:
+        return await sharing.grants.receipts(who)
+
+    from quipu.rules import grants_decisions
+
+    made = grants_decisions.records(one.body for one in lending.lending(run, work))
+    if not run.answer_json({"decisions": made}):
+        rows = [[one["evaluated_at"], one["outcome"], one["explanation"]] for one in made]
+        output.console().print(output.table(["at", "outcome", "why"], rows))
+
+
 @app.command("ask", cls=Command)
 def ask(
     ctx: typer.Context,

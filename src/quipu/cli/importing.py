@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 import typer
 
 from quipu.cli import importing_files as files
+from quipu.cli import importing_links as links
 from quipu.cli import options, output, sealing
 from quipu.cli.command import Command
 from quipu.cli.importing_files import Format
@@ -36,7 +37,10 @@ _STRETCH = 256
 def import_(
     ctx: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="NDJSON, plain or gzip; - reads standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file, plain or gzip; its https address; - reads standard input."
+        ),
     ],
     dry_run: options.DryRun = False,
     on_error: Annotated[
@@ -59,38 +63,43 @@ def import_(
       quipu import memories.bundle.zip --keys their-keys.json
       quipu import memories.bundle.zip.age --identity key.txt
       quipu import chatgpt-export.zip --dry-run       what would come in, what is lost, what is refused
+      quipu import https://memory.example/mine.bundle.zip --dry-run
       pbpaste | quipu import - --format text
       echo '{"content": "Mara is vegetarian"}' | quipu import -
 
     What the file is, is told by looking at it. A line is what `quipu export` writes, or as short as
     {"content": "..."}. Each 500 are one transaction. A file that was cut off in the middle is brought
-    in again: of a bundle or a vendor's file, nothing comes twice.
+    in again: of a bundle or a vendor's file, nothing comes twice. An address is asked over https and
+    never inside a private network; what it hands out is tried like a file.
     Exit codes: 0 all is in, 1 some is not, 2 the memory failed, 3 some waits for approval.
     See also: imports, export, bundle, remember, reembed.
     """
     run = Session.of(ctx)
-    is_sealed = identity is not None or passphrase_file is not None or sealing.is_sealed(file)
-    known = (None if format == "ndjson" else format) if is_sealed else files.format_of(file, format)
-    if known is not None or is_sealed:
-        files.bring_in(
-            run,
-            file,
-            known,
-            dry_run=dry_run,
-            store=store,
-            keys=keys,
-            foreign_owner=foreign_owner,
-            identity=identity,
-            words=passphrase_file,
-        )
-        return
-    with _opened(file) as source, run.bar("Importing", "bytes") as bar:
-        lines = Lines(source, store, bar)
-        with run.memory(model=not dry_run) as memory:
-            summary = memory.import_records(lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop")
-    _answer(run, summary, lines, dry_run=dry_run)
-    if summary.failed:
-        raise typer.Exit(1)
+    with links.at_hand(run, file) as path:
+        is_sealed = identity is not None or passphrase_file is not None or sealing.is_sealed(path)
+        known = (None if format == "ndjson" else format) if is_sealed else files.format_of(path, format)
+        if known is not None or is_sealed:
+            files.bring_in(
+                run,
+                path,
+                known,
+                dry_run=dry_run,
+                store=store,
+                keys=keys,
+                foreign_owner=foreign_owner,
+                identity=identity,
+                words=passphrase_file,
+            )
+            return
+        with _opened(path) as source, run.bar("Importing", "bytes") as bar:
+            lines = Lines(source, store, bar)
+            with run.memory(model=not dry_run) as memory:
+                summary = memory.import_records(
+                    lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop"
+                )
+        _answer(run, summary, lines, dry_run=dry_run)
+        if summary.failed:
+            raise typer.Exit(1)
 
 
 def _answer(run: Session, summary: ImportSummary, lines: Lines, *, dry_run: bool) -> None:

@@ -6,13 +6,14 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from quipu.cli import options, output
+from quipu.cli import options, output, serving
 from quipu.cli.command import Command, Group
 from quipu.cli.session import Session
+from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
     from quipu.config import Config
@@ -43,6 +44,16 @@ def mcp(
     extension: Annotated[
         bool, typer.Option("--extension", help="Also offer the experimental memory methods.")
     ] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve it over streamable HTTP at /mcp, and nothing else.")
+    ] = False,
+    host: serving.Host = None,
+    port: serving.Port = None,
+    no_auth: serving.NoAuth = False,
+    tls_cert: serving.TlsCert = None,
+    tls_key: serving.TlsKey = None,
+    behind_proxy: serving.BehindProxy = False,
+    allow_host: serving.AllowHost = None,
 ) -> None:
     """Speak MCP on standard input and output: the host starts this, not you.
 
@@ -52,9 +63,15 @@ def mcp(
       quipu mcp --profile anthropic              the `memory` tool with files
       quipu mcp --agent support --store team     one agent, one memory store
       quipu mcp install claude-code              how to tell your host about it
+      quipu mcp --http --port 8765               a server for several hosts, with tokens
+      quipu mcp --http --no-auth --read-only     for whoever is at this machine, to recall only
 
     The memory may be used by a server and by other hosts at the same time. Standard output belongs to the protocol;
-    what there is to log goes to standard error. `quipu serve` offers the same at /mcp.
+    what there is to log goes to standard error.
+
+    With --http it is a server like `quipu serve`, with the same tokens, limits and /healthz, but /mcp is all that it
+    shows; --host and the options after it are for --http. Beyond this machine it listens only with TLS, and never with
+    --no-auth. `quipu serve` offers the same at /mcp, beside the page and the API.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -66,11 +83,34 @@ def mcp(
         mcp_user=user,
         mcp_extension=extension or None,
     )
+    at = serving.listening_at(config, host, port, tls_cert, tls_key, behind_proxy, allow_host)
+    _check_words(is_http=http, is_placed=no_auth or at != config, has_user=user is not None)
+    if http:
+        from quipu.bootstrap.mcp import Alone
+
+        alone = Alone(prefix=prefix, store=store, read_only=read_only)
+        serving.serve_until_stopped(run, at, is_open=no_auth, alone=alone)
+        return
     with _logging(run):
-        _serve(config, prefix=prefix, store=store)
+        _speak(config, prefix=prefix, store=store)
 
 
-def _serve(config: Config, *, prefix: str, store: str | None) -> None:
+def _check_words(*, is_http: bool, is_placed: bool, has_user: bool) -> None:
+    if is_placed and not is_http:
+        raise InvalidError(
+            "On standard input and output there is nothing to listen at.",
+            reason="usage",
+            hint="Add --http, or leave out --host, --port and what belongs to them.",
+        )
+    if has_user and is_http:
+        raise InvalidError(
+            "Over HTTP everybody is who their token says.",
+            reason="usage",
+            hint="Leave out --user; `quipu token create --user NAME` makes a token for one person.",
+        )
+
+
+def _speak(config: Config, *, prefix: str, store: str | None) -> None:
     import asyncio
 
     from quipu.bootstrap import telemetry
@@ -99,23 +139,27 @@ def _logging(run: Session) -> Generator[None]:
             logger.propagate = True
 
 
+_CLIENTS = "claude-desktop, claude-code, cursor, vscode, codex, gemini, chatgpt or python."
+_Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="A server's /mcp, instead of a process on this machine."),
+]
+_Profile: TypeAlias = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="Which tools the client shall see.")
+]
+_User: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--user", metavar="ID", help="Whose memories they are; on this machine only."),
+]
+
+
 @app.command("install", cls=Command)
 def install(
     ctx: typer.Context,
-    client: Annotated[
-        str,
-        typer.Argument(
-            metavar="CLIENT",
-            help="claude-desktop, claude-code, cursor, vscode, codex, gemini, chatgpt or python.",
-        ),
-    ],
-    url: Annotated[
-        str | None,
-        typer.Option("--url", metavar="URL", help="A server's /mcp, instead of a process on this machine."),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Which tools the client shall see.")
-    ] = None,
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help=_CLIENTS)],
+    url: _Url = None,
+    profile: _Profile = None,
+    user: _User = None,
 ) -> None:
     """Print what to put into a host's settings. Nothing is changed.
 
@@ -124,12 +168,34 @@ def install(
       quipu mcp install claude-code --profile readonly
       quipu mcp install cursor --url https://memory.example.org/mcp
 
-    See also: mcp, serve, token create.
+    See also: mcp, mcp config, serve, token create.
     """
+    _show(Session.of(ctx), client, url, profile, user)
+
+
+@app.command("config", cls=Command)
+def config(
+    ctx: typer.Context,
+    client: Annotated[str, typer.Option("--client", metavar="CLIENT", help=_CLIENTS)],
+    url: _Url = None,
+    profile: _Profile = None,
+    user: _User = None,
+) -> None:
+    """Print what to put into a host's settings: `mcp install`, with the host as an option.
+
+    [bold]Examples[/bold]
+      quipu mcp config --client claude-desktop
+      quipu mcp config --client vscode --url https://memory.example.org/mcp
+
+    See also: mcp, mcp install.
+    """
+    _show(Session.of(ctx), client, url, profile, user)
+
+
+def _show(run: Session, client: str, url: str | None, profile: str | None, user: str | None) -> None:
     from quipu.cli.mcp_clients import snippet
 
-    run = Session.of(ctx)
-    shown = snippet(client, url=url, words=_words(run, profile), profile=profile)
+    shown = snippet(client, url=url, words=_words(run, profile), profile=profile, user=user)
     body = {"client": shown.client, "where": shown.where, "snippet": shown.text, "notes": list(shown.notes)}
     if run.answer_json(body):
         return

@@ -15,7 +15,9 @@ from quipu.errors import InvalidError
 _FAULTS = (
     "If the host does not find the command: it starts with a bare PATH, so the full path stands above.",
     "Restart the host completely after the change.",
+    "If it cannot read what the command says: something printed to standard output, such as a shell's start-up file.",
 )
+_USER = "QUIPU_USER_ID"
 _TOKEN = "QUIPU_TOKEN"  # noqa: S105  the name of a variable, not a token
 
 
@@ -34,10 +36,16 @@ class _Asked:
     command: str
     args: tuple[str, ...]
     url: str | None
+    env: Mapping[str, str]
 
 
 def snippet(
-    client: str, *, url: str | None = None, words: Sequence[str] = (), profile: str | None = None
+    client: str,
+    *,
+    url: str | None = None,
+    words: Sequence[str] = (),
+    profile: str | None = None,
+    user: str | None = None,
 ) -> Snippet:
     """The settings of one host: for a process of its own, or for a server's address."""
     make = _CLIENTS.get(client)
@@ -49,10 +57,13 @@ def snippet(
             accepted=list(_CLIENTS),
             hint=f"Choose from {', '.join(_CLIENTS)}.",
         )
+    if url is not None and profile is None and client == "chatgpt" and "profile=" not in url:
+        profile = "chatgpt"  # the only tools it knows
     if url is not None and profile is not None:
         url = f"{url}{'&' if '?' in url else '?'}profile={profile}"
     command, *first = _command()
-    return make(client, _Asked(command, (*first, "mcp", *words), url))
+    env = {} if user is None else {_USER: user}
+    return make(client, _Asked(command, (*first, "mcp", *words), url, env))
 
 
 def _command() -> list[str]:
@@ -65,7 +76,11 @@ def _json(body: Mapping[str, Any]) -> str:
 
 
 def _stdio(asked: _Asked) -> dict[str, Any]:
-    return {"command": asked.command, "args": list(asked.args)}
+    return {
+        "command": asked.command,
+        "args": list(asked.args),
+        **({"env": dict(asked.env)} if asked.env else {}),
+    }
 
 
 def _claude_desktop(client: str, asked: _Asked) -> Snippet:
@@ -85,7 +100,8 @@ def _cursor(client: str, asked: _Asked) -> Snippet:
 
 def _claude_code(client: str, asked: _Asked) -> Snippet:
     if asked.url is None:
-        line = f"claude mcp add quipu -- {shlex.join([asked.command, *asked.args])}"
+        given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in asked.env.items())
+        line = f"claude mcp add quipu {given}-- {shlex.join([asked.command, *asked.args])}"
     else:
         header = f'--header "Authorization: Bearer ${_TOKEN}"'
         line = f"claude mcp add --transport http quipu {shlex.quote(asked.url)} {header}"
@@ -109,7 +125,10 @@ def _codex(client: str, asked: _Asked) -> Snippet:
     # A JSON text or list of texts is TOML too.
     lines = ["[mcp_servers.quipu]"]
     if asked.url is None:
-        lines += [f"command = {json.dumps(asked.command)}", f"args = {json.dumps(list(asked.args))}"]
+        lines += [f"{name} = {json.dumps(_stdio(asked)[name])}" for name in ("command", "args")]
+        if asked.env:
+            lines += ["", "[mcp_servers.quipu.env]"]
+            lines += [f"{name} = {json.dumps(value)}" for name, value in asked.env.items()]
     else:
         lines += [f"url = {json.dumps(asked.url)}", f'bearer_token_env_var = "{_TOKEN}"']
     return Snippet(client, ".codex/config.toml", "\n".join(lines), _FAULTS)
@@ -134,7 +153,8 @@ def _chatgpt(client: str, asked: _Asked) -> Snippet:
 
 def _python(client: str, asked: _Asked) -> Snippet:
     if asked.url is None:
-        server = f"StdioServerParameters(command={asked.command!r}, args={list(asked.args)!r})"
+        words = ", ".join(f"{name}={value!r}" for name, value in _stdio(asked).items())
+        server = f"StdioServerParameters({words})"
         lines = ["from mcp import Client, StdioServerParameters", "", f"client = Client({server})"]
     else:
         lines = ["from mcp import Client", "", f"client = Client({asked.url!r})"]

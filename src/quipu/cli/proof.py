@@ -87,7 +87,7 @@ def offline(folder: Path, keys: Path | None) -> Verification:
     }
     files["keys.json"] = [json.dumps(trusted(keys or folder / "keys.json"))]
     try:
-        return verified_export(files, bootstrap.canonical, bootstrap.keys.verify)
+        return verified_export(files, bootstrap.canonical, bootstrap.verify)
     except (ValueError, TypeError, KeyError) as error:
         raise TamperedError(
             "An exported file does not have the form that export gives it.",

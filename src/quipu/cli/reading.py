@@ -64,7 +64,7 @@ def _said(value: Any) -> str:
 
 
 def _body(record: Record, names: Mapping[str, str]) -> dict[str, Any]:
-    from quipu.faces.memorywire.wire import record_body
+    from quipu.faces.memorywire.wire_shown import record_body
 
     return dict(record_body(record, names.get(record.store_id, "main")))
 

@@ -85,9 +85,9 @@ def recall(
             store=store,
             fresher_than_days=fresher_than_days,
         )
-    from quipu.faces.memorywire import wire
-
     if run.is_json:
+        from quipu.faces.memorywire import wire
+
         output.write_json(wire.RecallReply.from_model(response, extensions=True).body())
         return
     show_hits(output.console(), response)
@@ -146,4 +146,16 @@ def _why(why: Any) -> str:
     blend: dict[str, float] = why.get("blend") or {}
     said = [f"{name} {value:g}" for name, value in why.items() if type(value) in (int, float)]
     added = [f"{name} {value:+g}" for name, value in blend.items()]
-    return f"why: {' · '.join(said)}; ranked by {' · '.join(added)}"
+    return f"why: {' · '.join(said)}; ranked by {' · '.join(added)}{_votes(why.get('votes') or {})}"
+
+
+def _votes(votes: Any) -> str:
+    """Where each store had it, and whose vote did not count."""
+    if not votes:
+        return ""
+    left_out = votes["left_out"]
+    places = [
+        f"{name} {place}{' (left out)' if name in left_out else ''}"
+        for name, place in votes["places"].items()
+    ]
+    return f"; places: {' · '.join(places)}"

@@ -66,9 +66,9 @@ def forget(
         response = memory.forget(
             **scope, reason=reason, dry_run=dry_run, approval_required=approve, idempotency_key=key
         )
-    from quipu.faces.memorywire import wire
-
     if run.is_json:
+        from quipu.faces.memorywire import wire
+
         output.write_json(wire.ForgetReply.from_model(response, extensions=True).body())
     leave_if_held(run, response)
     if run.is_json:
@@ -163,9 +163,9 @@ def expire(
             approval_required=approve,
             idempotency_key=key,
         )
-    from quipu.faces.memorywire import wire
-
     if run.is_json:
+        from quipu.faces.memorywire import wire
+
         output.write_json(wire.ExpireReply.from_model(response, extensions=True).body())
     leave_if_held(run, response)
     if run.is_json:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -17,6 +17,7 @@ from quipu.cli.session import Session
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
+    from quipu.bootstrap.mcp import Alone
     from quipu.bootstrap.serving import WebApp
     from quipu.config import Config
 
@@ -26,35 +27,63 @@ _LEVELS = ("debug", "info", "warning", "error")
 _log = logging.getLogger("quipu.server")
 
 
+#: Where and how a server listens.
+Host: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Where to listen. QUIPU_HOST, else 127.0.0.1."),
+]
+Port: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--port", min=0, max=65535, metavar="N", help="QUIPU_PORT, else 8321; 0 takes a free one."),
+]
+NoAuth: TypeAlias = Annotated[
+    bool, typer.Option("--no-auth", help="Ask nobody who they are; on this machine only.")
+]
+TlsCert: TypeAlias = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="PEM file with the certificate chain.")
+]
+TlsKey: TypeAlias = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM file with its key.")
+]
+BehindProxy: TypeAlias = Annotated[
+    bool, typer.Option("--behind-proxy", help="A proxy in front of the server speaks TLS.")
+]
+AllowHost: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A name the server answers to; may be repeated."),
+]
+
+
+def listening_at(
+    config: Config,
+    host: str | None,
+    port: int | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    allow_host: list[str] | None,
+) -> Config:
+    """The settings, with what the command line says about where to listen."""
+    return config.with_values(
+        host=host,
+        port=port,
+        tls_cert=None if tls_cert is None else str(tls_cert),
+        tls_key=None if tls_key is None else str(tls_key),
+        behind_proxy=behind_proxy or None,
+        allowed_hosts=",".join([config.allowed_hosts, *allow_host]) if allow_host else None,
+    )
+
+
 @app.command("serve", cls=Command, rich_help_panel="Start here")
 def serve(
     ctx: typer.Context,
-    host: Annotated[
-        str | None,
-        typer.Option("--host", metavar="ADDRESS", help="Where to listen. QUIPU_HOST, else 127.0.0.1."),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=0, max=65535, metavar="N", help="QUIPU_PORT, else 8321; 0 takes a free one."
-        ),
-    ] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Ask nobody who they are; on this machine only.")
-    ] = False,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="PEM file with the certificate chain.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM file with its key.")
-    ] = None,
-    behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="A proxy in front of the server speaks TLS.")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A name the server answers to; may be repeated."),
-    ] = None,
+    host: Host = None,
+    port: Port = None,
+    no_auth: NoAuth = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    behind_proxy: BehindProxy = False,
+    allow_host: AllowHost = None,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Serve the memory over HTTP: page, API and docs.
@@ -72,26 +101,26 @@ def serve(
     """
     run = Session.of(ctx)
     run.stay_here("serve")
-    before = run.config()
-    config = before.with_values(
-        host=host,
-        port=port,
-        tls_cert=None if tls_cert is None else str(tls_cert),
-        tls_key=None if tls_key is None else str(tls_key),
-        behind_proxy=behind_proxy or None,
-        allowed_hosts=",".join([before.allowed_hosts, *allow_host]) if allow_host else None,
-    )
-    from quipu.rules.exposure import checked_exposure
+    config = listening_at(run.config(), host, port, tls_cert, tls_key, behind_proxy, allow_host)
+    serve_until_stopped(run, config, is_open=no_auth, browse=browse)
 
+
+def serve_until_stopped(
+    run: Session, config: Config, *, is_open: bool, browse: bool = False, alone: Alone | None = None
+) -> None:
+    """A server in this process, if it may listen where it shall; with `alone` it shows nothing but MCP."""
+    from quipu.rules.exposure import checked_address, checked_exposure
+
+    checked_address(config.public_url)
     checked_exposure(
-        config.host, is_open=no_auth, has_tls=bool(config.tls_cert), is_behind_proxy=config.behind_proxy
+        config.host, is_open=is_open, has_tls=bool(config.tls_cert), is_behind_proxy=config.behind_proxy
     )
     with _logging(run, config):
-        _serve(run, config, is_open=no_auth, browse=browse)
+        _serve(run, config, is_open=is_open, browse=browse, alone=alone)
     run.note("Stopped.")
 
 
-def _serve(run: Session, config: Config, *, is_open: bool, browse: bool) -> None:
+def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: Alone | None) -> None:
     from quipu.bootstrap import serving, telemetry
     from quipu.faces.http import server
 
@@ -101,13 +130,16 @@ def _serve(run: Session, config: Config, *, is_open: bool, browse: bool) -> None
     address = server.address_of(options, listening)
 
     async def work() -> None:
-        made = await serving.web_app(config, is_open=is_open, makes_first_token=True, progress=_BuildNotes())
+        made = await serving.web_app(
+            config, is_open=is_open, makes_first_token=True, progress=_BuildNotes(), alone=alone
+        )
         running = server.server(made.asgi, made.lifecycle, options)
 
         def ready() -> None:
             _announce(run, address, made, is_open=is_open)
             if browse:
                 _browse(address)
+            serving.settle()
 
         await server.serve(running, listening, made.lifecycle, ready)
 
@@ -135,7 +167,8 @@ def _announce(run: Session, address: str, made: WebApp, *, is_open: bool) -> Non
     if token is not None:
         shown.print("\nYour administrator's token, shown this once:", style="bold")
         shown.print(f"  {token}", markup=False, soft_wrap=True)
-        shown.print("Sign in to the page with it, or send it as `Authorization: Bearer`.", markup=False)
+        sign_in = "Sign in to the page with it, or send it" if "page" in made.addresses else "Send it"
+        shown.print(f"{sign_in} as `Authorization: Bearer`.", markup=False)
         shown.print("`quipu token create` makes more, for agents and reviewers.", markup=False)
     run.note("Ctrl-C stops it.")
     sys.stdout.flush()

@@ -106,9 +106,9 @@ def remember(
 
 
 def _answer(run: Session, response: RememberResponse, word: str) -> None:
-    from quipu.faces.memorywire import wire
-
     if run.is_json:
+        from quipu.faces.memorywire import wire
+
         output.write_json(wire.RememberReply.from_model(response, extensions=True).body())
     leave_if_held(run, response)
     if run.is_json:
@@ -165,9 +165,9 @@ def merge(
             approval_required=approve,
             idempotency_key=key,
         )
-    from quipu.faces.memorywire import wire
-
     if run.is_json:
+        from quipu.faces.memorywire import wire
+
         output.write_json(wire.MergeReply.from_model(response, extensions=True).body())
     leave_if_held(run, response)
     if run.is_json:

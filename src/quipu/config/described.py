@@ -155,7 +155,7 @@ _MIRRORS = (
     Setting(
         "recall_trim_votes",
         "QUIPU_TRIM_VOTES",
-        "Whether rrf leaves out each item's best and worst votes: three stores or more, all holding everything.",
+        "Whether rrf leaves votes out so that a store that lies moves nothing; off, it is memorywire's plain sum.",
     ),
     Setting(
         "recall_ledger_votes",

@@ -134,6 +134,11 @@ OAP = (
         "Origins that may be asked although they are private, such as http://127.0.0.1:8321, separated by commas; for trying things out.",
     ),
     Setting(
+        "oap_authorities",
+        "QUIPU_OAP_AUTHORITIES",
+        "PEM file with certificate authorities that other hosts may be known by, beside the usual ones.",
+    ),
+    Setting(
         "oap_owners",
         "QUIPU_OAP_OWNERS",
         "DIDs that owners bring along: did=tenant, separated by commas. Without it owners are known by this host's address.",
@@ -151,6 +156,21 @@ OAP = (
         "The highest level of trust anybody is served at, 0 to 4, whatever a grant says.",
     ),
     Setting(
+        "oap_trust_unvouched",
+        "QUIPU_OAP_TRUST_UNVOUCHED",
+        "The highest level of trust anybody is served at on a grant alone, 0 to 4; beyond it a voucher has to vouch for them.",
+    ),
+    Setting(
+        "oap_vouchers",
+        "QUIPU_OAP_VOUCHERS",
+        "DIDs whose credentials vouch for grantees, separated by commas. The owner's own always do.",
+    ),
+    Setting(
         "oap_queries_per_minute", "QUIPU_OAP_QUERIES_PER_MINUTE", "Queries that one grant allows in a minute."
+    ),
+    Setting(
+        "oap_request_days",
+        "QUIPU_OAP_REQUEST_DAYS",
+        "Days that a request for access is kept after it was refused or has lapsed.",
     ),
 )

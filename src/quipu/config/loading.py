@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -43,6 +42,8 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
         if named:
             raise InvalidError(f"The settings file {path} does not exist.", reason="bad_setting")
         return {}
+    import tomllib  # most people have no settings file
+
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

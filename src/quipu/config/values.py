@@ -48,7 +48,7 @@ class Config:
     mirror_write_deadline_ms: int = 250
     recall_deadline_ms: int = 2000
     recall_foreign: str = "last"
-    recall_trim_votes: bool = False
+    recall_trim_votes: bool = True
     recall_ledger_votes: bool = True
     recall_sign_hits: bool = False
     oidc_issuer: str = ""
@@ -114,12 +114,16 @@ class Config:
     openwop_keep_every_s: int = 0
     openwop_compact_above: int = 0
     oap_allowed_hosts: str = ""
+    oap_authorities: str = ""
     oap_owners: str = ""
     oap_free_text: str = "omit"
     oap_max_items: int = 10_000
     oap_max_days: int = 180
     oap_trust_ceiling: int = 4
+    oap_trust_unvouched: int = 4
+    oap_vouchers: str = ""
     oap_queries_per_minute: int = 60
+    oap_request_days: int = 30
     log_level: str = "info"
     limit_body_bytes: int = 4 << 20
     limit_content_bytes: int = Limits().content_bytes

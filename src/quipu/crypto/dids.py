@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -72,6 +73,10 @@ class FileKeyring:
     _known: dict[str, list[_Key]] = field(default_factory=dict[str, list[_Key]])
     #: When the folder of somebody's keys last changed: another process may rotate them.
     _seen: dict[str, int] = field(default_factory=dict[str, int])
+    #: Documents, with the keys that they were made of.
+    _documents: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = field(
+        default_factory=dict[str, tuple[tuple[Any, ...], dict[str, Any]]]
+    )
 
     def did(self, who: str | None) -> str:
         if not self.public_url:
@@ -96,13 +101,19 @@ class FileKeyring:
         return self._keys(who)[-1].jwk
 
     def document(self, who: str | None) -> dict[str, Any]:
-        did = self.did(who)
         if not self.public_url:
-            return dids.key_document(did, b64)
-        keys = [
-            PublicKey(self._kid(who, key), key.jwk, key.expires, key.revoked)
-            for key in reversed(self._keys(who))
-        ]
+            return dids.key_document(self.did(who), b64)
+        name, keys = self._name(who), self._keys(who)
+        # It follows from the keys, which are looked at each time: one that was rotated or revoked makes another.
+        made_of = tuple((key.number, key.raw, key.expires, key.revoked) for key in keys)
+        known = self._documents.get(name)
+        if known is None or known[0] != made_of:
+            known = self._documents[name] = (made_of, self._document(who, keys))
+        return known[1]
+
+    def _document(self, who: str | None, known: Sequence[_Key]) -> dict[str, Any]:
+        did = self.did(who)
+        keys = [PublicKey(self._kid(who, key), key.jwk, key.expires, key.revoked) for key in reversed(known)]
         url = self.public_url
         services = {
             "OAPInvocationEndpoint": ("oap-invoke", f"{url}/oap/invoke"),
@@ -157,8 +168,12 @@ class FileKeyring:
         return self._known[name]
 
     def _changed(self, name: str) -> int:
-        place = None if self.folder is None else self.folder / name
-        return place.stat().st_mtime_ns if place is not None and place.is_dir() else 0
+        if self.folder is None:
+            return 0
+        try:
+            return os.stat(f"{self.folder}/{name}").st_mtime_ns
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
 
     def _made(self, who: str | None, number: int) -> _Key:
         private = Ed25519PrivateKey.generate()

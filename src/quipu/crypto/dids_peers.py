@@ -3,6 +3,7 @@
 1. https only; the name is resolved once and exactly that address is connected to, under the name's certificate.
 2. An address that is private, loopback, link-local, multicast or reserved is refused, in whatever form it is written.
 3. No redirects, five seconds, and no more bytes than a document has.
+4. A file may lead elsewhere a few times, each place looked at like the first; it may be larger, as it comes in pieces.
 
 Origins that the operator names exactly are let through, so that two hosts on one machine can be tried out; plain http
 only on loopback.
@@ -13,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Mapping
+import ssl
+import time
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 
@@ -30,15 +33,20 @@ _TIMEOUT_S = 5.0
 _DOCUMENT = 256 << 10
 #: An answer to a query: a hundred items.
 _LARGEST = 8 << 20
+#: Places that are asked for a file, one leading to the next.
+_HOPS, _OK = 4, 200
 
 
 class GuardedPeers:
     """Asks other hosts."""
 
     def __init__(
-        self, allowed: frozenset[str] = frozenset(), client: httpx.AsyncClient | None = None
+        self,
+        allowed: frozenset[str] = frozenset(),
+        client: httpx.AsyncClient | None = None,
+        authorities: str = "",
     ) -> None:
-        """`allowed` are exact origins, such as http://127.0.0.1:8321."""
+        """`allowed` are exact origins, such as http://127.0.0.1:8321; `authorities` a file of certificates to trust, too."""
         for origin in allowed:
             parts = urlsplit(origin)
             is_plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
@@ -50,7 +58,7 @@ class GuardedPeers:
                 )
         self._allowed = allowed
         self._client = client or httpx.AsyncClient(
-            timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False
+            timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False, verify=_trusted(authorities)
         )
 
     def url(self, host: str, path: str) -> str:
@@ -71,6 +79,45 @@ class GuardedPeers:
 
     async def delete(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
         return await self._asked("DELETE", url, None, headers)
+
+    async def pieces(self, url: str, most: int, seconds: float) -> AsyncGenerator[bytes]:
+        end, size = time.monotonic() + seconds, 0
+        try:
+            answer = await self._file(url)
+            try:
+                said = answer.headers.get("content-length", "")
+                if said.isascii() and said.isdigit() and int(said) > most:
+                    raise _too_large()
+                async for piece in answer.aiter_raw():
+                    size += len(piece)
+                    if size > most:
+                        raise _too_large()
+                    if time.monotonic() > end:
+                        raise TimeoutError
+                    yield piece
+            finally:
+                await answer.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            raise BackendUnavailableError(
+                "The other host does not hand the file out in time.", reason="peer_unreachable"
+            ) from error
+
+    async def _file(self, url: str) -> httpx.Response:
+        """The answer with the file, wherever it leads."""
+        for _ in range(_HOPS):
+            # Packed on its way it would be larger than it looks.
+            headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
+            request = await self._guarded("GET", url, None, headers)
+            answer = await self._client.send(request, stream=True)
+            if answer.status_code == _OK and answer.headers.get("content-encoding", "identity") == "identity":
+                return answer
+            await answer.aclose()
+            if not answer.has_redirect_location:
+                raise BackendUnavailableError(
+                    "The other host does not hand the file out.", reason="peer_refused"
+                )
+            url = urljoin(url, answer.headers["location"])
+        raise BackendUnavailableError("The address leads elsewhere without end.", reason="peer_refused")
 
     async def _asked(
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None
@@ -116,6 +163,22 @@ class GuardedPeers:
         )
 
 
+def _trusted(authorities: str) -> ssl.SSLContext:
+    """TLS 1.3 or later (contract 5.1), under the usual authorities and those that the operator names."""
+    context = httpx.create_ssl_context(trust_env=False)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if authorities:
+        try:
+            context.load_verify_locations(authorities)
+        except OSError as error:
+            raise InvalidError(
+                "The file of certificate authorities cannot be read.",
+                reason="bad_setting",
+                hint="QUIPU_OAP_AUTHORITIES takes a PEM file.",
+            ) from error
+    return context
+
+
 async def _resolved(host: str, port: int) -> str:
     """The address that is asked; all of a name's addresses must be of the same standing, so the first one is as good."""
     try:
@@ -145,6 +208,10 @@ async def _read(answer: httpx.Response, most: int) -> Answer:
                 "The other host answers in no JSON.", reason="peer_unreachable"
             ) from error
     return Answer(status=answer.status_code, body=body, headers=dict(answer.headers), content=content)
+
+
+def _too_large() -> InvalidError:
+    return InvalidError("The file is too large.", reason="too_large")
 
 
 def _refused() -> InvalidError:

@@ -3,6 +3,8 @@
 1. `EdDSA` is written; `EdDSA`, `Ed25519` and `ES256` are accepted. `none`, and any key shared with others, is refused.
 2. A header that names where a key is to be fetched, or that demands something unknown, is refused.
 3. Nothing here decides who is believed: a key is handed in by whoever looked it up.
+4. What is kept here follows from a text alone (a header read, a key parsed, a thumbprint), so no change of anybody's keys
+   makes it wrong. Whether a signature was right is not kept.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from cryptography.exceptions import InvalidSignature
@@ -32,6 +35,8 @@ _FETCHED = ("jku", "x5u", "x5c")
 _THUMB: Mapping[str, tuple[str, ...]] = {"OKP": ("crv", "kty", "x"), "EC": ("crv", "kty", "x", "y")}
 _PART = re.compile(r"[A-Za-z0-9_-]*")
 _LONGEST = 64 << 10
+#: So many headers, keys and thumbprints are kept, and headers only up to this length: strangers send them, too.
+_KEPT, _SHORT = 1024, 1024
 
 
 class JsonWebSignatures:
@@ -46,8 +51,10 @@ class JsonWebSignatures:
 
     def is_signed(self, token: str, jwk: Mapping[str, Any]) -> bool:
         message, _, signature = token.rpartition(".")
-        algorithm = str(self.opened(token).header.get("alg"))
-        return _verify(message.encode("ascii"), _bytes(signature), jwk, algorithm)
+        if len(token) > _LONGEST or message.count(".") != 1:
+            raise _refused()
+        header = _header(message.partition(".")[0], may_be_detached=False)
+        return _verify(message.encode("ascii"), _bytes(signature), jwk, str(header.get("alg")))
 
     def token(self, header: Mapping[str, Any], claims: Mapping[str, Any], hand: Hand) -> str:
         message = f"{b64(_compact(header))}.{b64(_compact(claims))}"
@@ -84,7 +91,17 @@ class JsonWebSignatures:
         names = _THUMB.get(str(jwk.get("kty")))
         if names is None or not all(isinstance(jwk.get(name), str) for name in names):
             raise _refused()
-        return b64(hashlib.sha256(canonical({name: jwk[name] for name in names})).digest())
+        return _thumbprint(names, tuple(jwk[name] for name in names))
+
+
+@lru_cache(maxsize=_KEPT)
+def _thumbprint(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return b64(hashlib.sha256(canonical(dict(zip(names, values, strict=True)))).digest())
+
+
+@lru_cache(maxsize=_KEPT)
+def _edwards(x: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(_bytes(x))
 
 
 def _verify(message: bytes, signature: bytes, jwk: Mapping[str, Any], algorithm: str) -> bool:
@@ -92,7 +109,7 @@ def _verify(message: bytes, signature: bytes, jwk: Mapping[str, Any], algorithm:
     kind = (jwk.get("kty"), jwk.get("crv"))
     try:
         if algorithm in _EDWARDS and kind == ("OKP", "Ed25519"):
-            Ed25519PublicKey.from_public_bytes(_bytes(str(jwk.get("x")))).verify(signature, message)
+            _edwards(str(jwk.get("x"))).verify(signature, message)
             return True
         if algorithm == "ES256" and kind == ("EC", "P-256") and len(signature) == 64:
             x, y = (int.from_bytes(_bytes(str(jwk.get(name))), "big") for name in ("x", "y"))
@@ -106,7 +123,7 @@ def _verify(message: bytes, signature: bytes, jwk: Mapping[str, Any], algorithm:
 
 
 def _header(text: str, *, may_be_detached: bool) -> Mapping[str, Any]:
-    header = _object(text)
+    header = _short(text) if len(text) <= _SHORT else _object(text)
     crit = header.get("crit")
     is_odd = crit is not None and not (may_be_detached and crit == ["b64"])
     if header.get("alg") not in ALGORITHMS or is_odd or any(name in header for name in _FETCHED):
@@ -124,6 +141,10 @@ def _object(text: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise _refused()
     return cast("Mapping[str, Any]", value)
+
+
+#: Whoever asks again writes the same header again: the algorithm, and their key.
+_short = lru_cache(maxsize=_KEPT)(_object)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

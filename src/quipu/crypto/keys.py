@@ -1,4 +1,4 @@
-"""Ed25519 keys: made once, kept in a file that only its owner can read."""
+"""Ed25519 keys, what they sign, and how they stand in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -48,39 +48,12 @@ class Ed25519Signer:
         return cls(Ed25519PrivateKey.generate())
 
 
-class KeptSigner:
-    """A key in a file, made when something is first signed. Reading and verifying make none."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._signer: Ed25519Signer | None = None
-
-    @property
-    def known_keys(self) -> Mapping[str, str]:
-        """The public key by its id; nothing when there is no key yet."""
-        if self._signer is None and not self._path.exists():
-            return {}
-        return self._opened().known_keys
-
-    @property
-    def key_id(self) -> str:
-        return self._opened().key_id
-
-    @property
-    def public_key(self) -> str:
-        return self._opened().public_key
-
-    def sign(self, message: bytes) -> str:
-        return self._opened().sign(message)
-
-    def _opened(self) -> Ed25519Signer:
-        """Two processes that start at once end up with one key."""
-        if self._signer is None:
-            if not self._path.exists():
-                key = Ed25519PrivateKey.generate()
-                write_once(self._path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-            self._signer = Ed25519Signer(_read(self._path))
-        return self._signer
+def opened(path: Path) -> Ed25519Signer:
+    """The key in a file, which is made if it is not there. Two processes that start at once end up with one key."""
+    if not path.exists():
+        key = Ed25519PrivateKey.generate()
+        write_once(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return Ed25519Signer(_read(path))
 
 
 def _read(path: Path) -> Ed25519PrivateKey:

@@ -42,35 +42,24 @@ class KeySealer:
         return cls(AESGCM.generate_key(256))
 
 
-class KeptSealer:
-    """Seals with a key in a file, made when something is first sealed. Opening makes none."""
+def make(path: Path) -> None:
+    """A key in a file, if it is not there."""
+    write_once(path, base64.b64encode(AESGCM.generate_key(256)) + b"\n")
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._sealer: KeySealer | None = None
 
-    def seal(self, value: bytes, place: bytes) -> bytes:
-        if self._sealer is None and not self._path.exists():
-            write_once(self._path, base64.b64encode(AESGCM.generate_key(256)) + b"\n")
-        return self._opened().seal(value, place)
-
-    def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        return self._opened().unseal(sealed, place)
-
-    def _opened(self) -> KeySealer:
-        if self._sealer is None:
-            try:
-                self._sealer = KeySealer(base64.b64decode(self._path.read_bytes(), validate=False))
-            except FileNotFoundError as error:
-                raise UnverifiableError(
-                    f"The key {self._path.name} is missing.",
-                    reason="missing_key",
-                    hint="Put back the key file that belongs to this ledger.",
-                ) from error
-            except (OSError, ValueError, binascii.Error) as error:
-                raise BackendUnavailableError(
-                    f"The key {self._path.name} cannot be read.",
-                    reason="bad_key",
-                    hint="Restore the key file from a backup.",
-                ) from error
-        return self._sealer
+def opened(path: Path) -> KeySealer:
+    """The key in a file."""
+    try:
+        return KeySealer(base64.b64decode(path.read_bytes(), validate=False))
+    except FileNotFoundError as error:
+        raise UnverifiableError(
+            f"The key {path.name} is missing.",
+            reason="missing_key",
+            hint="Put back the key file that belongs to this ledger.",
+        ) from error
+    except (OSError, ValueError, binascii.Error) as error:
+        raise BackendUnavailableError(
+            f"The key {path.name} cannot be read.",
+            reason="bad_key",
+            hint="Restore the key file from a backup.",
+        ) from error

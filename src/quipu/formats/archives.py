@@ -1,4 +1,4 @@
-"""A file from a stranger: plain, or a zip archive that is looked at before anything of it is unpacked.
+"""A file from a stranger: plain, or a zip or tar archive that is looked at before anything of it is unpacked.
 
 Refused are too many entries, too much when unpacked, a ratio that no text has, paths that lead elsewhere, links,
 encrypted entries, two entries of one name, and packing that is not plain deflate. Archives inside are not opened.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import stat
 import struct
+import weakref
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
 from quipu.errors import InvalidError
+from quipu.formats import tars
+from quipu.formats.bounds import Bounds, check_name
 from quipu.formats.values import refused
 
 _ZIP = b"PK\x03\x04"
@@ -22,20 +24,6 @@ _EMPTY_ZIP = b"PK\x05\x06"
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
 #: A line of NDJSON; as long as one memory with all that belongs to it may be.
 LONGEST_LINE = 8 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What an archive may be."""
-
-    entries: int = 100_000
-    #: Bytes of its table of contents, which is read whole.
-    directory: int = 32 << 20
-    #: Unpacked to packed, of entries larger than a megabyte.
-    ratio: int = 200
-    unpacked: int = 64 << 30
-    #: So much is never too much for a ratio.
-    small: int = 16 << 20
 
 
 #: What the zip library raises for archives that are not what they say.
@@ -49,19 +37,24 @@ class Source:
         self._file = file
         file.seek(0)
         head = file.read(4)
-        self.is_archive = head in (_ZIP, _EMPTY_ZIP)
-        self._archive: zipfile.ZipFile | None = None
-        if self.is_archive:
+        self._archive: zipfile.ZipFile | tars.Tar | None = None
+        if head in (_ZIP, _EMPTY_ZIP):
             self._archive = _opened(file, bounds)
             self.names = tuple(info.filename for info in self._archive.infolist() if not info.is_dir())
+        elif (tar := tars.opened(file, bounds)) is not None:
+            self._archive, self.names = tar, tar.names
+            weakref.finalize(self, tar.close)
         else:
             self.names = (name or "",)
+        self.is_archive = self._archive is not None
 
     def open(self, name: str) -> BinaryIO:
         """One of them, from its beginning."""
         if self._archive is None:
             self._file.seek(0)
             return self._file
+        if isinstance(self._archive, tars.Tar):
+            return self._archive.open(name)
         try:
             return cast("BinaryIO", _Entry(self._archive.open(name)))
         except _BROKEN as error:
@@ -136,11 +129,8 @@ def _opened(file: BinaryIO, bounds: Bounds) -> zipfile.ZipFile:
 
 
 def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
-    name = info.filename
     # zipfile has cut the name at a NUL; what stood there tells that somebody tried.
-    parts = info.orig_filename.replace("\\", "/").split("/")
-    if not name or name.startswith("/") or ".." in parts or ":" in parts[0] or "\x00" in info.orig_filename:
-        raise refused("hostile_archive", "A file in the archive has a path that leads elsewhere.")
+    check_name(info.orig_filename)
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise refused("hostile_archive", "The archive holds a link, or something else that is no file.")
     if info.flag_bits & 0x1:

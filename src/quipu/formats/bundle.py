@@ -14,14 +14,18 @@ from quipu.formats import archives, values
 from quipu.formats.archives import Source
 from quipu.formats.signing import Checking, Signing, wrong_digest
 from quipu.formats.values import Found, refused
+from quipu.formats.vectors import Vectors, Written, is_vectors
 
 FORMAT = "quipu-bundle"
 ITEMS, RELATIONS, TOMBSTONES = "items.jsonl", "relations.jsonl", "tombstones.jsonl"
-LOGS, RECEIPTS = "logs.jsonl", "receipts.jsonl"
+LOGS, RECEIPTS, GRANTS = "logs.jsonl", "receipts.jsonl", "grants.jsonl"
+ENTITIES = "entities.jsonl"
 _FILES = {
-    ITEMS: "item", RELATIONS: "relation", TOMBSTONES: "tombstone", LOGS: "log", RECEIPTS: "receipt",
+    ITEMS: "item", ENTITIES: "entity", RELATIONS: "relation", TOMBSTONES: "tombstone",
+    LOGS: "log", RECEIPTS: "receipt", GRANTS: "grant",
 }  # fmt: skip
-_LATER = (LOGS, RECEIPTS, "entities.jsonl", "grants.jsonl", "vectors.safetensors")
+#: Proofs of the host that made the bundle: no other can take them over as its own.
+_PROOFS = (LOGS, RECEIPTS, GRANTS)
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 #: The same contents make the same archive, whenever it is written.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -36,6 +40,8 @@ class Contents:
     files: dict[str, Callable[[], Iterable[bytes]]] = field(
         default_factory=dict[str, Callable[[], Iterable[bytes]]]
     )
+    #: Of an archive only.
+    vectors: Written | None = None
 
 
 def schema_of(name: str) -> str:
@@ -56,9 +62,24 @@ def write_archive(target: BinaryIO, contents: Contents, signing: Signing) -> Non
                     digest.update(line + b"\n")
                     count += 1
             digests[name], counts[name.removesuffix(".jsonl")] = digest.hexdigest(), count
+        if contents.vectors is not None and len(contents.vectors):
+            counts["vectors"] = len(contents.vectors)
+            for name, pieces in contents.vectors.files().items():
+                digests[name] = _put(archive, name, pieces())
         manifest = {**contents.head, "counts": counts, "files": digests}
         for name, body in ((MANIFEST, manifest), (SIGNATURE, signing.jws(manifest))):
             archive.writestr(_entry(name), signing.canonical(body) + b"\n")
+
+
+def _put(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """Numbers, which packing makes no smaller; their digest is answered."""
+    entry, digest = _entry(name), hashlib.sha256()
+    entry.compress_type = zipfile.ZIP_STORED
+    with archive.open(entry, "w", force_zip64=True) as target:
+        for piece in pieces:
+            target.write(piece)
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -102,8 +123,13 @@ class Bundle:
 
     @property
     def left_behind(self) -> list[str]:
-        """Files of the bundle that are not read here."""
-        return [name for name in _LATER if name in self._source.names]
+        """Files of the bundle that are not taken over here."""
+        return [name for name in _PROOFS if name in self._source.names]
+
+    def vectors(self) -> Vectors | None:
+        """The vectors of its items, if it brings any."""
+        named = [name for name in self._source.names if self._source.is_archive and is_vectors(name)]
+        return Vectors(self._source, named) if named else None
 
     def items(self) -> Iterator[Found]:
         """Every item, by its line."""

@@ -25,6 +25,7 @@ from quipu.formats.bundle import FORMAT, MANIFEST, Bundle
 from quipu.formats.losses import Loss
 from quipu.formats.signing import ABSENT, VALID, Checking
 from quipu.formats.values import Found, refused
+from quipu.formats.vectors import Vectors
 from quipu.model.moving import Format
 
 #: How far what comes is believed at most (contract 10.3).
@@ -63,6 +64,8 @@ class Opened:
     position: int | None = None
     #: Only what has changed since an earlier file.
     is_incremental: bool = False
+    #: Reads which vectors it brings.
+    vectors: Callable[[], Vectors | None] = field(default=lambda: None)
 
     @property
     def is_proven(self) -> bool:
@@ -101,6 +104,7 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
             bundle.tombstones,
             _position(bundle.manifest),
             bundle.manifest.get("export_type") == "incremental",
+            bundle.vectors,
         )
     if format is Format.PAM:
         store = pam.Store(source, checking)

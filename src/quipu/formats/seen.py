@@ -18,10 +18,13 @@ class Seen:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, text: object) -> bool:
+        number = fingerprint(str(text))
+        return self._table[self._place(number)] == number
+
     def add(self, text: str) -> bool:
         """Whether it is new."""
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        if not self._put(int.from_bytes(digest) or 1):  # 0 stands for nothing
+        if not self._put(fingerprint(text)):
             return False
         self._count += 1
         if 2 * self._count > len(self._table):
@@ -29,14 +32,19 @@ class Seen:
         return True
 
     def _put(self, number: int) -> bool:
+        place = self._place(number)
+        if self._table[place] == number:
+            return False
+        self._table[place] = number
+        return True
+
+    def _place(self, number: int) -> int:
+        """Where it is, or would be."""
         table, mask = self._table, len(self._table) - 1
         place = number & mask
-        while (there := table[place]) != 0:
-            if there == number:
-                return False
+        while table[place] not in (0, number):
             place = (place + 1) & mask
-        table[place] = number
-        return True
+        return place
 
     def _grow(self) -> None:
         old = self._table
@@ -44,3 +52,9 @@ class Seen:
         for number in old:
             if number:
                 self._put(number)
+
+
+def fingerprint(text: str) -> int:
+    """A number for a text, never 0."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) or 1  # 0 stands for nothing

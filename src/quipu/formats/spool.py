@@ -30,20 +30,13 @@ class Spool:
         self._file.write(line)
         self._end += len(line)
 
-    def lines(self) -> Iterator[bytes]:
-        """All of them, the last one first unless they came in their order."""
-        if self._is_rising:
-            yield from self._in_order()
-            return
-        end = self._end
-        for start in reversed(self._starts):
-            self._file.seek(start)
-            yield self._file.read(end - start)
-            end = start
-
-    def _in_order(self) -> Iterator[bytes]:
-        for place, start in enumerate(self._starts):
-            end = self._starts[place + 1] if place + 1 < len(self._starts) else self._end
+    def lines(self, first: int = 0, most: int | None = None) -> Iterator[bytes]:
+        """All of them, the last one first unless they came in their order; or some, counted in that order."""
+        count = len(self._starts)
+        for number in range(first, count if most is None else min(count, first + most)):
+            place = number if self._is_rising else count - 1 - number
+            start = self._starts[place]
+            end = self._starts[place + 1] if place + 1 < count else self._end
             self._file.seek(start)
             yield self._file.read(end - start)
 

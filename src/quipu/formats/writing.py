@@ -10,6 +10,7 @@ from quipu.formats import bundle, letta, markdown, mem0, omi, pam
 from quipu.formats.losses import Loss
 from quipu.formats.signing import Signing
 from quipu.formats.spool import Spool
+from quipu.formats.vectors import Written
 from quipu.model.moving import FileExport, Format
 
 _ZIP, _JSON = "application/zip", "application/json"
@@ -27,6 +28,7 @@ class Shelf:
     loss: Loss
     #: What else an owner's bundle holds, by file.
     others: Mapping[str, Spool] = field(default_factory=dict[str, Spool])
+    vectors: Written | None = None
 
 
 def written(target: BinaryIO, request: FileExport, shelf: Shelf) -> tuple[str, str]:
@@ -63,6 +65,7 @@ def _bundle(target: BinaryIO, request: FileExport, shelf: Shelf, stem: str) -> t
             bundle.TOMBSTONES: shelf.tombstones.lines,
             **{name: spool.lines for name, spool in shelf.others.items()},
         },
+        vectors=shelf.vectors,
     )
     if request.as_lines:
         bundle.write_lines(target, contents, shelf.signing)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from quipu.ledger import rows
 from quipu.ledger.rows import Row
+from quipu.model.change import Once
 from quipu.model.disclosure import (
     CascadeStatus,
     CascadeStep,
@@ -17,8 +20,12 @@ from quipu.model.disclosure import (
     KeptReceipt,
     LogKind,
     LogLine,
+    Standing,
 )
-from quipu.model.grants import GrantStatus, KeptGrant
+from quipu.model.grants import GrantStatus, KeptGrant, TaskState, TaskStep
+
+#: So often used proofs that are past are swept away.
+_SWEEP_MS = 60_000
 
 
 def standing_values(end: Row | None, head: Row | None) -> dict[str, Any]:
@@ -32,13 +39,58 @@ def standing_values(end: Row | None, head: Row | None) -> dict[str, Any]:
     }
 
 
+def answer_values(once: Once, at: int) -> dict[str, Any]:
+    """An answer that is kept under a key; it belongs to no entry of the journal."""
+    return {
+        "principal": once.principal,
+        "operation": once.operation,
+        "key": once.key,
+        "fingerprint": once.fingerprint,
+        "answer": rows.encoded(once.answer),
+        "at": at,
+        "seq": 0,
+    }
+
+
+class Sweeps:
+    """When each owner's used proofs were last swept away. Nobody asks about one after its time: now and then is enough."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def is_due(self, tenant: str, now: int) -> bool:
+        """Whether it is time again; whoever asks then does it."""
+        last = self._last.get(tenant)
+        is_due = last is None or abs(now - last) >= _SWEEP_MS
+        if is_due:
+            self._last[tenant] = now
+        return is_due
+
+
+def put_lines(standing: Standing, lines: Iterable[Row]) -> None:
+    """The ends of logs, where a decision looks for them."""
+    for row in lines:
+        line = line_of(row)
+        last = standing.tails.get((line.record_id, line.log))
+        if last is None or last.seq < line.seq:
+            standing.tails[line.record_id, line.log] = line
+        if line.log is LogKind.STATE and line.seq == 1:
+            standing.captures[line.record_id] = line
+
+
+@lru_cache(maxsize=4096)
+def _known(text: str) -> Any:
+    """What a text says that was just read: the same text says the same, whatever became of anything meanwhile."""
+    return json.loads(text)
+
+
 def grant_of(row: Row) -> KeptGrant:
     """A grant from its row."""
     return KeptGrant(
         tenant=row[0],
         id=row[1],
         hash=row[2],
-        body=rows.decoded(row[3]),
+        body=_known(row[3]),
         grantee=row[4],
         status=GrantStatus(row[5]),
         registered_at=row[6],
@@ -56,9 +108,16 @@ def grant_values(grant: KeptGrant) -> dict[str, Any]:
         "hash": grant.hash,
         "body": rows.encoded(grant.body),
         "grantee": grant.grantee,
-        "status": grant.status.value,
         "registered_at": grant.registered_at,
         "expires_at": grant.expires_at,
+        **grant_moves(grant),
+    }
+
+
+def grant_moves(grant: KeptGrant) -> dict[str, Any]:
+    """What of a grant changes while it is kept."""
+    return {
+        "status": grant.status.value,
         "revoked_at": grant.revoked_at,
         "uses": grant.uses,
         "disclosed": grant.disclosed,
@@ -72,7 +131,7 @@ def line_of(row: Row) -> LogLine:
         log=LogKind(row[1]),
         seq=row[2],
         version=row[3],
-        entry=rows.decoded(row[4]),
+        entry=_known(row[4]),
         hash=row[5],
     )
 
@@ -84,7 +143,7 @@ def line_values(line: LogLine) -> dict[str, Any]:
         "log": line.log.value,
         "seq": line.seq,
         "version": line.version,
-        "entry": rows.encoded(line.entry),
+        "entry": line.spelt or rows.encoded(line.entry),
         "hash": line.hash,
     }
 
@@ -112,7 +171,7 @@ def receipt_values(receipt: KeptReceipt) -> dict[str, Any]:
         "agent": receipt.agent,
         "grant_id": receipt.grant_id,
         "at": receipt.at,
-        "body": rows.encoded(receipt.body),
+        "body": receipt.spelt or rows.encoded(receipt.body),
         "hash": receipt.hash,
     }
 
@@ -195,4 +254,28 @@ def held_values(held: HeldItem) -> Mapping[str, Any]:
         "receipt_id": held.receipt_id,
         "received_at": held.received_at,
         "expires_at": held.expires_at,
+    }
+
+
+def task_step_of(row: Row) -> TaskStep:
+    """How a task stood."""
+    return TaskStep(
+        tenant=row[0],
+        task_id=row[1],
+        number=row[2],
+        state=TaskState(row[3]),
+        at=row[4],
+        detail=rows.decoded(row[5]),
+    )
+
+
+def task_step_values(step: TaskStep) -> dict[str, Any]:
+    """The same as a row."""
+    return {
+        "tenant": step.tenant,
+        "task_id": step.task_id,
+        "number": step.number,
+        "state": step.state.value,
+        "at": step.at,
+        "detail": rows.encoded(step.detail),
     }

@@ -116,6 +116,9 @@ TABLES: Mapping[LiteralString, Table] = {
         ("source", "grant_id", "item_id"),
     ),
     "used_proof": Table(("tenant", "id", "until"), ("id",)),
+    "task_step": Table(
+        ("tenant", "task_id", "number", "state", "at", "detail"), ("task_id", "number")
+    ),
     "run": Table(
         (
             "tenant", "id", "workflow_id", "status", "driver", "position", "taken_at", "authority", "inputs",

@@ -13,9 +13,9 @@ async with connect("https://memory.example.org", token=..., agent_id="assistant"
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quipu import config as settings
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config
 from quipu.memory.access import Access
 from quipu.memory.following import Following
 from quipu.memory.governing import Governing
@@ -27,6 +27,10 @@ from quipu.memory.remote import connection
 from quipu.memory.settling import Settling
 from quipu.memory.upkeep import Upkeep
 from quipu.model.operations import Fusion
+
+if TYPE_CHECKING:
+    from quipu.bootstrap.telemetry import Telemetry
+    from quipu.config import Config
 
 
 class Memory(Operations, Reads, Settling, Following, Governing, Moving, Mirroring, Upkeep, Access):

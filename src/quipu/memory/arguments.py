@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quipu.errors import InvalidError
 from quipu.model.operations import Embedding, ExpirePolicy, Floor
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
-from quipu.model.value import Json
+
+if TYPE_CHECKING:
+    from quipu.model.value import Json
 
 E = TypeVar("E", bound=str)
 EmbeddingLike = Embedding | Mapping[str, Any] | None

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quipu.bootstrap import BuildProgress, Running, start
 from quipu.bootstrap.telemetry import Telemetry, Watched
-from quipu.config import Config
 from quipu.errors import QuipuError
-from quipu.model.principal import Principal
-from quipu.ports.embedder import Embedder
-from quipu.service.memory import MemoryService
+
+if TYPE_CHECKING:
+    from quipu.config import Config
+    from quipu.model.principal import Principal
+    from quipu.ports.embedder import Embedder
+    from quipu.service.memory import MemoryService
 
 _log = logging.getLogger("quipu.memory")
 
@@ -45,7 +47,8 @@ class EmbeddedConnection:
         )
         try:
             await running.service.open(self._principal.tenant)
-            await running.service.mirrors.start()
+            if running.parts.mirrors:
+                await running.service.mirrors.start()
             self._seq_at_open = (await running.parts.ledger.head(self._principal.tenant)).seq
         except BaseException:
             await running.close()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from quipu.memory import arguments
 from quipu.memory.session import Session
-from quipu.model.feed import FeedEvent, FeedRequest
-from quipu.model.principal import Principal
 from quipu.model.record import MemoryType
+
+if TYPE_CHECKING:
+    from quipu.model.feed import FeedEvent
+    from quipu.model.principal import Principal
 
 
 class Following(Session):
@@ -29,6 +32,8 @@ class Following(Session):
         it the feed begins with the next change.
         """
         service = await self._service()
+        from quipu.model.feed import FeedRequest
+
         request = FeedRequest(
             agent_id=None if all_agents else self.agent_id,
             store=store,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quipu.memory import arguments
 from quipu.memory.session import Session
-from quipu.model.governance import Rule
-from quipu.model.learning import Suggestion
 from quipu.model.notices import Event, IssuedWebhook, Webhook
-from quipu.model.recovery import Action, RecoverRequest, RecoverResponse
+
+if TYPE_CHECKING:
+    from quipu.model.governance import Rule
+    from quipu.model.learning import Suggestion
+    from quipu.model.recovery import RecoverResponse
 
 
 class Governing(Session):
@@ -52,6 +55,8 @@ class Governing(Session):
         live memories are looked through for suspicions: sources that are not `trusted`, low confidence, what detectors
         find. `quarantine` takes it out of sight and lets a person decide; `hard` erases what would be forgotten.
         """
+        from quipu.model.recovery import Action, RecoverRequest
+
         request = RecoverRequest(
             agent_id=self.agent_id,
             sources=arguments.several(sources, "/sources"),

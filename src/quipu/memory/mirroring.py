@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quipu.memory.session import Session
-from quipu.model.mirrors import MirrorReport, MirrorStatus
+
+if TYPE_CHECKING:
+    from quipu.model.mirrors import MirrorReport, MirrorStatus
 
 
 class Mirroring(Session):

@@ -8,22 +8,16 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from quipu.errors import InvalidError
 from quipu.memory import arguments
 from quipu.memory.session import Session
-from quipu.model.moving import (
-    ExportReport,
-    FileExport,
-    FileImport,
-    Format,
-    ImportDecided,
-    ImportReport,
-    ImportState,
-    RolledBack,
-)
-from quipu.model.value import JsonObject
+from quipu.model.moving_formats import Format
+
+if TYPE_CHECKING:
+    from quipu.model.moving import ExportReport, ImportDecided, ImportReport, ImportState, RolledBack
+    from quipu.model.value import JsonObject
 
 _PIECE = 256 << 10
 
@@ -53,6 +47,8 @@ class Moving(Session):
         """
         service = await self._service()
         path = Path(file)
+        from quipu.model.moving import FileImport
+
         request = FileImport(
             agent_id=self.agent_id,
             format=None if format is None else arguments.member(Format, format, "/format"),
@@ -105,6 +101,8 @@ class Moving(Session):
         base_export_id: str | None = None,
         receipts: bool = False,
         logs: bool = False,
+        grants: bool = False,
+        embeddings: bool = False,
         encrypt_to: Sequence[str] = (),
         passphrase: str | None = None,
     ) -> ExportReport:
@@ -116,6 +114,8 @@ class Moving(Session):
         if encrypt_to and passphrase is not None:
             raise InvalidError.at("/passphrase", "bad_value", "Seal it to recipients, or with a passphrase.")
         service = await self._service()
+        from quipu.model.moving import FileExport
+
         request = FileExport(
             format=arguments.member(Format, format, "/format"),
             agent_id=None if all_agents else self.agent_id,
@@ -130,6 +130,8 @@ class Moving(Session):
             base_export_id=base_export_id,
             receipts=receipts,
             logs=logs,
+            grants=grants,
+            embeddings=embeddings,
             encrypt_to=tuple(encrypt_to),
         )
         path = Path(file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quipu.errors import InvalidError, QuipuError
 from quipu.memory import arguments
@@ -23,17 +23,19 @@ from quipu.model.operations import (
     RememberRequest,
     UpdateStrategy,
 )
-from quipu.model.outcomes import (
-    ExpireResponse,
-    ForgetResponse,
-    MergeResponse,
-    RecallResponse,
-    RememberResponse,
-)
 from quipu.model.record import Link, MemoryType, PrivacyIntent
 from quipu.model.store import MAIN
-from quipu.model.value import Json, JsonObject
-from quipu.ports.host import Host
+
+if TYPE_CHECKING:
+    from quipu.model.outcomes import (
+        ExpireResponse,
+        ForgetResponse,
+        MergeResponse,
+        RecallResponse,
+        RememberResponse,
+    )
+    from quipu.model.value import Json, JsonObject
+    from quipu.ports.host import Host
 
 
 class Operations(Session):

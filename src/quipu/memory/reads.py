@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quipu.memory import arguments
 from quipu.memory.session import Session
-from quipu.model.change import Proposal
-from quipu.model.governance import Edit, Replayed, Review, Rule
 from quipu.model.operations import CreateStoreRequest, ListRequest, MergeStrategy
-from quipu.model.outcomes import Page, RememberResponse, Version
 from quipu.model.record import MemoryType, Record, State, Tier
 from quipu.model.store import Store, StoreScope
-from quipu.model.value import JsonObject
+
+if TYPE_CHECKING:
+    from quipu.model.change import Proposal
+    from quipu.model.governance import Edit, Replayed, Review, Rule
+    from quipu.model.outcomes import Page, RememberResponse, Version
+    from quipu.model.value import JsonObject
 
 
 class Reads(Session):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from quipu import bootstrap
 from quipu.bootstrap.surroundings import jitter
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
+    from quipu.bootstrap.telemetry import Telemetry
     from quipu.client.connection import RemoteConnection
+    from quipu.config import Config
 
 _PREFIX = "quipu+"
 SCHEMES = (f"{_PREFIX}https://", f"{_PREFIX}http://")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from quipu.bootstrap import Running, start
 from quipu.config import Config
 from quipu.model.principal import local
-from quipu.ports.memory_store import MemoryStore
 from quipu.service import routing
 from quipu.service.peer_ids import LedgerIds
+
+if TYPE_CHECKING:
+    from quipu.ports.memory_store import MemoryStore
 
 
 class _Kept:
@@ -62,7 +64,7 @@ class Router(routing.Router):
         ids: str | None = None,
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
-        trim_votes: bool = False,
+        trim_votes: bool = True,
         deadline_s: float = routing.DEADLINE_S,
         write_deadline_s: float = routing.WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,

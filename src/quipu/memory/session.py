@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from quipu import config as settings
-from quipu.bootstrap import BuildProgress
 from quipu.bootstrap.stores import ledger_and_mirrors
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory import arguments, remote
 from quipu.memory.embedded import EmbeddedConnection
 from quipu.model.operations import Fusion
 from quipu.model.principal import Principal, local
-from quipu.ports.embedder import Embedder
-from quipu.ports.host import Connection, Host
 from quipu.service.memory import CAPABILITIES
+
+if TYPE_CHECKING:
+    from quipu.bootstrap import BuildProgress
+    from quipu.bootstrap.telemetry import Telemetry
+    from quipu.config import Config
+    from quipu.ports.embedder import Embedder
+    from quipu.ports.host import Connection, Host
 
 
 class Session:

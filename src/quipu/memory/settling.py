@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from quipu.memory.session import Session
-from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
-from quipu.model.graph import Graph, GraphRequest
 from quipu.model.operations import StepRequest
-from quipu.model.outcomes import StepResponse
-from quipu.model.procedure import Procedure
+
+if TYPE_CHECKING:
+    from quipu.model.consolidation import Consolidation, Undone
+    from quipu.model.graph import Graph
+    from quipu.model.outcomes import StepResponse
+    from quipu.model.procedure import Procedure
 
 
 class Settling(Session):
@@ -59,6 +62,8 @@ class Settling(Session):
         progress: Callable[[int, int], None] | None = None,
     ) -> Consolidation:
         """Settle short-term memory: what weighs enough is promoted, what is light and old is forgotten."""
+        from quipu.model.consolidation import ConsolidateRequest
+
         request = ConsolidateRequest(
             agent_id=None if all_agents else self.agent_id, user_id=user_id, dry_run=dry_run
         )
@@ -80,6 +85,8 @@ class Settling(Session):
         valid_at: int | None = None,
     ) -> Graph:
         """What is around a memory: explicit links, its subject, its session; and when each thing is so."""
+        from quipu.model.graph import GraphRequest
+
         request = GraphRequest(
             id=record_id,
             agent_id=self.agent_id,

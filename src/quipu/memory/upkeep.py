@@ -6,17 +6,19 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TextIO, cast
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from quipu.errors import QuipuError
 from quipu.memory import arguments
 from quipu.memory.session import Session
-from quipu.model.journal import Checkpoint, Entry
 from quipu.model.operations import Line, ListRequest
-from quipu.model.outcomes import ImportSummary, Verification
 from quipu.model.record import MemoryType, State
 from quipu.model.store import MAIN
-from quipu.model.value import Json, JsonObject
+
+if TYPE_CHECKING:
+    from quipu.model.journal import Checkpoint, Entry
+    from quipu.model.outcomes import ImportSummary, Verification
+    from quipu.model.value import Json, JsonObject
 
 
 class LineFiles:

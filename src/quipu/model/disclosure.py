@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from quipu.model.change import Once
 from quipu.model.grants import KeptGrant
 from quipu.model.value import JsonObject
 
@@ -27,6 +28,8 @@ class LogLine:
     version: int
     entry: JsonObject = field(repr=False)
     hash: str
+    #: The entry as it was hashed, where it was just made: it need not be spelt a second time to be written.
+    spelt: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class KeptReceipt:
     at: int
     body: JsonObject = field(repr=False)
     hash: str
+    #: The body as it was hashed, where it was just made.
+    spelt: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,8 @@ class Standing:
     is_suspended: bool = False
     #: Those of the wanted names that were used before.
     replayed: frozenset[str] = frozenset()
+    #: What was answered before under the key that was asked about.
+    answered: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +147,8 @@ class Question:
     record_ids: tuple[str, ...] = ()
     #: What is good once: a proof, the id of a request.
     once: tuple[str, ...] = ()
+    #: The caller's key of a request that is to happen once; ConflictError where it was another request's.
+    key: Once | None = None
     now: int = 0
 
 
@@ -157,5 +166,8 @@ class Writes:
     steps: list[CascadeStep] = field(default_factory=list[CascadeStep])
     #: Keep what is good once until then.
     once_until: int | None = None
+    #: The answer to give again under its key, and since when it counts; a time long past lets go of the key.
+    kept: Once | None = None
+    kept_at: int = 0
     #: What the decision answers.
     answer: Any = None

@@ -6,17 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from quipu.model.change import Proposal
+from quipu.model.effects import Effect
 from quipu.model.operations import MergeStrategy
 from quipu.model.record import MemoryType, PrivacyIntent, Record, Sensitivity, Trust
 from quipu.model.value import Json, JsonObject
-
-
-class Effect(StrEnum):
-    """What a rule does to the writes it matches."""
-
-    ALLOW = "allow"
-    HOLD = "hold"
-    DENY = "deny"
 
 
 class Origin(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from quipu.model.value import JsonObject
+from quipu.model.value import Json, JsonObject
 
 QUERY = "memory.query"
 EMBEDDINGS = "memory.embeddings"
@@ -57,6 +57,23 @@ class ItemFilter:
         return (self.labels_any or frozenset()) | (self.labels_all or frozenset())
 
 
+@dataclass(frozen=True, slots=True)
+class AskedTrust:
+    """How far a grantee asks to be trusted, at most, and the credentials it shows for it: type and text."""
+
+    level: int | None = None
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """What came of it: the level asked for, how far good evidence reaches, and what became of each piece."""
+
+    requested: int | None = None
+    vouched: int = 0
+    told: tuple[JsonObject, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """A signed permission, read once into what it says. `body` is the grant as it was signed."""
@@ -79,6 +96,8 @@ class Grant:
     body: JsonObject = field(repr=False)
     #: "sha256:" and the digest of the body without its signature.
     hash: str
+    #: What the grantee asks for and shows with this request, beyond the grant.
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +133,29 @@ class KeptGrant:
 
 
 class TaskState(StrEnum):
-    """How a request for access stands, in OAP's words."""
+    """How a request for access or other long work stands, in OAP's words."""
 
+    SUBMITTED = "submitted"
+    ACCEPTED = "accepted"
+    WORKING = "working"
     AWAITING_INPUT = "awaiting_input"
     COMPLETED = "completed"
+    FAILED = "failed"
     CANCELED = "canceled"
     EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStep:
+    """One line of how a task stood. Lines are added and never changed."""
+
+    tenant: str
+    task_id: str
+    #: From one.
+    number: int
+    state: TaskState
+    at: int
+    detail: JsonObject = field(default_factory=dict[str, Json])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,4 +199,5 @@ class Asked:
     min_score: float = 0.0
     as_of: int | None = None
     cursor: str | None = None
+    trust: AskedTrust | None = None
     body: JsonObject = field(repr=False)

@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import BinaryIO
 
+from quipu.model.moving_formats import Format
 from quipu.model.record import MemoryType
 from quipu.model.value import Json, JsonObject
-
-
-class Format(StrEnum):
-    """Files that memories come and go in. The first six are written too; the others are only read."""
-
-    BUNDLE = "quipu-bundle-v1"
-    PAM = "pam-1.0"
-    OMI = "omi-l1"
-    MARKDOWN = "markdown"
-    MEM0 = "mem0"
-    LETTA = "letta-blocks"
-    CHATGPT = "chatgpt"
-    CLAUDE = "claude"
-    GEMINI = "gemini"
-    TEXT = "text"
-
-
-WRITTEN = (Format.BUNDLE, Format.PAM, Format.OMI, Format.MARKDOWN, Format.MEM0, Format.LETTA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +162,10 @@ class FileExport:
     #: Also the receipts of what was lent, and the logs of each item: for the owner's own bundle.
     receipts: bool = False
     logs: bool = False
+    #: Also the grants that were given: for the owner's own bundle.
+    grants: bool = False
+    #: Also the vectors of the items. Of bundles that are archives only.
+    embeddings: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class Principal:
         )
 
     def may_act_for(self, agent_id: str) -> bool:
-        return any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
+        return "*" in self.agents or any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
 
     @property
     def is_limited(self) -> bool:

@@ -298,7 +298,8 @@ class Routing:
     #: How long a recall takes at most when mirrors are asked.
     deadline_ms: int = 2000
     foreign: Foreign = Foreign.LAST
-    trim_votes: bool = False
+    #: Whether `rrf` leaves votes out, so that no mirror moves what the ledger found. Without it: the plain sum.
+    trim_votes: bool = True
     #: Whom signed hits must be made out to.
     audience: str = "quipu"
     #: Whether hits are signed for those who ask for it.

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.disclosure import (
-    CascadeStep,
-    Erasure,
-    HeldItem,
-    KeptReceipt,
-    LogKind,
-    LogLine,
-    Question,
-    Standing,
-    Writes,
-)
-from quipu.model.grants import KeptGrant
+if TYPE_CHECKING:
+    from quipu.model.disclosure import (
+        CascadeStep,
+        Erasure,
+        HeldItem,
+        KeptReceipt,
+        LogKind,
+        LogLine,
+        Question,
+        Standing,
+        Writes,
+    )
+    from quipu.model.grants import KeptGrant, TaskStep
 
 
 class Lending(Protocol):
@@ -66,3 +67,19 @@ class Lending(Protocol):
         ...
 
     async def drop_expired(self, tenant: str, now: int) -> None: ...
+
+    async def drop_requests(self, tenant: str, before: int) -> int:
+        """Requests for access that were refused or have lapsed by then; how many."""
+        ...
+
+    async def task_steps(self, tenant: str, task_id: str) -> Sequence[TaskStep]:
+        """How a task stood, first to last; nothing where there is none."""
+        ...
+
+    async def add_task_step(self, step: TaskStep) -> bool:
+        """Say how it stands now; False when somebody else has said something under this number."""
+        ...
+
+    async def drop_tasks(self, tenant: str, before: int) -> int:
+        """Tasks of which nothing was said after that moment; how many lines."""
+        ...

@@ -13,13 +13,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from quipu.errors import QuipuError
-from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
-from quipu.model.feed import FeedEvent, FeedRequest
-from quipu.model.governance import Edit
-from quipu.model.graph import Graph, GraphRequest
 from quipu.model.operations import (
     CreateStoreRequest,
     ExpireRequest,
@@ -31,24 +26,31 @@ from quipu.model.operations import (
     RememberRequest,
     StepRequest,
 )
-from quipu.model.outcomes import (
-    ExpireResponse,
-    ForgetResponse,
-    MergeResponse,
-    Page,
-    RecallResponse,
-    RememberResponse,
-    StepResponse,
-    Version,
-)
-from quipu.model.principal import Principal
-from quipu.model.procedure import Procedure
-from quipu.model.record import Record
-from quipu.model.store import Store
-from quipu.model.value import Json
-from quipu.ports.host_moving import Exchange, Exporting, Importing, Imports
-from quipu.ports.host_operating import Audit, MirrorChecks, Secrets, Tenancy, Tokens, Upkeep
-from quipu.ports.host_reviewing import Governance, Learning, Notices, Policies, Recovery, Reviewing
+
+if TYPE_CHECKING:
+    from quipu.errors import QuipuError
+    from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
+    from quipu.model.feed import FeedEvent, FeedRequest
+    from quipu.model.governance import Edit
+    from quipu.model.graph import Graph, GraphRequest
+    from quipu.model.outcomes import (
+        ExpireResponse,
+        ForgetResponse,
+        MergeResponse,
+        Page,
+        RecallResponse,
+        RememberResponse,
+        StepResponse,
+        Version,
+    )
+    from quipu.model.principal import Principal
+    from quipu.model.procedure import Procedure
+    from quipu.model.record import Record
+    from quipu.model.store import Store
+    from quipu.model.value import Json
+    from quipu.ports.host_moving import Exchange, Exporting, Importing, Imports
+    from quipu.ports.host_operating import Audit, MirrorChecks, Secrets, Tenancy, Tokens, Upkeep
+    from quipu.ports.host_reviewing import Governance, Learning, Notices, Policies, Recovery, Reviewing
 
 
 class Operations(Protocol):

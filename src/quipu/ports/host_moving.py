@@ -7,27 +7,28 @@ from collections.abc import (
     AsyncIterable,
     Callable,
 )
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.errors import QuipuError
-from quipu.model.moving import (
-    ExportedFile,
-    FileExport,
-    FileImport,
-    ImportDecided,
-    ImportReport,
-    ImportState,
-    RolledBack,
-)
-from quipu.model.operations import (
-    Line,
-    ListRequest,
-)
-from quipu.model.outcomes import (
-    ImportSummary,
-)
-from quipu.model.principal import Principal
-from quipu.model.record import Record
+if TYPE_CHECKING:
+    from quipu.errors import QuipuError
+    from quipu.model.moving import (
+        ExportedFile,
+        FileExport,
+        FileImport,
+        ImportDecided,
+        ImportReport,
+        ImportState,
+        RolledBack,
+    )
+    from quipu.model.operations import (
+        Line,
+        ListRequest,
+    )
+    from quipu.model.outcomes import (
+        ImportSummary,
+    )
+    from quipu.model.principal import Principal
+    from quipu.model.record import Record
 
 
 class Exchange(Protocol):

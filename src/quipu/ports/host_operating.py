@@ -10,15 +10,16 @@ from collections.abc import (
     Sequence,
 )
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.access import IssuedToken, KeptSecret, Role, Tenant, Token
-from quipu.model.journal import Checkpoint, Entry
-from quipu.model.mirrors import MirrorReport, MirrorStatus
-from quipu.model.outcomes import (
-    Verification,
-)
-from quipu.model.principal import Permission, Principal
+if TYPE_CHECKING:
+    from quipu.model.access import IssuedToken, KeptSecret, Role, Tenant, Token
+    from quipu.model.journal import Checkpoint, Entry
+    from quipu.model.mirrors import MirrorReport, MirrorStatus
+    from quipu.model.outcomes import (
+        Verification,
+    )
+    from quipu.model.principal import Permission, Principal
 
 
 class Audit(Protocol):

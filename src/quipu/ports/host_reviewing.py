@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import (
     Sequence,
 )
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.change import Proposal
-from quipu.model.governance import Replayed, Review, Rule
-from quipu.model.learning import Suggestion
 from quipu.model.notices import Event, IssuedWebhook, Webhook
-from quipu.model.principal import Principal
-from quipu.model.recovery import RecoverRequest, RecoverResponse
+
+if TYPE_CHECKING:
+    from quipu.model.change import Proposal
+    from quipu.model.governance import Replayed, Review, Rule
+    from quipu.model.learning import Suggestion
+    from quipu.model.principal import Principal
+    from quipu.model.recovery import RecoverRequest, RecoverResponse
 
 
 class Governance(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.principal import Principal
+if TYPE_CHECKING:
+    from quipu.model.principal import Principal
 
 
 class Identities(Protocol):

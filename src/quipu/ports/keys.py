@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from quipu.model.grants import TextMode
-from quipu.model.value import JsonObject
 from quipu.rules.dids import PublicKey
 from quipu.rules.grants import Limits as GrantLimits
 from quipu.rules.receipts import Hand
+
+if TYPE_CHECKING:
+    from quipu.model.value import JsonObject
 
 
 class Keyring(Protocol):
@@ -113,6 +115,10 @@ class Peers(Protocol):
 
     async def delete(self, url: str, headers: Mapping[str, str] | None = None) -> Answer: ...
 
+    def pieces(self, url: str, most: int, seconds: float) -> AsyncGenerator[bytes]:
+        """A file, piece by piece; no more bytes than `most`, and no longer than that."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -132,8 +138,12 @@ class LendingParts:
     #: https://memory.example, without a slash at its end; empty where nobody outside can reach us.
     public_url: str = ""
     limits: GrantLimits = GrantLimits()  # noqa: RUF009  frozen, so one for all is safe
+    #: DIDs whose word counts for a grantee, beside the owner's.
+    vouchers: frozenset[str] = frozenset()
     text_mode: TextMode = TextMode.OMIT
     queries_per_minute: int = 60
+    #: A request for access that was refused, or has lapsed, is kept for so long.
+    request_life_ms: int = 30 * 86_400_000
 
 
 __all__ = ["Answer", "Documents", "Hand", "Jose", "Keyring", "LendingParts", "Opened", "Peers", "PublicKey"]

@@ -8,29 +8,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.access import KeptSecret, Tenant, Token
-from quipu.model.change import Commit, Committed, Once, Proposal
-from quipu.model.journal import Checkpoint, Entry, Head
-from quipu.model.notices import KeptWebhook, Webhook
-from quipu.model.outcomes import Fault
-from quipu.model.record import Mark, Record
-from quipu.model.search import (
-    Found,
-    Neighbours,
-    Scope,
-    Search,
-    Selection,
-    SharedWord,
-    Snapshot,
-    WordShares,
-)
-from quipu.model.store import Store
-from quipu.model.value import JsonObject
-from quipu.ports.grants import Lending
-from quipu.ports.outbox import Outbox
 from quipu.ports.runs import Runs
+
+if TYPE_CHECKING:
+    from quipu.model.access import KeptSecret, Tenant, Token
+    from quipu.model.change import Commit, Committed, Once, Proposal
+    from quipu.model.journal import Checkpoint, Entry, Head
+    from quipu.model.notices import KeptWebhook, Webhook
+    from quipu.model.outcomes import Fault
+    from quipu.model.record import Mark, Record
+    from quipu.model.search import (
+        Found,
+        Neighbours,
+        Scope,
+        Search,
+        Selection,
+        SharedWord,
+        Snapshot,
+        WordShares,
+    )
+    from quipu.model.store import Store
+    from quipu.model.value import JsonObject
+    from quipu.ports.grants import Lending
+    from quipu.ports.outbox import Outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,10 @@ class Upkeep(Protocol):
 
     async def add_vectors(self, tenant: str, space: Space, vectors: Sequence[tuple[Record, bytes]]) -> int:
         """Add vectors to versions that still are what they were; returns how many were added."""
+        ...
+
+    async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
+        """The vectors of these versions in the space in use, by record id; those that have none are left out."""
         ...
 
     async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RecallRequest, RememberRequest
-from quipu.model.outcomes import (
-    ExpireResponse,
-    ForgetResponse,
-    MergeResponse,
-    RecallResponse,
-    RememberResponse,
-)
-from quipu.model.value import Json
+if TYPE_CHECKING:
+    from quipu.model.operations import (
+        ExpireRequest,
+        ForgetRequest,
+        MergeRequest,
+        RecallRequest,
+        RememberRequest,
+    )
+    from quipu.model.outcomes import (
+        ExpireResponse,
+        ForgetResponse,
+        MergeResponse,
+        RecallResponse,
+        RememberResponse,
+    )
+    from quipu.model.value import Json
 
 
 @runtime_checkable

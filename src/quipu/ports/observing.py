@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from quipu.model.observation import Observation
+if TYPE_CHECKING:
+    from quipu.model.observation import Observation
 
 
 class Observer(Protocol):

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from quipu.model.governance import Effect
+from quipu.model.effects import Effect
 from quipu.model.limits import Limits
 from quipu.model.runs import HostOptions
+from quipu.model.settling import Settling
 from quipu.ports.backend import Mirror, Routing
-from quipu.ports.courier import Courier
-from quipu.ports.embedder import Embedder
-from quipu.ports.envelope import Envelope
-from quipu.ports.extractor import Extractor
-from quipu.ports.identities import Identities
-from quipu.ports.keys import LendingParts
-from quipu.ports.ledger import Ledger
 from quipu.ports.observing import Observer, Unobserved
-from quipu.ports.rules_file import RulesFile
-from quipu.ports.sealer import Sealer
-from quipu.ports.signer import Signer
-from quipu.ports.surroundings import Canonical, Clock, MintId, MintSalt
 from quipu.rules.blending import Weights
 from quipu.rules.redaction import Redaction
-from quipu.rules.settling import Settling
+
+if TYPE_CHECKING:
+    from quipu.ports.courier import Courier
+    from quipu.ports.embedder import Embedder
+    from quipu.ports.envelope import Envelope
+    from quipu.ports.extractor import Extractor
+    from quipu.ports.identities import Identities
+    from quipu.ports.keys import LendingParts
+    from quipu.ports.ledger import Ledger
+    from quipu.ports.rules_file import RulesFile
+    from quipu.ports.sealer import Sealer
+    from quipu.ports.signer import Signer
+    from quipu.ports.surroundings import Canonical, Clock, MintId, MintSalt
 
 #: message, key id, signature, public keys by id → is it right?
 VerifySignature: TypeAlias = Callable[[bytes, str, str, Mapping[str, str]], bool]
@@ -78,5 +80,10 @@ class Parts:
     proposal_life_ms: int = 14 * 24 * 3600 * 1000
     #: What the OpenWOP host is set to.
     host: HostOptions = HostOptions()  # noqa: RUF009  frozen, so one for all is safe
-    #: Keys, tokens and other hosts, for lending memory; None: nothing is lent or borrowed.
-    lending: LendingParts | None = None
+    #: Opens what lending is made of, the first time it is asked; None: nothing is lent or borrowed.
+    lender: Callable[[], LendingParts] | None = None
+
+    @property
+    def lending(self) -> LendingParts | None:
+        """Keys, tokens and other hosts, for lending memory."""
+        return None if self.lender is None else self.lender()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from quipu.model.record import Record
-from quipu.model.runs import KeptVariable, MintedRef, Run, RunEvent
-from quipu.model.search import Scope, Snapshot
+if TYPE_CHECKING:
+    from quipu.model.record import Record
+    from quipu.model.runs import KeptVariable, MintedRef, Run, RunEvent
+    from quipu.model.search import Scope, Snapshot
 
 
 class Runs(Protocol):

@@ -93,7 +93,9 @@ def blended(
     by_subject, by_common, by_vector = weights.subject, weights.common, weights.vector
     parts: list[tuple[float, float, float, float]] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
-        subject = max(by_subject if candidate.subject in subjects else 0.0, by_common * candidate.common)
+        subject = by_subject if candidate.subject in subjects else 0.0
+        if (common := by_common * candidate.common) > subject:
+            subject = common
         if users and is_about(candidate, users):
             subject = max(subject, weights.user)
         turn = weights.length * length + (weights.asking if is_asking_turn(candidate) else 0.0)
@@ -136,6 +138,8 @@ def turn_lengths(candidates: Sequence[Candidate]) -> list[float]:
         None if candidate.session_id is None else math.log(max(1, candidate.length))
         for candidate in candidates
     ]
+    if logs.count(None) == len(logs):  # facts, none of them a turn
+        return [0.0] * len(logs)
     levels = standardised(logs)
     return [
         0.0 if log is None else max(-2.0, min(2.0, level)) for log, level in zip(logs, levels, strict=True)
@@ -153,6 +157,8 @@ def session_shares(candidates: Sequence[Candidate], scores: Sequence[float], wei
         session = candidate.session_id
         if session is not None:
             best[session] = max(score, best.get(session, -math.inf))
+    if not best:
+        return [0.0] * len(candidates)
     return [
         0.0 if candidate.session_id is None else weight * best[candidate.session_id]
         for candidate in candidates

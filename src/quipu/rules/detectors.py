@@ -13,11 +13,12 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from quipu.rules import marking, secret_shapes
 from quipu.rules.marking import CARRIED, Marker, Piece, Redacted, Span
+from quipu.rules.patterns import compiled
 from quipu.rules.randomness import is_placeholder
 from quipu.rules.readings import Reading, folded, readings
 from quipu.rules.secret_shapes import SHAPES
@@ -63,25 +64,27 @@ class _Group:
     """Shapes that are looked for together, because they have their keywords in common."""
 
     keywords: tuple[str, ...]
-    anchor: re.Pattern[str]
     is_cased: bool
     is_long: bool
     #: The rank of each shape in the table, and the shape.
     shapes: tuple[tuple[int, Shape], ...]
+    #: What finds a keyword.
+    anchor: str
 
     def spans(self, text: str, searched: str) -> Iterator[Span]:
         for rank, shape in self.shapes:
-            matches = self._anchored(shape, text, searched) if shape.begins else shape.pattern.finditer(text)
-            group = "secret" if shape.pattern.groupindex else 0
+            pattern = shape.pattern
+            matches = self._anchored(pattern, text, searched) if shape.begins else pattern.finditer(text)
+            group = "secret" if pattern.groupindex else 0
             for match in matches:
                 if shape.accepts(match[group]):
                     yield Span(*match.span(group), shape.name, rank)
 
-    def _anchored(self, shape: Shape, text: str, searched: str) -> Iterator[re.Match[str]]:
+    def _anchored(self, pattern: re.Pattern[str], text: str, searched: str) -> Iterator[re.Match[str]]:
         """The pattern is tried where a keyword stands, and nowhere else."""
-        place = 0
-        while anchor := self.anchor.search(searched, place):
-            match = shape.pattern.match(text, anchor.start())
+        place, anchors = 0, compiled(self.anchor)
+        while anchor := anchors.search(searched, place):
+            match = pattern.match(text, anchor.start())
             place = match.end() if match else anchor.start() + 1
             if match:
                 yield match
@@ -92,7 +95,7 @@ def _grouped(shapes: Sequence[Shape]) -> tuple[_Group, ...]:
     for rank, shape in enumerate(shapes):
         groups.setdefault((shape.keywords, shape.is_cased, shape.is_long), []).append((rank, shape))
     return tuple(
-        _Group(keywords, re.compile("|".join(map(re.escape, keywords))), is_cased, is_long, tuple(members))
+        _Group(keywords, is_cased, is_long, tuple(members), "|".join(map(re.escape, keywords)))
         for (keywords, is_cased, is_long), members in groups.items()
     )
 
@@ -101,18 +104,35 @@ class Detectors:
     """Finds secrets by their shape: text in, text and classes out."""
 
     def __init__(self, marker: Marker = Marker(), shapes: Sequence[Shape] = SHAPES) -> None:  # noqa: B008  frozen, so one for all is safe
-        self._marker = marker
-        beginning = [shape for shape in shapes if shape.begins and shape.is_cased and shape.is_long]
-        self._groups = _grouped(shapes)
-        #: All but those that stand, from their first sign to their last, in one long word: most texts have none.
-        self._loose_groups = tuple(
-            group for group in self._groups if not all(shape in beginning for _, shape in group.shapes)
-        )
-        self._prefixes = [(word, shape) for shape in beginning for word in shape.keywords]
-        self._prefix = re.compile("|".join(re.escape(word) for word, _ in self._prefixes) or r"(?!)")
-        #: Without one of these, in either case, no loose group finds anything.
-        self._signs = _shortest(word.lower() for group in self._loose_groups for word in group.keywords)
-        self._telling = {word for shape in shapes if not shape.is_cased for word in shape.keywords}
+        self._marker, self._shapes = marker, shapes
+
+    # What a search goes by is made of the table with the first text: many processes never look at one.
+
+    @cached_property
+    def _groups(self) -> tuple[_Group, ...]:
+        return _grouped(self._shapes)
+
+    @cached_property
+    def _loose_groups(self) -> tuple[_Group, ...]:
+        """All but those that stand, from their first sign to their last, in one long word: most texts have none."""
+        return tuple(group for group in self._groups if not all(_begins(shape) for _, shape in group.shapes))
+
+    @cached_property
+    def _prefixes(self) -> list[tuple[str, Shape]]:
+        return [(word, shape) for shape in self._shapes if _begins(shape) for word in shape.keywords]
+
+    @cached_property
+    def _prefix(self) -> re.Pattern[str]:
+        return re.compile("|".join(re.escape(word) for word, _ in self._prefixes) or r"(?!)")
+
+    @cached_property
+    def _signs(self) -> tuple[str, ...]:
+        """Without one of these, in either case, no loose group finds anything."""
+        return _shortest(word.lower() for group in self._loose_groups for word in group.keywords)
+
+    @cached_property
+    def _telling(self) -> set[str]:
+        return {word for shape in self._shapes if not shape.is_cased for word in shape.keywords}
 
     def __call__(self, text: str) -> Redacted:
         """The text with markers in place of the secrets."""
@@ -213,6 +233,11 @@ class Detectors:
             for reading in readings(text):
                 for span in self._shaped(reading.text):
                     yield Span(run.start(), run.end(), span.label, span.rank)
+
+
+def _begins(shape: Shape) -> bool:
+    """Whether it stands, from its first sign to its last, in one long word."""
+    return shape.begins and shape.is_cased and shape.is_long
 
 
 def _lowered(text: str) -> str:

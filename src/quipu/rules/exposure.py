@@ -31,3 +31,17 @@ def checked_exposure(host: str, *, is_open: bool, has_tls: bool, is_behind_proxy
             reason="no_tls",
             hint="Give --tls-cert and --tls-key, or --behind-proxy if a proxy in front of the server speaks TLS.",
         )
+
+
+def checked_address(url: str) -> str:
+    """The address that others reach a host by, without a slash at its end: https, or http on this machine (OAP 5.1)."""
+    scheme, _, rest = url.rstrip("/").partition("://")
+    host = rest.partition("/")[0]
+    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+    if url and scheme != "https" and not (scheme == "http" and is_loopback(name)):
+        raise InvalidError(
+            "Grants and tokens travel over TLS only: others reach this host by https.",
+            reason="no_tls",
+            hint="QUIPU_PUBLIC_URL is https://…; http only on this machine, to try things out.",
+        )
+    return url.rstrip("/")

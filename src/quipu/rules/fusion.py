@@ -2,9 +2,9 @@
 
 - `rrf`: sum of 1 / (60 + rank), ranks from 0; what backends report as scores plays no part.
 - `max`: the largest similarity. `weighted`: the sum of weight × similarity.
-- Trimmed votes (rrf, three backends or more): the f best and f worst votes of an item are left out,
-  f = floor((N - 1) / 2), an absent vote counting as 0; ties by the full sum.
-- Ties (scores equal to 12 decimals): resolved before foreign, in more lists, lower best rank, higher
+- Under `rrf` votes are left out, so that a minority that lies moves nothing: see `quipu.rules.fusion_trimmed`. Without
+  that (`trim_votes=False`) it is the plain sum, as memorywire has it.
+- Ties (scores equal to 12 decimals): by the plain sum where votes were left out; resolved before foreign, in more lists, lower best rank, higher
   summed weight, higher relevance, smaller id. The order in which backends are listed never matters.
 """
 
@@ -18,6 +18,8 @@ from typing import Final, assert_never
 
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.model.operations import Fusion
+from quipu.model.value import Json
+from quipu.rules.fusion_trimmed import Trim, trim_of
 
 RRF_CONSTANT: Final = 60
 TIE_DECIMALS: Final = 12
@@ -55,7 +57,7 @@ class Fused:
     foreign: bool
     #: The summed weight of its backends.
     weight: float
-    #: The sum before trimming, which breaks ties of trimmed scores; 0 when nothing was trimmed.
+    #: The plain sum, which breaks ties where votes were left out; 0 where none were.
     untrimmed: float = 0.0
 
     @property
@@ -70,20 +72,45 @@ def fused(
     weights: Mapping[str, float] | None = None,
     *,
     quorum_k: int = 1,
-    trim_votes: bool = False,
+    trim_votes: bool = True,
+    trusted: str | None = None,
 ) -> list[Fused]:
-    """The common ranking, best first. With a quorum, only what so many backends returned; never foreign hits."""
+    """The common ranking, best first. With a quorum, only what so many backends returned; never foreign hits.
+
+    `trusted` is the backend whose own ranking stands: the ledger beside its mirrors.
+    """
     items: Iterable[Fused]
     if len(lists) == 1:
         ((name, votes),) = lists.items()
         items = _alone(name, votes, method, (weights or {}).get(name, DEFAULT_WEIGHT))
     else:
-        ballots = _ballots(lists)
-        trim = (len(lists) - 1) // 2 if trim_votes and method is Fusion.RRF and len(lists) >= 3 else 0
-        items = (_item(id, ballot, method, weights or {}, trim, len(lists)) for id, ballot in ballots.items())
+        trim = trimmed(lists, method, trusted) if trim_votes else None
+        items = (_item(id, ballot, method, weights or {}, trim) for id, ballot in _ballots(lists).items())
     return sorted(
         (item for item in items if _counts(item, quorum_k)), key=lambda item: _place(item, item.score)
     )
+
+
+def trimmed(lists: Mapping[str, object], method: Fusion, trusted: str | None = None) -> Trim | None:
+    """How votes are left out among these backends; None where all of them count."""
+    believed = trusted if trusted in lists else None
+    return trim_of(len(lists), believed) if method is Fusion.RRF else None
+
+
+def votes_for(id: str, lists: Mapping[str, Sequence[Vote]], trim: Trim | None) -> dict[str, Json]:
+    """An item's votes as `explain` tells them: its place with each backend, from 1, and whose votes were left out."""
+    places: dict[str, int] = {}
+    for name in sorted(lists):
+        distinct = list(dict.fromkeys(vote.id for vote in lists[name]))
+        if id in distinct:
+            places[name] = distinct.index(id)
+    shares = {name: _share(rank) for name, rank in places.items()}
+    left_out = () if trim is None else trim.left_out(shares)
+    return {
+        "places": {name: rank + 1 for name, rank in places.items()},
+        "left_out": list(left_out),
+        "outvoted": len(left_out) == len(places),
+    }
 
 
 def ordered(
@@ -158,7 +185,7 @@ def _alone(name: str, votes: Sequence[Vote], method: Fusion, weight: float) -> I
         distinct.setdefault(vote.id, vote)
     for rank, vote in enumerate(distinct.values()):
         if method is Fusion.RRF:
-            score = 1 / (RRF_CONSTANT + rank)
+            score = _share(rank)
         else:
             score = _clamped(vote.similarity) * (weight if method is Fusion.WEIGHTED else 1.0)
         yield Fused(
@@ -177,15 +204,14 @@ def _item(
     ballot: Sequence[tuple[str, int, Vote]],
     method: Fusion,
     weights: Mapping[str, float],
-    trim: int,
-    voters: int,
+    trim: Trim | None,
 ) -> Fused:
     own_weights = [weights.get(name, DEFAULT_WEIGHT) for name, _, _ in ballot]
     similarities = [_clamped(vote.similarity) for _, _, vote in ballot]
-    shares = [1 / (RRF_CONSTANT + rank) for _, rank, _ in ballot]
+    shares = {name: _share(rank) for name, rank, _ in ballot}
     match method:
         case Fusion.RRF:
-            score = _trimmed(shares, trim, voters)
+            score = math.fsum(shares.values()) if trim is None else trim.score(shares)
         case Fusion.MAX:
             score = max(similarities)
         case Fusion.WEIGHTED:
@@ -200,14 +226,12 @@ def _item(
         relevance=max(vote.relevance for _, _, vote in ballot),
         foreign=all(vote.foreign for _, _, vote in ballot),
         weight=math.fsum(own_weights),
-        untrimmed=math.fsum(shares) if trim else 0.0,
+        untrimmed=0.0 if trim is None else math.fsum(shares.values()),
     )
 
 
-def _trimmed(shares: Sequence[float], trim: int, voters: int) -> float:
-    """The sum without the `trim` best and worst votes; whoever did not vote gave 0."""
-    everybody = sorted([0.0] * (voters - len(shares)) + list(shares))
-    return math.fsum(everybody[trim : voters - trim])
+def _share(rank: int) -> float:
+    return 1 / (RRF_CONSTANT + rank)
 
 
 def _clamped(similarity: float) -> float:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from quipu.errors import InvalidError
-from quipu.model.grants import EMBEDDINGS, EXPORT, QUERY, Asked, Binding, Grant, ItemFilter
+from quipu.model.grants import EMBEDDINGS, EXPORT, QUERY, Asked, Binding, Grant, ItemFilter, Trust
 from quipu.model.value import JsonObject
-from quipu.rules import dids
+from quipu.rules import dids, grants_trust
+from quipu.rules import grants_decisions as decisions
 from quipu.rules.chain import Canonical
 from quipu.rules.grants_items import KINDS
 from quipu.rules.grants_times import DAY_MS, instant
@@ -56,7 +57,7 @@ MOST_RESULTS = 100
 _QUERY_MEMBERS = frozenset(
     {
         "query", "max_results", "include_embeddings", "include_proofs", "kinds", "filter", "min_score", "as_of",
-        "cursor", "schema_version", "version_negotiation",
+        "cursor", "projection", "schema_version", "version_negotiation",
     }
 )  # fmt: skip
 
@@ -69,6 +70,8 @@ class Limits:
     days: int = 180
     #: The highest level anybody is served at, whatever a grant says.
     ceiling: int = 4
+    #: The highest level anybody is served at on the owner's word alone; beyond it somebody has to vouch.
+    unvouched: int = 4
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
@@ -149,8 +152,21 @@ def registrable(
 
 def level_of(grant: Grant, limits: Limits) -> tuple[int, bool]:
     """The effective level of trust, and whether it was the default (D12)."""
-    wanted = 1 if grant.trust_level is None else grant.trust_level
-    return min(wanted, limits.ceiling), grant.trust_level is None
+    wanted, trust = 1 if grant.trust_level is None else grant.trust_level, grant.trust or Trust()
+    asked = wanted if trust.requested is None else trust.requested
+    evidence = max(limits.unvouched, trust.vouched)
+    return min(wanted, limits.ceiling, evidence, asked), grant.trust_level is None
+
+
+def narrowing(grant: Grant, limits: Limits) -> list[str]:
+    """The rules that had a say in the level beside the grant, for the record of the decision."""
+    wanted, trust = 1 if grant.trust_level is None else grant.trust_level, grant.trust or Trust()
+    named = [decisions.CEILING] if limits.ceiling < wanted else []
+    if trust.told or limits.unvouched < wanted:
+        named.append(decisions.EVIDENCE)
+    if trust.requested is not None and trust.requested < wanted:
+        named.append(decisions.REQUESTED)
+    return named
 
 
 def parsed_query(body: JsonObject) -> Asked:
@@ -182,6 +198,7 @@ def parsed_query(body: JsonObject) -> Asked:
         min_score=float(score),
         as_of=None if body.get("as_of") is None else _time(body["as_of"], "/as_of"),
         cursor=cursor,
+        trust=grants_trust.parsed(body.get("projection")),
         body=body,
     )
 

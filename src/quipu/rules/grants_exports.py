@@ -8,12 +8,12 @@ from typing import Any, NoReturn, cast
 
 from quipu.errors import InvalidError
 from quipu.model.grants import Asked, ItemFilter
-from quipu.model.moving import WRITTEN, Format
+from quipu.model.moving_formats import WRITTEN, Format
 from quipu.model.value import JsonObject
 from quipu.rules.grants import parsed_filter
 
 _MEMBERS = ("encrypt_to", "filter", "format", "include", "scope_ids", "since")
-_INCLUDED = ("embeddings", "logs", "non_exportable", "receipts")
+_INCLUDED = ("embeddings", "grants", "logs", "non_exportable", "receipts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,8 @@ class AskedExport:
     non_exportable: bool = False
     receipts: bool = False
     logs: bool = False
+    grants: bool = False
+    embeddings: bool = False
     since: str | None = None
     encrypt_to: tuple[str, ...] = ()
     body: JsonObject = field(repr=False)
@@ -77,7 +79,7 @@ def _filter(body: JsonObject) -> ItemFilter | None:
 
 
 def _included(value: Any) -> dict[str, bool]:
-    """What comes along beside the items. Vectors do not: they are made anew where items come in."""
+    """What comes along beside the items. Receipts bring the grants that they tell of, unless these are left out."""
     if not isinstance(value, Mapping):
         _refuse("/include", "bad_value", "This is an object.")
     given = cast("Mapping[str, Any]", value)
@@ -86,9 +88,7 @@ def _included(value: Any) -> dict[str, bool]:
             _refuse(f"/include/{name[:64]}", "unknown_member", "Nothing of this name is exported.", _INCLUDED)
         if not isinstance(wanted, bool):
             _refuse(f"/include/{name}", "bad_value", "This is yes or no.", ["true", "false"])
-        if wanted and name == "embeddings":
-            _refuse(f"/include/{name}", "bad_value", "This is not exported here.", ["false"])
-    return {name: bool(given.get(name, False)) for name in ("non_exportable", "receipts", "logs")}
+    return {**dict.fromkeys(_INCLUDED, False), "grants": bool(given.get("receipts", False)), **given}
 
 
 def _refuse(pointer: str, reason: str, message: str, accepted: Sequence[str] = ()) -> NoReturn:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quipu.model.moving import WRITTEN
+from quipu.model.change import KEY_LIFE_MS
+from quipu.model.moving_formats import WRITTEN
 from quipu.rules.grants import LAWFUL, MOST_RESULTS, QUERY_BYTES, Limits
 from quipu.rules.grants_items import BELIEF, KINDS, Space
+from quipu.rules.grants_trust import VOUCHED
 from quipu.rules.projection_profiles import ITEM_PROFILE, PROFILES
 
 DELETION_WINDOW_HOURS = 72
@@ -105,7 +107,7 @@ def tool_manifest(did: str, url: str, version: str, limits: Limits) -> dict[str,
             "supported": True,
             "default_trust_level_for_unknown_did": 0,
             "supported_profiles": entities,
-            "trust_evidence_accepted": [],
+            "trust_evidence_accepted": [VOUCHED],
         },
     }
 
@@ -121,16 +123,42 @@ def _actions() -> list[dict[str, Any]]:
             "cursor": {"type": ["string", "null"]},
         },
     }
+    export = {"type": "object", "properties": {"format": {"enum": [one.value for one in WRITTEN]}}}
+    import_id = {"import_id": {"type": "string"}, "step": {"enum": ["commit", "rollback"]}}
+    file = {"agent_id": {"type": "string"}, "file": {"type": "string", "contentEncoding": "base64"}}
+    taken_in = {"type": "object", "properties": {**file, **import_id}}
+    grant = {"type": "object", "required": ["grantee", "purpose", "filter"]}
+    lent = {
+        "grantee": "did:web:contractor.example",
+        "purpose": "A briefing.",
+        "filter": {"labels_any": ["x"]},
+    }
+    item, erased = {"item_id": "mem_01HX2QF8GZRP9V3K5YXJW0AQ7M"}, {"principal_did": "did:web:user.example"}
     return [
         _action("describe_service", "What this host lends, and how.", "read", _EMPTY, {}),
         _action("memory_query", "Items of a grant that fit a query.", "read", query, {"query": "meetings"}),
-        _action("memory_grant_create", "Register a signed grant.", "write", _EMPTY, {}),
-        _action("memory_grant_revoke", "Take a grant back.", "write", _EMPTY, {}),
-        _action("memory_vector_read", "The vector of an item that was shown.", "read", _EMPTY, {}),
-        _action("memory_export", "A file of all that a grant shows.", "read", _EMPTY, {}),
-        _action("memory_import", "Try a file of memories, for its owner.", "write", _EMPTY, {}),
-        _action("memory_delete", "Erase items, here and at grantees.", "irreversible", _EMPTY, {}),
+        _action(
+            "memory_grant_create", "Register a signed grant, or lend as its owner.", "write", grant, lent
+        ),
+        _action(
+            "memory_grant_revoke", "Take a grant back.", "write", _one("grant_id"), {"grant_id": "mgr_1"}
+        ),
+        _action("memory_vector_read", "The vector of an item that was shown.", "read", _one("item_id"), item),
+        _action("memory_export", "A file of all that a grant shows.", "read", export, {}),
+        _action("memory_import", "Try a file of memories, for its owner.", "write", taken_in, {}),
+        _action(
+            "memory_delete",
+            "Erase items, here and at grantees.",
+            "irreversible",
+            _one("principal_did"),
+            erased,
+        ),
     ]
+
+
+def _one(name: str) -> dict[str, Any]:
+    """An input that must name one thing."""
+    return {"type": "object", "required": [name], "properties": {name: {"type": "string"}}}
 
 
 def _action(
@@ -144,8 +172,9 @@ def _action(
         "input_schema": dict(taken),
         "output_schema": dict(_EMPTY),
         "side_effects": effects,
-        "idempotent": effects == "read",
-        **({"idempotency_window_seconds": 600} if effects == "read" else {}),
+        # Reads change nothing; whatever changes something happens once under a key, which is kept for a day.
+        "idempotent": True,
+        "idempotency_window_seconds": 600 if effects == "read" else KEY_LIFE_MS // 1000,
         "rate_limit": {"rpm": 60, "concurrent": 10},
         "data_classes_in": [],
         "data_classes_out": ["oap_memory_items"],

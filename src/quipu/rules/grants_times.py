@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHAPE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
 DAY_MS = 86_400_000
 
 
+@lru_cache(maxsize=1024)
 def rfc3339(at: int, *, fraction: bool = False) -> str:
     """A moment in milliseconds as text; thousandths only where there are some, or where `fraction` asks for them."""
     text = (_EPOCH + timedelta(milliseconds=at)).strftime("%Y-%m-%dT%H:%M:%S")

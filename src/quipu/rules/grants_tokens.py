@@ -6,6 +6,7 @@ Signatures are checked elsewhere; here is what must hold once they are right. Ev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -15,6 +16,9 @@ from quipu.rules.dids import PublicKey, split
 
 GRANT_TYPE = "oap-memory-grant+jwt"
 PROOF_TYPE = "dpop+jwt"
+#: An OAP Trust Token, by which an agent comes in an owner's name, and what it may be for.
+TRUST_TYPE = "oap-trust+jwt"
+OWNED = ("memory_grant_create", "memory_grant_revoke", "memory_export", "memory_import", "memory_delete")
 SKEW_S = 60
 TOKEN_S = 600
 LONGEST_S = 3600
@@ -75,6 +79,43 @@ def check_assertion(claims: Mapping[str, Any], client: str, audiences: tuple[str
     if not is_right or not isinstance(jti, str):
         _not_good("binding_failed")
     return jti
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustToken:
+    """What a Trust Token says: who comes for whom, for what, until when, and with which key."""
+
+    principal: str
+    agent: str
+    scope: frozenset[str]
+    ends_s: float
+    thumbprint: str
+
+
+def check_trust(claims: Mapping[str, Any], audience: str, now_s: float) -> TrustToken:
+    """All that has to be in a Trust Token, for this host and for now. One that is bound to no key is none."""
+    principal, agent, scope, nonce = (claims.get(name) for name in ("iss", "agent", "scope", "nonce"))
+    issued, ends = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+    cnf = claims.get("cnf")
+    jkt = cast("Mapping[str, Any]", cnf).get("jkt") if isinstance(cnf, Mapping) else None
+    if not isinstance(principal, str) or not isinstance(agent, str) or not isinstance(scope, str):
+        _not_good()
+    if any(claims.get(name, principal) != principal for name in ("sub", "oap_principal")):
+        _not_good()
+    if claims.get("oap_agent", agent) != agent or claims.get("aud") != audience:
+        _not_good()
+    if not isinstance(nonce, str) or not 8 <= len(nonce) <= 256:
+        _not_good()
+    if ends + SKEW_S <= now_s:
+        _not_good("token_expired")
+    if issued - SKEW_S > now_s or not 0 <= ends - issued <= TOKEN_S:
+        _not_good()
+    if not isinstance(jkt, str) or not jkt:
+        _not_good("binding_failed")
+    named = frozenset(scope.split())
+    if not named or not named <= set(OWNED):
+        _not_good()
+    return TrustToken(principal=principal, agent=agent, scope=named, ends_s=ends, thumbprint=jkt)
 
 
 def claims_for(

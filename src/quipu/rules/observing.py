@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from quipu.errors import QuipuError
 from quipu.model.consolidation import Settlement
@@ -29,9 +29,11 @@ from quipu.model.outcomes import (
     RecallResponse,
     RememberResponse,
 )
-from quipu.model.record import Record
 from quipu.model.store import Store, StoreScope
-from quipu.model.value import Json
+
+if TYPE_CHECKING:
+    from quipu.model.record import Record
+    from quipu.model.value import Json
 
 T = TypeVar("T")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from quipu.model.outcomes import Hit
+
 
 def shown_as(peer: str, theirs: str, known: str | None, noted: Container[str]) -> str | None:
     """The router's id of a peer's record; None for one that nobody noted.
@@ -14,3 +16,12 @@ def shown_as(peer: str, theirs: str, known: str | None, noted: Container[str]) -
     if known is None and theirs in noted:
         return f"{peer}:{theirs}"
     return known
+
+
+def is_one_write(one: Hit, other: Hit, within_ms: int) -> bool:
+    """Whether two peers show one write that nobody noted: the same memory of the same owner, kept at the same time."""
+    return _told(one) == _told(other) and abs(one.created_at - other.created_at) <= within_ms
+
+
+def _told(hit: Hit) -> tuple[object, ...]:
+    return (hit.type, str(hit.content), hit.agent_id, hit.user_id, hit.session_id, hit.source)

@@ -137,8 +137,9 @@ def _fits_operation(when: When, operation: str) -> bool:
     """
     if operation == "recall":
         return "recall" in when.operations
-    asked = {operation, "remember"} if operation == "restore" else {operation}
-    return not when.operations or bool(asked & set(when.operations))
+    if not when.operations or operation in when.operations:
+        return True
+    return operation == "restore" and "remember" in when.operations
 
 
 def _fits(when: When, record: Record, store: str) -> bool:

@@ -46,7 +46,32 @@ def b64(data: bytes) -> str:
 
 def hashed(value: object, canonical: Canonical) -> str:
     """`H(value)`."""
-    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+    return hash_of(canonical(value))
+
+
+def hash_of(spelt: bytes) -> str:
+    """`H` of a value whose canonical bytes are at hand."""
+    return "sha256:" + hashlib.sha256(spelt).hexdigest()
+
+
+def spelt_member(name: str, value: bytes) -> bytes:
+    """The canonical bytes of a member whose value is spelt. Its name is one of OAP's own: plain ASCII."""
+    return f'"{name}":'.encode("ascii") + value
+
+
+def spelt_members(value: Mapping[str, Any], canonical: Canonical) -> dict[str, bytes]:
+    """The canonical bytes of each member of an object."""
+    return {name: spelt_member(name, canonical(part)) for name, part in value.items()}
+
+
+def spelt_object(members: Mapping[str, bytes]) -> bytes:
+    """The canonical bytes of an object out of those of its members."""
+    return b"{" + b",".join([members[name] for name in sorted(members)]) + b"}"
+
+
+def spelt_array(parts: Iterable[bytes]) -> bytes:
+    """The canonical bytes of an array out of those of its parts."""
+    return b"[" + b",".join(parts) + b"]"
 
 
 def signature(value: object, hand: Hand, canonical: Canonical) -> dict[str, Any]:
@@ -103,8 +128,15 @@ def log_line(
         "receipt_id": receipt_id,
         "prev": GENESIS if previous is None else previous.hash,
     }
+    spelt = canonical(entry)
     return LogLine(
-        record_id=record_id, log=log, seq=seq, version=version, entry=entry, hash=hashed(entry, canonical)
+        record_id=record_id,
+        log=log,
+        seq=seq,
+        version=version,
+        entry=entry,
+        hash=hash_of(spelt),
+        spelt=spelt.decode("utf-8"),
     )
 
 
@@ -188,6 +220,7 @@ def receipt(
         **unsigned,
         "signatures": [{"by": hand.kid, "alg": "EdDSA", "value": hand.sign(canonical(unsigned))}],
     }
+    spelt = canonical(body)
     return KeptReceipt(
         seq=end.seq + 1,
         id=unsigned["receipt_id"],
@@ -196,7 +229,8 @@ def receipt(
         grant_id=grant_id,
         at=at,
         body=body,
-        hash=hashed(body, canonical),
+        hash=hash_of(spelt),
+        spelt=spelt.decode("utf-8"),
     )
 
 

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
 
 from quipu.errors import Fault, SecretLeakageError
@@ -36,6 +37,8 @@ _IDENTITIES = (
     "node_id",
     "memory_ref",
 )
+_POINTERS = tuple(f"/{name}" for name in _IDENTITIES)
+_identities = attrgetter(*_IDENTITIES)
 #: One way of finding and marking secrets.
 Redactor: TypeAlias = Callable[[str], Redacted]
 
@@ -169,8 +172,7 @@ def _leakage(findings: Findings) -> SecretLeakageError:
 
 
 def _names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
-    for name in _IDENTITIES:
-        yield f"/{name}", getattr(request, name)
+    yield from zip(_POINTERS, _identities(request), strict=True)
     for index, link in enumerate(request.links or ()):
         yield f"/links/{index}/to", link.to
     if request.embedding is not None:

@@ -134,26 +134,26 @@ def relevances(
     best = evidence(candidates, asked)
     common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
     common += known.compared * math.log(max(1, asked.compared)) + known.stranger * asked.has_stranger
-    users, nearest, own = asked.users, best.cosine, known.cosine
+    users, nearest, own, exp = asked.users, best.cosine, known.cosine, math.exp
     told: list[float] = []
-    for candidate in candidates:
+    for candidate in candidates:  # some hundreds for every recall
         cosine = candidate.cosine
-        judge = known
+        judge, share = known, 1.0
         if cosine is None:
             judge = KEYWORD_ONLY
             speaking = judge.intercept + judge.coverage * candidate.coverage
         else:
             speaking = common + own * (cosine if cosine < nearest else nearest)
+            share = _share(judge, cosine - nearest, candidate.coverage)
         if users:
             speaking += judge.meant if is_about(candidate, users) else judge.elsewhere
-        share = 1.0 if cosine is None else _share(judge, cosine - nearest, candidate.coverage)
-        told.append(round(share / (1 + math.exp(-speaking)), 6))
+        told.append(round(share / (1 + exp(-speaking)), 6))
     return told
 
 
 def _share(known: Calibration, behind: float, coverage: float) -> float:
     """How much of the chance that there is an answer belongs to a hit so far behind the best."""
-    own = known.lead + known.fall * min(0.0, behind) + known.lift * coverage
+    own = known.lead + known.fall * (behind if behind < 0.0 else 0.0) + known.lift * coverage
     return known.least_share + (1 - known.least_share) / (1 + math.exp(-own))
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from quipu.errors import ForbiddenError, InvalidError
 from quipu.model.access import Role
 from quipu.model.principal import Permission, Principal
-from quipu.rules.policy_parsing import OPERATIONS
 
 _MEMORY = frozenset({Permission.READ, Permission.WRITE, Permission.DELETE})
 _PERMISSIONS = {
@@ -79,6 +78,8 @@ def checked_review_stores(patterns: Iterable[str]) -> tuple[str, ...]:
 
 def checked_review_operations(names: Iterable[str]) -> tuple[str, ...]:
     """The operations that a reviewer decides on; `*` is all of them."""
+    from quipu.rules.policy_parsing import OPERATIONS  # all of governance, for a word that few ever give
+
     kept = tuple(dict.fromkeys(names))
     if not kept or not set(kept) <= {"*", *OPERATIONS}:
         raise InvalidError.at(

@@ -8,7 +8,6 @@ first: they name what several rows find.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from quipu.rules import randomness
@@ -72,7 +71,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     # clouds
     Shape(
         "aws_access_key_id",
-        re.compile(rf"{APART}(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{{16}}{_ENDS}"),
+        rf"{APART}(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{{16}}{_ENDS}",
         ("AKIA", "ASIA", "ABIA", "ACCA"),
         lambda text: randomness.is_varied(text) and not text.endswith("EXAMPLE"),
         begins=True,
@@ -221,9 +220,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     ),
     Shape(
         "discord_token",
-        re.compile(
-            rf"{APART}[MNO][DTjz][A-Za-z0-9_-]{{22,28}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}(?![A-Za-z0-9_.-])"
-        ),
+        rf"{APART}[MNO][DTjz][A-Za-z0-9_-]{{22,28}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}(?![A-Za-z0-9_.-])",
         ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),  # digits in base64
         randomness.has_numeric_id,
         begins=True,

@@ -14,6 +14,7 @@ from operator import mul
 from quipu.model.consolidation import NearlySame, Settlement
 from quipu.model.operations import RememberRequest
 from quipu.model.record import Link, MemoryType, Record, Trust
+from quipu.model.settling import Settling
 from quipu.model.value import Json
 from quipu.rules.drafting import least_trusted
 from quipu.rules.policy_relations import relation, words_of
@@ -33,24 +34,6 @@ _WEIGHTS: Mapping[str, float] = {
     "importance": 0.2,
     "flag": 0.1,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settling:
-    """The settings of consolidation."""
-
-    #: So many of an agent's and user's short-term memories are the window.
-    window: int = 100
-    #: From this score on an item is promoted.
-    threshold: float = 0.6
-    #: Below it, it is evicted at this age.
-    evict_after_ms: int = 24 * 3_600_000
-    #: Texts this near count as said again; measured by `python -m bench.duplicates`.
-    similar: float = 0.92
-    #: The long-term store that promotions go to.
-    store: str = "main"
-    #: Whether a window that overflows is settled at once, and not only when somebody asks.
-    is_at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quipu.rules import randomness
+from quipu.rules.patterns import compiled
 
 #: Not in the middle of a word.
 APART: Final = r"(?<![A-Za-z0-9])"
@@ -20,7 +21,8 @@ class Shape:
     """One kind of secret."""
 
     name: str
-    pattern: re.Pattern[str]
+    #: The regular expression; `pattern` is what it is compiled to, once a text asks for it.
+    written: str
     #: At least one of them is in every text that holds such a secret; lower case when `is_cased` is false.
     keywords: tuple[str, ...]
     #: What tells a secret from something of the same shape.
@@ -31,6 +33,11 @@ class Shape:
     begins: bool = False
     #: Whether every match has LONG characters or more without white space between.
     is_long: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it; shapes that are told by words are found in either case."""
+        return compiled(self.written, 0 if self.is_cased else re.IGNORECASE)
 
 
 def token(
@@ -48,12 +55,11 @@ def token(
     words = tuple(prefixes.split())
     begins = "|".join(map(re.escape, words))
     pattern = f"{APART if is_apart else ''}(?:{begins}){tail}"
-    cut = re.compile(begins)
     return Shape(
         name,
-        re.compile(pattern),
+        pattern,
         words,
-        lambda text: accepts(cut.sub("", text, 1)),
+        lambda text: accepts(compiled(begins).sub("", text, 1)),
         begins=True,
         is_long=True,
     )
@@ -70,8 +76,7 @@ def told(
 ) -> Shape:
     """A secret that is known by the words before it, in either case."""
     words = tuple(keywords.split())
-    folded = re.compile(pattern, re.IGNORECASE)
-    return Shape(name, folded, words, accepts, is_cased=False, begins=begins, is_long=is_long)
+    return Shape(name, pattern, words, accepts, is_cased=False, begins=begins, is_long=is_long)
 
 
 def cased(
@@ -83,4 +88,4 @@ def cased(
     is_long: bool = True,
 ) -> Shape:
     """A secret whose words are always written the same way, somewhere in it."""
-    return Shape(name, re.compile(pattern), tuple(keywords.split()), accepts, is_long=is_long)
+    return Shape(name, pattern, tuple(keywords.split()), accepts, is_long=is_long)

@@ -46,6 +46,7 @@ _KINDS: Mapping[str, type[Waiting]] = {
     "batch": BatchRequest,
     "recall": RecallRequest,
 }
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def _links(links: Sequence[Mapping[str, str]]) -> tuple[Link, ...]:
@@ -161,7 +162,7 @@ def _listed(value: object) -> Sequence[Any]:
 
 
 def operation_of(request: Waiting) -> str:
-    return next(name for name, kind in _KINDS.items() if isinstance(request, kind))
+    return _NAMES[type(request)]
 
 
 def request_of(operation: str, body: JsonObject) -> Waiting:

@@ -34,29 +34,44 @@ _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
 
 def checked_remember(request: RememberRequest, limits: Limits) -> RememberRequest:
     """The request with its tags settled and its reasoning cut, or InvalidError."""
-    _refuse(
-        (
-            *values.name_faults("/agent_id", request.agent_id, limits, least=1),
-            *values.name_faults("/user_id", request.user_id, limits),
-            *values.name_faults("/session_id", request.session_id, limits),
-            *values.maybe_text_faults("/source", request.source),
-            *content_faults(request, limits),
-            *values.json_faults("/metadata", request.metadata, limits),
-            *values.unit_faults("/confidence", request.confidence),
-            *values.unit_faults("/importance", request.importance),
-            *values.time_faults("/expires_at", request.expires_at),
-            *tag_faults(request, limits),
-            *link_faults(request, limits),
-            *detail_faults(request, limits),
-            *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
-            *privacy_faults(request, limits),
-            *update_faults(request),
-        )
-    )
+    _refuse(_remember_faults(request, limits))
     tags, reasoning = settled_tags(request), cut(request.reasoning, limits)
     if tags == request.tags and reasoning == request.reasoning:
         return request
     return replace(request, tags=tags, reasoning=reasoning)
+
+
+def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
+    """Field by field. Most requests leave most fields out, and every write pays for what is asked here."""
+    yield from values.name_faults("/agent_id", request.agent_id, limits, least=1)
+    if request.user_id is not None:
+        yield from values.name_faults("/user_id", request.user_id, limits)
+    if request.session_id is not None:
+        yield from values.name_faults("/session_id", request.session_id, limits)
+    if request.source is not None:
+        yield from values.maybe_text_faults("/source", request.source)
+    yield from content_faults(request, limits)
+    if request.metadata is not None:
+        yield from values.json_faults("/metadata", request.metadata, limits)
+    if request.confidence is not None:
+        yield from values.unit_faults("/confidence", request.confidence)
+    if request.importance is not None:
+        yield from values.unit_faults("/importance", request.importance)
+    if request.expires_at is not None:
+        yield from values.time_faults("/expires_at", request.expires_at)
+    if request.tags is not None or request.metadata is not None:
+        yield from tag_faults(request, limits)
+    if request.links is not None:
+        yield from link_faults(request, limits)
+    if request.details:
+        yield from detail_faults(request, limits)
+    if request.idempotency_key is not None:
+        yield from values.name_faults(
+            "/idempotency_key", request.idempotency_key, limits, most=limits.key_length
+        )
+    if request.privacy_intent is not None:
+        yield from privacy_faults(request, limits)
+    yield from update_faults(request)
 
 
 def checked_recall(request: RecallRequest, limits: Limits) -> None:

@@ -17,6 +17,7 @@ from quipu.model.value import Json, JsonObject
 INT64 = 1 << 63
 #: Bounded by the size of the whole request alone: v0 sets no limit, and a value no record has matches nothing.
 ANY_SIZE = 1 << 40
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 #: A fault, and what to say about it when it is the first.
 Faults: TypeAlias = Iterator[tuple[Fault, str]]
 
@@ -114,7 +115,7 @@ def json_faults(pointer: str, value: JsonObject | None, limits: Limits) -> Fault
     first = next(value_faults(pointer, value, limits.metadata_depth), None)
     if first is not None:
         yield first
-    elif (size := len(json.dumps(value, ensure_ascii=False).encode("utf-8"))) > limits.metadata_bytes:
+    elif (size := len(_encode(value).encode("utf-8"))) > limits.metadata_bytes:
         yield fault(
             pointer,
             "too_large",

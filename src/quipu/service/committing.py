@@ -69,6 +69,8 @@ async def carried_out(
 
 def _caused(commit: Commit, before: Sequence[Commit]) -> Commit:
     """An effect names the proposal that let it through."""
+    if not before:
+        return commit
     causes = [earlier.draft.detail["proposal"] for earlier in before if "proposal" in earlier.draft.detail]
     if not causes:
         return commit

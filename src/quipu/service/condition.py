@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from quipu.errors import BackendUnavailableError, NotFoundError
 from quipu.model.principal import DEFAULT_TENANT, Permission, Principal
 from quipu.model.record import MemoryType
 from quipu.model.value import Json
-from quipu.ports.parts import Parts
-from quipu.service.access import Access
-from quipu.service.mirrors import Mirrors
+
+if TYPE_CHECKING:
+    from quipu.ports.parts import Parts
+    from quipu.service.access import Access
+    from quipu.service.mirrors import Mirrors
 
 #: memorywire's nine promises; the ledger keeps them all.
 CAPABILITIES = frozenset(

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from quipu.errors import QuipuError
-from quipu.model.change import Commit, Put
-from quipu.model.record import State, Tier
-from quipu.ports.announcing import Recounting
+from quipu.model.change import Commit
 from quipu.ports.parts import Parts
+from quipu.rules.pushing import is_push
 from quipu.service.consolidating_windows import Window, Windows, window_of
 
 _log = logging.getLogger("quipu.consolidation")
@@ -50,14 +49,12 @@ class Overflowing:
         self._sizes: OrderedDict[Window, _Size] = OrderedDict()
         self._worker: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        if parts.settling.is_at_once and isinstance(parts.ledger, Recounting):
-            parts.ledger.on_written(self._written)
 
-    def _written(self, commits: Sequence[Commit]) -> None:
+    def written(self, commits: Sequence[Commit]) -> None:
         """Something was committed: note what went into a window."""
         for commit in commits:
             for change in commit.changes:
-                if isinstance(change, Put) and _is_push(change):
+                if is_push(change):
                     self._due[window_of(change.record)] += 1
         if self._due and not self._closing.is_set() and (self._worker is None or self._worker.done()):
             # In a context of its own: what follows belongs to no request.
@@ -111,7 +108,3 @@ class Overflowing:
             await asyncio.wait_for(self._closing.wait(), min(seconds, _LONGEST_REST_S))
         except TimeoutError:
             return
-
-
-def _is_push(put: Put) -> bool:
-    return put.record.tier is Tier.SHORT_TERM and put.record.state is State.LIVE

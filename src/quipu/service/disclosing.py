@@ -15,6 +15,7 @@ from typing import Any
 from quipu.errors import ForbiddenError, NotFoundError, RateLimitedError
 from quipu.model.disclosure import LogKind, Question, Standing, Writes
 from quipu.model.grants import EMBEDDINGS, EXPORT, QUERY, Asked, KeptGrant, Lent
+from quipu.model.observation import Action, Observation
 from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
@@ -28,6 +29,7 @@ from quipu.service.disclosing_cursors import Cursors
 from quipu.service.disclosing_proofs import Proofs
 from quipu.service.disclosing_views import Views
 from quipu.service.lending import Lending, lending_parts, owner_of
+from quipu.service.lending_trust import Evidence
 
 _KEPT_BUCKETS = 20_000
 #: Items of an export that are one transaction.
@@ -47,6 +49,7 @@ class Disclosing:
         self._buckets: OrderedDict[tuple[str, str], Bucket] = OrderedDict()
         self._proofs, self._cursors = Proofs(parts), Cursors(parts)
         self._answers = Answers(parts, self._proofs)
+        self._evidence = Evidence(parts)
 
     @property
     def _own(self) -> LendingParts:
@@ -61,11 +64,21 @@ class Disclosing:
 
     async def query(self, lent: Lent, asked: Asked) -> Answered:
         """The items that a grant shows for a query, best first."""
+        seen = Observation(action=Action.RECALL, tenant=lent.tenant, k=asked.max_results)
+        with self._parts.observer.operation(seen):
+            answer = await self._queried(lent, asked)
+            seen.count = len(answer.output["items"])
+            return answer
+
+    async def _queried(self, lent: Lent, asked: Asked) -> Answered:
         self._check_rate(lent)
         if QUERY not in lent.scopes:
             raise _not_granted("scope_missing", "The token allows no queries.")
         if asked.include_embeddings and EMBEDDINGS not in lent.scopes:
             raise _not_granted("scope_missing", "The grant shows no embeddings.")
+        if asked.trust is not None:
+            trust = await self._evidence.weighed(lent.grant, asked.trust)
+            lent = replace(lent, grant=replace(lent.grant, trust=trust))
         for turn in range(_TURNS - 1):
             if (answer := await self._answered(lent, asked, as_last_seen=not turn)) is not None:
                 return answer

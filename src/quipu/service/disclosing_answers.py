@@ -12,13 +12,15 @@ from quipu.model.grants import Asked, Grant, KeptGrant, Lent
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
 from quipu.rules import grants, grants_items, receipts
+from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants_times import rfc3339
 from quipu.rules.receipts import Hand
-from quipu.service.disclosing_coverage import Ranked
+from quipu.service.disclosing_coverage import Ranked, Seen
 from quipu.service.disclosing_proofs import Line, Proofs
 from quipu.service.lending import lending_parts
 
 _VERSION = "1.0.0"
+_POSSESSION = receipts.spelt_member("epistemic", b'"possession"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,14 @@ class Answered:
     output: dict[str, Any]
     receipt: dict[str, Any]
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Under what every item of an answer was received, and the canonical bytes of that member."""
+
+    told: list[dict[str, Any]]
+    spelt: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +71,7 @@ class Answers:
         grant = page.lent.grant
         shown, is_capped = within_cap(page.found, standing, kept, grant)
         hand = self._own.keyring.hand(None)
-        tags = [
+        told = [
             {
                 "source_did": hand.did,
                 "received_under": f"grant:{grant.id}",
@@ -69,12 +79,23 @@ class Answers:
                 "expires": expires_of(grant),
             }
         ]
+        tags = Tags(told, receipts.spelt_member("provenance_tags", self._parts.canonical(told)))
         writes.shown = [one.seen.record.id for one in shown if one.seen.record.id not in standing.disclosed]
         after = used(kept, len(writes.shown))
-        items = [self._item(one, page, standing, writes, hand, tags) for one in shown]
-        output = self._output(page, shown, items, after)
+        pairs = [self._item(one, page, standing, writes, hand, tags) for one in shown]
+        output = self._output(page, shown, [item for item, _ in pairs], after)
+        spelt = self._spelt(output, [text for _, text in pairs])
         receipt = self.receipt(
-            standing, page.lent, page.asked.body, output, after, page.salts, page.now, page.action, hand
+            standing,
+            page.lent,
+            page.asked.body,
+            output,
+            after,
+            page.salts,
+            page.now,
+            page.action,
+            hand,
+            spelt,
         )
         self._log_disclosure(shown, page, standing, writes, receipt)
         writes.grants, writes.receipts = [after], [receipt]
@@ -88,8 +109,9 @@ class Answers:
         standing: Standing,
         writes: Writes,
         hand: Hand,
-        tags: list[dict[str, Any]],
-    ) -> dict[str, Any]:
+        tags: Tags,
+    ) -> tuple[dict[str, Any], bytes]:
+        """An item as it is handed out, and its canonical bytes."""
         seen, record = one.seen, one.seen.record
         tail, first, added = self._proofs.brought_up(
             seen,
@@ -98,7 +120,7 @@ class Answers:
             page.lines.get(record.id, ()),
         )
         writes.lines.extend(added)
-        item = dict(seen.projected.item)
+        item, spelt = dict(seen.projected.item), dict(self._members(seen))
         if seen.item_id in page.vectors:
             url = f"{self._own.public_url}/oap/memory/vec/{seen.item_id}.bin"
             item["embedding"] = {
@@ -106,13 +128,25 @@ class Answers:
                 "vector_url": url,
                 "digest": digest_of(page.vectors[seen.item_id]),
             }
+            told = self._parts.canonical(item["embedding"])
+            spelt["embedding"] = receipts.spelt_member("embedding", told)
         if record.confidence < grants_items.BELIEF:
-            item["epistemic"] = "possession"
-        item["provenance_tags"] = tags
-        item["integrity"] = self._proofs.block(
-            seen, tail, first, hand, includes_proof=page.asked.include_proofs
-        )
-        return item
+            item["epistemic"], spelt["epistemic"] = "possession", _POSSESSION
+        block = self._proofs.block(seen, tail, first, hand, includes_proof=page.asked.include_proofs)
+        item["provenance_tags"], spelt["provenance_tags"] = tags.told, tags.spelt
+        item["integrity"], spelt["integrity"] = block.told, block.spelt
+        return item, receipts.spelt_object(spelt)
+
+    def _members(self, seen: Seen) -> Mapping[str, bytes]:
+        if not seen.spelt:
+            seen.spelt.update(receipts.spelt_members(seen.projected.item, self._parts.canonical))
+        return seen.spelt
+
+    def _spelt(self, output: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
+        """The canonical bytes of an output. Those of its items are most of it, and are at hand."""
+        rest = receipts.spelt_members(receipts.without(output, "items"), self._parts.canonical)
+        shown = receipts.spelt_member("items", receipts.spelt_array(items))
+        return receipts.spelt_object({**rest, "items": shown})
 
     def _log_disclosure(
         self, shown: Sequence[Ranked], page: Page, standing: Standing, writes: Writes, receipt: KeptReceipt
@@ -165,12 +199,15 @@ class Answers:
 
     def projection(self, grant: Grant, removed: int) -> dict[str, Any]:
         """How much of what was found the grantee does not see."""
-        return {
+        told: dict[str, Any] = {
             "profile": grant.profile,
             "trust_level": grants.level_of(grant, self._own.limits)[0],
             "redacted_field_count": removed,
             "lawful_basis": grant.lawful_basis,
         }
+        if grant.trust is not None and grant.trust.told:
+            told["evidence"] = [dict(one) for one in grant.trust.told]
+        return told
 
     def receipt(
         self,
@@ -183,8 +220,9 @@ class Answers:
         now: int,
         action: str,
         hand: Hand,
+        spelt: bytes | None = None,
     ) -> KeptReceipt:
-        """The next receipt of the owner's chain, for one use of a grant."""
+        """The next receipt of the owner's chain, for one use of a grant. `spelt` is the output in canonical bytes, if at hand."""
         grant, canonical = lent.grant, self._parts.canonical
         applied: Any = output.get("projection_applied") or self.projection(grant, 0)
         return receipts.receipt(
@@ -200,19 +238,27 @@ class Answers:
             action_id=action,
             action_version=_VERSION,
             input_hash=receipts.hashed({"input": body, "salt": salts[0]}, canonical),
-            output_hash=receipts.hashed({"output": output, "salt": salts[1]}, canonical),
+            output_hash=receipts.hash_of(
+                receipts.spelt_object(
+                    {
+                        "output": receipts.spelt_member("output", spelt or canonical(output)),
+                        "salt": receipts.spelt_member("salt", canonical(salts[1])),
+                    }
+                )
+            ),
             policy_decisions=[
-                {
-                    "id": self._parts.mint_id("pol"),
-                    "outcome": "allow_with_conditions",
-                    "rules": ["memory.grant.valid", "projection.applied"],
-                    "scope_id": grant.scope_id,
-                    "consumed_grant_id": grant.id,
-                    "consumption_index": kept.uses,
-                    "items_disclosed": kept.disclosed,
-                    "items_remaining": max(0, grant.max_items - kept.disclosed),
-                    "projection_applied": applied,
-                }
+                decisions.policy(
+                    self._parts.mint_id("pol"),
+                    decisions.CONDITIONS,
+                    [*decisions.USE, *grants.narrowing(grant, self._own.limits)],
+                    scope_id=grant.scope_id,
+                    consumed_grant_id=grant.id,
+                    consumption_index=kept.uses,
+                    items_disclosed=kept.disclosed,
+                    items_remaining=max(0, grant.max_items - kept.disclosed),
+                    projection_applied=applied,
+                    free_text=self._own.text_mode.value,
+                )
             ],
             provenance_tags_out=[f"grant:{grant.id}", f"scope:{grant.scope_id}"],
         )

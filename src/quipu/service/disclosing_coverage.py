@@ -7,7 +7,7 @@ its score and its order depend on the shown view alone (F19).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -30,6 +30,8 @@ class Seen:
     words: frozenset[str]
     item_id: str
     captured_at: int
+    #: The canonical bytes of what is left, member by member, once it was shown; they go with it.
+    spelt: dict[str, bytes] = field(default_factory=dict[str, bytes], repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,14 @@ class Coverage:
     people: dict[str, frozenset[str]]
     items: dict[str, Seen] = field(default_factory=dict[str, Seen])
     _by_word: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    #: Their ids on the wire.
+    _names: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, found: Iterable[Seen]) -> None:
         """These, too."""
         for seen in found:
             self.items[seen.record.id] = seen
+            self._names[seen.record.id] = seen.item_id
             for word in seen.words:
                 self._by_word.setdefault(word, set()).add(seen.record.id)
 
@@ -73,6 +78,7 @@ class Coverage:
         """No longer these, where they were."""
         for name in record_ids:
             seen = self.items.pop(name, None)
+            self._names.pop(name, None)
             for word in () if seen is None else seen.words:
                 rest = self._by_word[word]
                 rest.discard(name)
@@ -93,17 +99,24 @@ class Coverage:
         return (one for one in found if is_wanted(one.seen))
 
     def _matching(self, wanted: frozenset[str], least: float) -> Iterator[Ranked]:
-        hits = Counter(chain.from_iterable(self._by_word.get(word, ()) for word in wanted))
-        by_count: dict[int, list[str]] = {}
-        for name, count in hits.items():
-            by_count.setdefault(count, []).append(name)
-        for count in sorted(by_count, reverse=True):
+        postings = [names for word in wanted if (names := self._by_word.get(word))]
+        for count, names in _by_count(postings):
             score = share(count, len(wanted))
             if score < least:
                 return
-            found = [self.items[name] for name in by_count[count]]
-            for seen in sorted(found, key=lambda one: one.item_id):
-                yield Ranked(seen, score, (-score, seen.item_id))
+            for name in sorted(names, key=self._names.__getitem__):
+                yield Ranked(self.items[name], score, (-score, self._names[name]))
+
+
+def _by_count(postings: Sequence[set[str]]) -> Iterator[tuple[int, Iterable[str]]]:
+    """Who stands in how many of them, the most first. Those who stand in all of them often are a whole answer."""
+    if not postings:
+        return
+    least, *others = sorted(postings, key=len)
+    yield len(postings), least.intersection(*others)
+    hits = Counter(chain.from_iterable(postings))
+    for count in range(len(postings) - 1, 0, -1):
+        yield count, [name for name, many in hits.items() if many == count]
 
 
 def _wanted(asked: Asked, now: int) -> Callable[[Seen], bool]:

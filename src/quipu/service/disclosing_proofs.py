@@ -33,12 +33,20 @@ class Line:
     receipt_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The signed block that an item carries, and the canonical bytes of that member."""
+
+    told: dict[str, Any]
+    spelt: bytes
+
+
 class Proofs:
     """Logs and integrity blocks of one ledger's items."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._blocks: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+        self._blocks: OrderedDict[tuple[Any, ...], Block] = OrderedDict()
         #: The line that says what an item shows now; hashing it is the dearest part of showing it.
         self._lines: OrderedDict[tuple[Any, ...], Line] = OrderedDict()
         #: Up to which version an item's log is known to reach.
@@ -75,9 +83,8 @@ class Proofs:
             raise InternalError("An item without a log was to be shown.", reason="ledger")
         return tail, first, added
 
-    def block(
-        self, seen: Seen, tail: LogLine, first: LogLine, hand: Hand, *, includes_proof: bool
-    ) -> dict[str, Any]:
+    def block(self, seen: Seen, tail: LogLine, first: LogLine, hand: Hand, *, includes_proof: bool) -> Block:
+        """The block of an item as it is shown: kept under all that it follows from, the key that signs it included."""
         own, left = self._own, seen.projected
         key = (seen.record.tenant, seen.record.id, seen.record.version, tail.hash, hand.kid, left.redacted)
         key = (*key, left.removed, includes_proof)
@@ -88,7 +95,7 @@ class Proofs:
             if includes_proof:
                 at = seen.record.updated_at // 1000
                 proof = own.prove(seen.item, left.item, seen.record.salt, hand, at)
-            known = receipts.integrity(
+            told = receipts.integrity(
                 item_id=seen.item_id,
                 capture_hash=str(first.entry["state"]),
                 state=self._line(seen).state,
@@ -101,6 +108,7 @@ class Proofs:
                 canonical=self._parts.canonical,
                 sd_jwt=proof,
             )
+            known = Block(told, receipts.spelt_member("integrity", self._parts.canonical(told)))
             _keep(self._blocks, key, known)
         return known
 

@@ -39,12 +39,12 @@ class Views:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._grants: OrderedDict[tuple[str, str], Coverage] = OrderedDict()
+        self._grants: OrderedDict[tuple[str, str, int], Coverage] = OrderedDict()
         self._views: OrderedDict[tuple[Any, ...], Seen] = OrderedDict()
 
     async def covered(self, tenant: str, grant: Grant, *, as_last_seen: bool = False) -> Coverage:
         """Every item that the grant admits, projected: at this moment, or when it was last looked at."""
-        key = (tenant, grant.hash)
+        key = (tenant, grant.hash, grants.level_of(grant, lending_parts(self._parts).limits)[0])
         kept = self._grants.get(key)
         if kept is not None and as_last_seen:
             self._grants.move_to_end(key)

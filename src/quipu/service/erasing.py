@@ -32,6 +32,7 @@ from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
 from quipu.rules import grants, grants_items, receipts
+from quipu.rules import grants_decisions as decisions
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
@@ -271,6 +272,9 @@ class Erasing:
                 action_id="memory_delete",
                 action_version="1.0.0",
                 output_hash=receipts.hashed(receipt, self._parts.canonical),
+                policy_decisions=[
+                    decisions.policy(self._parts.mint_id("pol"), decisions.ALLOW, [decisions.OWNER])
+                ],
             )
             return Writes(erasure=done, receipts=[chained])
 

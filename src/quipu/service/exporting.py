@@ -19,7 +19,8 @@ from quipu.formats.spool import Spool
 from quipu.formats.values import Item
 from quipu.formats.writing import Shelf, written
 from quipu.model.journal import Head
-from quipu.model.moving import WRITTEN, ExportedFile, ExportReport, FileExport, Format
+from quipu.model.moving import ExportedFile, ExportReport, FileExport
+from quipu.model.moving_formats import WRITTEN, Format
 from quipu.model.operations import ListRequest
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import State
@@ -30,7 +31,7 @@ from quipu.service.access import Access
 from quipu.service.exchange import Exchange
 from quipu.service.exporting_proofs import Proofs
 from quipu.service.exporting_watch import Watch
-from quipu.service.import_owners import Planted, is_planted
+from quipu.service.import_owners import Passages, Planted, is_planted
 from quipu.service.import_placing import UNDONE
 from quipu.service.reading import Reading
 
@@ -64,15 +65,16 @@ class Exporting:
             proofs = Proofs(self._parts, principal.tenant, request)
             with Spool() as items, Spool() as relations, Spool() as tombstones, closing(proofs):
                 loss = Loss()
+                await proofs.begin()
                 withheld, stores, scopes = await self._walked(
                     principal, request, items, relations, loss, admits, since, proofs
                 )
                 if request.format is Format.BUNDLE and request.as_of is None:
                     await self._tombstones(principal, request, tombstones, since)
-                await proofs.chain()
+                await proofs.finish()
                 more = {"scopes": scopes, **_course(request, watch.head), **proofs.told()}
                 shelf = self.shelf(request, items, relations, tombstones, loss, stores, more)
-                shelf = replace(shelf, others=proofs.files())
+                shelf = replace(shelf, others=proofs.files(), vectors=proofs.vectors)
                 file = await self.finished(request, shelf, withheld)
             if not await watch.erased():
                 return replace(file, still=watch.still)
@@ -172,7 +174,7 @@ class Exporting:
                     used[store.id] = store
                 scopes.add(item["scope_id"])
                 items.add(self.line(item, loss))
-                await proofs.item(record.id)
+                await proofs.item(record, item)
                 # Spools are read from their end.
                 for link in reversed(record.links):
                     body = {"from": record.id, "to": link.to, "rel": link.rel}
@@ -195,7 +197,7 @@ class Exporting:
     async def _tombstones(self, principal: Principal, request: FileExport, spool: Spool, since: int) -> None:
         """What was forgotten or erased, without a word of what it said. An import that was undone leaves none."""
         wanted = _listing(request, (State.FORGOTTEN, State.ERASED))
-        planted = Planted(self._parts, principal.tenant)
+        planted, passages = Planted(self._parts, principal.tenant), Passages(self._parts, principal.tenant)
         async for record in self._reading.walk(principal, wanted):
             died = record.died or 0
             if died <= since or await planted.is_undone(record):
@@ -204,9 +206,9 @@ class Exporting:
                 reasons = await self._parts.ledger.reasons(principal.tenant, record.id)
                 if reasons.get(died, "").startswith(UNDONE):
                     continue
-            entries = await self._parts.ledger.entries(principal.tenant, died - 1, 1)
             # One that came by an import says when it was deleted where it came from.
-            at = entries[0].at if entries and not is_planted(record) else record.updated_at
+            passage = None if is_planted(record) else await passages.at(died)
+            at = record.updated_at if passage is None else passage.at
             body = {"item_id": record.id, "hash": record.digest, "deleted_at": values.moment(at)}
             spool.add(self._parts.canonical(body))
 
@@ -252,9 +254,13 @@ def checked(request: FileExport) -> None:
         raise InvalidError.at("/as_lines", "bad_value", "Only a bundle can be a stream of lines.")
     if request.since is not None and (request.format is not Format.BUNDLE or request.as_of is not None):
         raise InvalidError.at("/since", "bad_value", "Only a bundle of today can go on from another.")
-    if (request.receipts or request.logs) and request.format is not Format.BUNDLE:
-        pointer = "/receipts" if request.receipts else "/logs"
-        raise InvalidError.at(pointer, "bad_value", "Only a bundle has room for these.")
+    for name in ("receipts", "logs", "grants", "embeddings"):
+        if getattr(request, name) and request.format is not Format.BUNDLE:
+            raise InvalidError.at(f"/{name}", "bad_value", "Only a bundle has room for these.")
+    if request.embeddings and request.as_lines:
+        raise InvalidError.at(
+            "/embeddings", "bad_value", "Vectors are no lines; an archive has room for them."
+        )
     if request.base_export_id is not None and request.since is None:
         raise InvalidError.at("/since", "missing_field", "Say where the other export ended.")
 

@@ -32,6 +32,8 @@ class Ranked:
     #: Who returned it, the one that ranked it best first.
     backends: tuple[str, ...]
     supporting: tuple[str, ...] = ()
+    #: With `explain` and beside mirrors: its place with each backend, and whose votes were left out.
+    votes: Mapping[str, Json] | None = None
 
 
 class Hits:
@@ -126,6 +128,7 @@ def _why(item: Ranked) -> dict[str, Json]:
         },
         "confidence": round(candidate.confidence, 4),
         "demoted": candidate.is_demoted,
+        **({} if item.votes is None else {"votes": dict(item.votes)}),
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
-from quipu.model.journal import Op
+from quipu.model.journal import Entry, Op
 from quipu.model.record import Record
 from quipu.ports.parts import Parts
 
@@ -16,12 +17,43 @@ def owner_mark(owner: str) -> str:
     return hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What an entry of the journal says of all that it did."""
+
+    op: Op
+    at: int
+    import_id: str | None
+
+
+class Passages:
+    """Looks up entries; one may have made or ended hundreds of records, and is read once for all of them."""
+
+    def __init__(self, parts: Parts, tenant: str) -> None:
+        self._parts, self._tenant = parts, tenant
+        self._known: dict[int, Passage | None] = {}
+
+    async def at(self, seq: int) -> Passage | None:
+        """The entry at a position; None where it is not told any more."""
+        if seq not in self._known:
+            if len(self._known) >= _PAGE:
+                self._known.clear()
+            entries = await self._parts.ledger.entries(self._tenant, seq - 1, 1)
+            self._known[seq] = _passage(entries[0]) if entries else None
+        return self._known[seq]
+
+
+def _passage(entry: Entry) -> Passage:
+    name = entry.detail.get("import_id")
+    return Passage(entry.op, entry.at, name if isinstance(name, str) else None)
+
+
 class Kin:
     """The imports of one proven owner, as the journal's receipts tell them; looked up when first asked for."""
 
     def __init__(self, parts: Parts, tenant: str, owner: str, import_id: str) -> None:
         self._parts, self._tenant, self._mark = parts, tenant, owner_mark(owner)
-        self._own = import_id
+        self._own, self._passages = import_id, Passages(parts, tenant)
         self._ids: set[str] | None = None
 
     async def brought(self, record: Record) -> bool:
@@ -35,9 +67,9 @@ class Kin:
         """Whether the record was forgotten because a file of this owner said so."""
         if record.died is None or record.is_emptied:
             return False
-        entries = await self._parts.ledger.entries(self._tenant, record.died - 1, 1)
-        name = entries[0].detail.get("import_id") if entries and entries[0].op is Op.FORGET else None
-        return isinstance(name, str) and name in await self._known()
+        passage = await self._passages.at(record.died)
+        name = passage.import_id if passage is not None and passage.op is Op.FORGET else None
+        return name is not None and name in await self._known()
 
     async def _known(self) -> set[str]:
         if self._ids is None:
@@ -59,16 +91,16 @@ class Planted:
     """Tombstones that an import brought of what was never here; one that was undone holds nothing back any more."""
 
     def __init__(self, parts: Parts, tenant: str) -> None:
-        self._parts, self._tenant = parts, tenant
+        self._parts, self._tenant, self._passages = parts, tenant, Passages(parts, tenant)
         self._undone: dict[str, bool] = {}
 
     async def is_undone(self, record: Record) -> bool:
         """Whether the record is such a tombstone, and its import was undone."""
         if not is_planted(record):
             return False
-        entries = await self._parts.ledger.entries(self._tenant, record.born - 1, 1)
-        name = entries[0].detail.get("import_id") if entries else None
-        if not isinstance(name, str):
+        passage = await self._passages.at(record.born)
+        name = None if passage is None else passage.import_id
+        if name is None:
             return False
         if name not in self._undone:
             self._undone[name] = await self._last_undone(name, record.born)

@@ -10,23 +10,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from quipu.errors import InvalidError, QuipuError
+from quipu.formats.seen import Seen
 from quipu.formats.values import derived
 from quipu.model.change import Proposal
 from quipu.model.operations import Line, RememberRequest
 from quipu.model.principal import Principal
 from quipu.model.record import Ending, Link, MemoryType, Record, State
+from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.rules.drafting import content_text
 from quipu.service.import_owners import Kin, Planted
 
 #: What rolling an import back says about each record that it takes away.
 UNDONE = "rollback of "
+#: Proposals that are held in memory at a time; each may be a whole chunk of an import.
+_PAGE = 20
 #: The same item may have been brought in and undone so many times.
 _ROUNDS = 16
 _THERE = (State.LIVE, State.ARCHIVED)
@@ -56,22 +60,35 @@ class Placing:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def waiting(self, tenant: str, import_id: str) -> set[str]:
+    async def waiting(self, tenant: str, import_id: str) -> Seen:
         """Ids that an earlier part of the same import has put before a person already."""
-        found = await self._parts.ledger.proposals(tenant, "pending")
-        return {name for one in found if one.request.get("import_id") == import_id for name in held_ids(one)}
+        found, after = Seen(), None
+        while page := await self._parts.ledger.proposals(
+            tenant, "pending", Proposals(after=after, limit=_PAGE)
+        ):
+            for one in page:
+                if one.request.get("import_id") == import_id:
+                    for name in held_ids(one):
+                        found.add(name)
+            after = page[-1].created_at, page[-1].id
+        return found
 
     async def placed(
-        self, principal: Principal, lines: Sequence[Line], waiting: set[str], kin: Kin | None = None
+        self,
+        principal: Principal,
+        lines: Sequence[Line],
+        waiting: Container[str],
+        planted: Planted,
+        kin: Kin | None = None,
     ) -> list[Placed | QuipuError]:
         """What becomes of each line, in order. The lines are as they would be kept, without secrets.
 
         `kin`: the file is incremental, and may change what these brought.
         """
-        known: dict[str, Record | Line] = dict(
-            await self._parts.ledger.read(principal.tenant, [line.record_id or "" for line in lines])
-        )
-        planted = Planted(self._parts, principal.tenant)
+        names = [line.record_id or "" for line in lines]
+        # A name that leads to nothing is known too: asking for each again would cost more than all the rest.
+        known: dict[str, Record | Line | None] = dict.fromkeys(names)
+        known |= await self._parts.ledger.read(principal.tenant, names)
         result: list[Placed | QuipuError] = []
         for line in lines:
             try:
@@ -88,8 +105,8 @@ class Placing:
         self,
         principal: Principal,
         line: Line,
-        known: dict[str, Record | Line],
-        waiting: set[str],
+        known: dict[str, Record | Line | None],
+        waiting: Container[str],
         kin: Kin | None,
         planted: Planted,
     ) -> Placed:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from quipu.errors import InvalidError, NotFoundError, QuipuError
-from quipu.model.change import Commit, Proposal, Put
+from quipu.model.change import Proposal, Put
 from quipu.model.governance import Decision
-from quipu.model.journal import Draft, Entry, Op
+from quipu.model.journal import Entry, Op
 from quipu.model.moving import ImportDecided, ImportState, RolledBack
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.value import Json
+from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
 from quipu.service.embedding import Vectors
 from quipu.service.governance import Governance
 from quipu.service.import_placing import held_ids
-from quipu.service.import_undoing import Traces, Undoing, traces
+from quipu.service.import_undoing import Trace, Undoing, traces
 from quipu.service.reviewing import Reviewing
 
-_PAGE, _CHUNK, _TOLD = 1_000, 500, 1_000
+_PAGE, _WAITING, _TOLD = 1_000, 100, 1_000
 #: So far back in the journal imports are looked for when they are listed.
 _LOOKED_AT = 50_000
 
@@ -53,14 +56,10 @@ class Imports:
             for entry in reversed(await self._governance.sight.entries(principal, page)):
                 _note(entry, found, undone)
             end = start
-        waiting = await self._waiting(principal)
-        return tuple(
-            replace(
-                state,
-                waiting=sum(len(held_ids(one)) for one in waiting.get(name, ())),
-            )
-            for name, state in found.items()
-        )
+        waiting: Counter[str] = Counter()
+        async for name, proposal in self._waiting(principal):
+            waiting[name] += len(held_ids(proposal))
+        return tuple(replace(state, waiting=waiting[name]) for name, state in found.items())
 
     async def decide(
         self, principal: Principal, import_id: str, *, approved: bool, reason: str | None = None
@@ -68,18 +67,20 @@ class Imports:
         """Say yes or no to everything of an import that waits."""
         self._access.authorise(principal, Permission.REVIEW)
         decided = failed = 0
-        waiting = (await self._waiting(principal)).get(import_id, [])
-        if not waiting:
-            raise NotFoundError("Nothing of such an import waits here.", reason="import")
+        is_waiting = False
         first: QuipuError | None = None
-        for proposal in waiting:
-            count = len(held_ids(proposal))
+        async for name, proposal in self._waiting(principal):
+            if name != import_id:
+                continue
+            count, is_waiting = len(held_ids(proposal)), True
             try:
                 said = Decision(approved=approved, reason=reason)
                 await self._reviewing.decide(principal, proposal.id, said)
                 decided += count
             except QuipuError as error:
                 first, failed = first or error, failed + count
+        if not is_waiting:
+            raise NotFoundError("Nothing of such an import waits here.", reason="import")
         if first is not None and not decided:
             raise first
         return ImportDecided(import_id=import_id, approved=approved, decided=decided, failed=failed)
@@ -91,34 +92,25 @@ class Imports:
         self._access.authorise(principal, Permission.ADMIN)
         if not import_id.startswith("imp_"):
             raise InvalidError.at("/import_id", "bad_value", "This is no import of ours.")
-        ours = await traces(self._parts, principal.tenant, import_id)
-        waiting = (await self._waiting(principal)).get(import_id, [])
-        if not ours.is_known and not waiting:
-            raise NotFoundError("There is no such import.", reason="import")
         undone = _Undone()
-        names = [*(ours.brought | ours.taken)]
-        for start in range(0, len(names), _CHUNK):
-            part = names[start : start + _CHUNK]
-            await self._undone(principal, part, ours, import_id, undone, force=force, dry_run=dry_run)
-        if not dry_run:
-            marks = Draft(
-                op=Op.FORGET,
-                actor=principal.name,
-                at=self._parts.clock(),
-                detail={"import_id": import_id, "rollback": True},
-            )
-            if not undone.forgotten and not undone.restored:
-                await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=marks))
-            for proposal in waiting:
-                settled = self._governance.settling(
-                    principal, proposal, Decision(approved=False), closed_by="withdrawn"
-                )
-                await self._parts.ledger.commit(settled)
+        held: list[Trace] | None = None
+        async with aclosing(traces(self._parts, principal.tenant, import_id)) as stretches:
+            async for stretch in stretches:
+                if held is not None:
+                    await self._undone(principal, held, import_id, undone, force=force, dry_run=dry_run)
+                held = stretch
+        # What waits goes before the last stretch, which says that all is undone.
+        withdrawn, is_waiting = await self._withdrawn(principal, import_id, dry_run=dry_run)
+        if held is None and not is_waiting:
+            raise NotFoundError("There is no such import.", reason="import")
+        await self._undone(
+            principal, held or [], import_id, undone, force=force, dry_run=dry_run, is_last=True
+        )
         return RolledBack(
             import_id=import_id,
             forgotten=undone.forgotten,
-            withdrawn=sum(len(held_ids(one)) for one in waiting),
-            kept=tuple(undone.kept[:_TOLD]),
+            withdrawn=withdrawn,
+            kept=tuple(undone.kept),
             restored=undone.restored,
             dry_run=dry_run,
         )
@@ -126,45 +118,73 @@ class Imports:
     async def _undone(
         self,
         principal: Principal,
-        names: Sequence[str],
-        ours: Traces,
+        done: Sequence[Trace],
         import_id: str,
         undone: _Undone,
         *,
         force: bool,
         dry_run: bool,
+        is_last: bool = False,
     ) -> None:
-        """One stretch of it, in one transaction."""
+        """One stretch of it, in one transaction. What is undone already is passed over, so it can be gone on with."""
         gone: list[Record] = []
         puts: list[Put] = []
-        there = await self._parts.ledger.read(principal.tenant, names)
-        for name in names:
-            record = there.get(name)
+        there = await self._parts.ledger.read(principal.tenant, [one.id for one in done])
+        for one in done:
+            record = there.get(one.id)
             if record is None or not principal.may_act_for(record.agent_id):
                 continue
-            if record.standing is State.FORGOTTEN and record.died == ours.taken.get(name):
-                puts.append(self._undoing.returned(record))
-            elif record.standing not in (State.LIVE, State.ARCHIVED) or name not in ours.brought:
+            if one.version is None:
+                if record.standing is State.FORGOTTEN and record.died == one.seq:
+                    puts.append(self._undoing.returned(record))
                 continue
-            elif not force and record.version != ours.brought[name]:
-                undone.kept.append(name)
-            elif (put := await self._undoing.back(record, import_id)) is not None:
-                puts.append(put)
-            else:
+            if record.standing not in (State.LIVE, State.ARCHIVED):
+                continue
+            if record.version != one.version:
+                if await self._undoing.is_settled(record, one.version, import_id):
+                    continue
+                if not force:
+                    undone.keep(one.id)
+                    continue
+            put = await self._undoing.back(record, import_id)
+            if put is None:
                 gone.append(record)
+            else:
+                puts.append(put)
         undone.forgotten += len(gone)
         undone.restored += len(puts)
-        if (gone or puts) and not dry_run:
-            await self._parts.ledger.commit(*self._undoing.commits(principal, gone, puts, import_id))
+        commits = self._undoing.commits(principal, gone, puts, import_id, is_last=is_last)
+        if is_last and not commits:
+            commits = [self._undoing.mark(principal, import_id)]
+        if commits and not dry_run:
+            await self._parts.ledger.commit(*commits)
 
-    async def _waiting(self, principal: Principal) -> dict[str, list[Proposal]]:
-        """What waits, by import, as far as it may be seen."""
-        found: dict[str, list[Proposal]] = {}
-        for proposal in await self._parts.ledger.proposals(principal.tenant, "pending"):
-            name = proposal.request.get("import_id")
-            if isinstance(name, str) and await self._governance.sight.sees(principal, proposal):
-                found.setdefault(name, []).append(proposal)
-        return found
+    async def _withdrawn(self, principal: Principal, import_id: str, *, dry_run: bool) -> tuple[int, bool]:
+        """What waits of it is dropped from the queue: how many, and whether anything waited."""
+        count, is_waiting = 0, False
+        async with aclosing(self._waiting(principal)) as waiting:
+            async for name, proposal in waiting:
+                if name != import_id:
+                    continue
+                count, is_waiting = count + len(held_ids(proposal)), True
+                if not dry_run:
+                    settled = self._governance.settling(
+                        principal, proposal, Decision(approved=False), closed_by="withdrawn"
+                    )
+                    await self._parts.ledger.commit(settled)
+        return count, is_waiting
+
+    async def _waiting(self, principal: Principal) -> AsyncGenerator[tuple[str, Proposal]]:
+        """What waits of imports, as far as it may be seen, oldest first."""
+        after: tuple[int, str] | None = None
+        while page := await self._parts.ledger.proposals(
+            principal.tenant, "pending", Proposals(after=after, limit=_WAITING)
+        ):
+            for proposal in page:
+                name = proposal.request.get("import_id")
+                if isinstance(name, str) and await self._governance.sight.sees(principal, proposal):
+                    yield name, proposal
+            after = (page[-1].created_at, page[-1].id)
 
 
 @dataclass(slots=True)
@@ -173,7 +193,13 @@ class _Undone:
 
     forgotten: int = 0
     restored: int = 0
+    #: The first thousand.
     kept: list[str] = field(default_factory=list[str])
+
+    def keep(self, record_id: str) -> None:
+        """It was changed since, and stays."""
+        if len(self.kept) < _TOLD:
+            self.kept.append(record_id)
 
 
 def _note(entry: Entry, found: dict[str, ImportState], undone: set[str]) -> None:
@@ -182,7 +208,8 @@ def _note(entry: Entry, found: dict[str, ImportState], undone: set[str]) -> None
     if not isinstance(name, str):
         return
     if entry.op in (Op.FORGET, Op.RESTORE) and entry.detail.get("rollback"):
-        undone.add(name)
+        if not entry.detail.get("more"):  # one that was stopped in the middle has not undone it
+            undone.add(name)
     elif entry.op is not Op.IMPORT or "sha256" not in entry.detail:
         return
     elif name not in found:

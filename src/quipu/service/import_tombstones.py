@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -62,7 +62,7 @@ class Burying:
         opened: Opened,
         agent_id: str,
         import_id: str,
-        waiting: Collection[str],
+        waiting: Container[str],
         *,
         dry: bool,
     ) -> Counter[str]:

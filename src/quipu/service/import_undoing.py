@@ -6,51 +6,62 @@ erased since stays so: nothing brings it back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from quipu.model.change import Change, Close, Commit, Put
 from quipu.model.journal import Draft, Entry, Op
 from quipu.model.principal import Principal
 from quipu.model.record import Ending, Record, State
+from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, texts
 from quipu.service.embedding import Vectors
 from quipu.service.import_placing import UNDONE
 
-_PAGE = 1_000
+#: Entries that are read together, and things done to records that are undone together.
+_PAGE, STRETCH = 200, 500
 
 
-@dataclass(slots=True)
-class Traces:
-    """What an import did."""
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One thing that an import did to a record."""
 
-    #: Ids that it wrote, each with the version that it wrote last.
-    brought: dict[str, int] = field(default_factory=dict[str, int])
-    #: Ids that its tombstones took away, and where in the journal.
-    taken: dict[str, int] = field(default_factory=dict[str, int])
-    #: Whether it did anything at all, if only keep tombstones.
-    is_known: bool = False
-
-    def note(self, entry: Entry) -> None:
-        """One more entry of it."""
-        self.is_known = True
-        if entry.op is Op.IMPORT:
-            self.brought |= {mention.id: mention.version for mention in entry.records}
-        elif entry.op is Op.FORGET and not entry.detail.get("rollback"):
-            self.taken |= {mention.id: entry.seq for mention in entry.records}
+    id: str
+    #: Where in the journal.
+    seq: int
+    #: The version that it wrote; None where its tombstone took the record away.
+    version: int | None
 
 
-async def traces(parts: Parts, tenant: str, import_id: str) -> Traces:
-    """The journal is the witness."""
-    found = Traces()
-    after = 0
-    while page := await parts.ledger.entries(tenant, after, _PAGE):
+async def traces(parts: Parts, tenant: str, import_id: str) -> AsyncGenerator[list[Trace]]:
+    """What an import did, by the journal, in its order and a stretch at a time. The last stretch is shorter.
+
+    An import that did nothing to a record, but kept tombstones or had all refused, gives one that is empty.
+    """
+    end, after = (await parts.ledger.head(tenant)).seq, 0
+    stretch: list[Trace] = []
+    is_known = False
+    while after < end and (page := await parts.ledger.entries(tenant, after, _PAGE)):
         for entry in page:
-            if entry.detail.get("import_id") == import_id:
-                found.note(entry)
+            if entry.detail.get("import_id") != import_id:
+                continue
+            is_known = True
+            for trace in _traced(entry):
+                stretch.append(trace)
+                if len(stretch) == STRETCH:
+                    yield stretch
+                    stretch = []
         after = page[-1].seq
-    return found
+    if is_known:
+        yield stretch
+
+
+def _traced(entry: Entry) -> Iterator[Trace]:
+    if entry.op is Op.IMPORT:
+        yield from (Trace(mention.id, entry.seq, mention.version) for mention in entry.records)
+    elif entry.op is Op.FORGET and not entry.detail.get("rollback"):
+        yield from (Trace(mention.id, entry.seq, None) for mention in entry.records)
 
 
 class Undoing:
@@ -58,6 +69,20 @@ class Undoing:
 
     def __init__(self, parts: Parts, vectors: Vectors) -> None:
         self._parts, self._vectors = parts, vectors
+
+    async def is_settled(self, record: Record, written: int, import_id: str) -> bool:
+        """Whether what came after the version that the import wrote was the import once more, or its undoing.
+
+        In the first case that later version is undone, in the other nothing is left to be.
+        """
+        for one in await self._parts.ledger.versions(record.tenant, record.id):
+            if one.version <= written:
+                continue
+            for entry in await self._parts.ledger.entries(record.tenant, one.born - 1, 1):
+                is_undoing = entry.op is Op.RESTORE and entry.detail.get("rollback")
+                if entry.detail.get("import_id") == import_id and (entry.op is Op.IMPORT or is_undoing):
+                    return True
+        return False
 
     async def back(self, record: Record, import_id: str) -> Put | None:
         """The record as it was before the import changed it; None where the import made it, or that is gone."""
@@ -98,8 +123,13 @@ class Undoing:
         gone: Sequence[Record],
         puts: Sequence[Put],
         import_id: str,
+        *,
+        is_last: bool,
     ) -> list[Commit]:
-        """One entry for each agent and kind of change. The reason lets the same file come in again."""
+        """One entry for each agent and kind of change. The reason lets the same file come in again.
+
+        All but the last ones say that there is more: whoever is stopped in between has not undone the import.
+        """
         agents: dict[tuple[str, Op], list[Change]] = {}
         for record in gone:
             close = Close(record=record, ending=Ending.FORGOTTEN)
@@ -114,13 +144,29 @@ class Undoing:
                     actor=principal.name,
                     at=self._parts.clock(),
                     agent=agent,
-                    detail={"import_id": import_id, "rollback": True},
+                    detail=_marks(import_id, is_last=is_last),
                 ),
                 changes=tuple(changes),
                 reason=UNDONE + import_id,
             )
             for (agent, op), changes in agents.items()
         ]
+
+    def mark(self, principal: Principal, import_id: str) -> Commit:
+        """Says that all is undone, where no last change does."""
+        return Commit(
+            tenant=principal.tenant,
+            draft=Draft(
+                op=Op.FORGET,
+                actor=principal.name,
+                at=self._parts.clock(),
+                detail=_marks(import_id, is_last=True),
+            ),
+        )
+
+
+def _marks(import_id: str, *, is_last: bool) -> dict[str, Json]:
+    return {"import_id": import_id, "rollback": True, **({} if is_last else {"more": True})}
 
 
 def _again(record: Record, version: int) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -19,15 +19,16 @@ from quipu.model.change import Change, Commit, Put
 from quipu.model.governance import Found as Class
 from quipu.model.governance import Verdict
 from quipu.model.moving import FileImport, ImportReport, RefusedItem
-from quipu.model.operations import BatchRequest, Line
+from quipu.model.operations import BatchRequest, Embedding, Line
 from quipu.model.principal import Principal
 from quipu.model.record import Link, MemoryType, Record
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import drafting
 from quipu.rules.policy_classes import classes
+from quipu.service import import_vectors
 from quipu.service.governance import Governance
-from quipu.service.import_owners import Kin
+from quipu.service.import_owners import Kin, Planted
 from quipu.service.import_placing import Place, Placed, Placing
 from quipu.service.import_tombstones import Burying
 from quipu.service.secrets import Checked, Secrets
@@ -90,21 +91,30 @@ class Bringing:
             import_id,
             opened,
             await self._placing.waiting(principal.tenant, import_id),
+            Planted(self._parts, principal.tenant),
             Kin(self._parts, principal.tenant, opened.owner or "", import_id)
             if opened.is_incremental and opened.is_proven
             else None,
             is_dry=dry,
         )
+        vectors = await import_vectors.usable(self._parts, principal.tenant, opened)
         found = opened.items()
         seen = Seen()
         while stretch := await asyncio.to_thread(_stretch, found):
+            given: Mapping[int, Embedding] = {}
+            if vectors is not None and not dry:
+                given = await asyncio.to_thread(import_vectors.looked_up, stretch, vectors)
             chunk: list[tuple[int, Line]] = []
             for number, item in stretch:
                 tally.counts["read"] += 1
                 try:
-                    chunk.append((number, self._line(principal, item, landing, opened, tally)))
+                    line = self._line(principal, item, landing, opened, tally)
                 except QuipuError as error:
                     tally.refuse(number, error)
+                    continue
+                if number in given:
+                    line = replace(line, request=replace(line.request, embedding=given[number]))
+                chunk.append((number, line))
             if dry:
                 chunk = _first_seen(chunk, seen, tally)
             if chunk:
@@ -189,9 +199,11 @@ class Bringing:
             except QuipuError as error:
                 outcome.refused.append((number, error))
                 continue
-            kept.append((number, replace(line, request=clean), clean is not line.request))
+            is_altered = clean is not line.request
+            line = replace(line, request=clean) if is_altered else line
+            kept.append((number, import_vectors.without(line) if is_altered else line, is_altered))
         lines = [line for _, line, _ in kept]
-        placed = await self._placing.placed(principal, lines, ground.waiting, ground.kin)
+        placed = await self._placing.placed(principal, lines, ground.waiting, ground.planted, ground.kin)
         new: list[tuple[int, Placed, bool]] = []
         for (number, _, has_secret), place in zip(kept, placed, strict=True):
             if isinstance(place, QuipuError):
@@ -271,7 +283,10 @@ class Bringing:
         for line, verdict in held:
             agents.setdefault(line.request.agent_id, []).append((line, verdict))
         for agent, waiting in agents.items():
-            lines = [await self._with_known_links(line, principal, outcome) for line, _ in waiting]
+            lines = [
+                import_vectors.without(await self._with_known_links(line, principal, outcome))
+                for line, _ in waiting
+            ]
             batch = BatchRequest(
                 agent_id=agent,
                 items=tuple(line.request for line in lines),
@@ -323,7 +338,8 @@ class _Ground:
     import_id: str
     opened: Opened
     #: Ids that wait for a person already.
-    waiting: set[str]
+    waiting: Container[str]
+    planted: Planted
     #: Whose records the file may change; None: nobody's.
     kin: Kin | None
     is_dry: bool

@@ -11,6 +11,7 @@ import hashlib
 import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncIterable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
@@ -30,6 +31,8 @@ from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
 from quipu.service.governance import Governance
+from quipu.service.import_carrying import Carried, Carrying
+from quipu.service.import_fetching import fetched_pieces, file_name
 from quipu.service.import_owners import owner_mark
 from quipu.service.import_tombstones import Burying
 from quipu.service.import_writing import Bringing, Progress
@@ -42,6 +45,8 @@ VERSION = 1
 #: A file that was tried waits so long to be carried out, and so many of a host wait at a time.
 _PATIENCE_MS, _MOST_WAITING = 3_600_000, 32
 MOST_BYTES = 8 << 30
+#: Who carries one out waits so long for its end, before looking on.
+_SOON_S = 1.5
 
 
 @dataclass(slots=True)
@@ -52,6 +57,8 @@ class _Waiting:
     sha256: str
     request: FileImport
     until: int
+    #: Items that were found in it.
+    items: int
 
 
 class Importing:
@@ -71,6 +78,7 @@ class Importing:
         self._stores = stores
         self._bringing = Bringing(parts, secrets, writing, governance, burying)
         self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
+        self.carrying = Carrying(self.committed)
 
     # -- trying and carrying out --------------------------------------------------------------------------------
 
@@ -92,21 +100,23 @@ class Importing:
         except BaseException:
             file.close()
             raise
-        self._keep(principal.tenant, name, file, sha256, request)
+        self._keep(principal.tenant, name, file, sha256, request, report.read)
         return report
+
+    async def fetched(
+        self, principal: Principal, url: str, request: FileImport, progress: Progress | None = None
+    ) -> ImportReport:
+        """The same of a file that another host hands out. It is fetched through the guard, and tried like one sent."""
+        self._access.authorise(principal, Permission.WRITE, request.agent_id)
+        named = request if request.file_name else replace(request, file_name=file_name(url))
+        async with aclosing(fetched_pieces(self._parts, url)) as pieces:
+            return await self.tried(principal, pieces, named, progress)
 
     async def committed(
         self, principal: Principal, import_id: str, progress: Progress | None = None
     ) -> ImportReport:
         """Carry out what was tried. What a rule holds waits for a person; the rest is in."""
-        waiting = self._waiting.get((principal.tenant, import_id))
-        if waiting is None or waiting.until <= self._parts.clock():
-            raise NotFoundError(
-                "No such import waits here.",
-                reason="import",
-                hint="Send the file again; nothing comes twice.",
-            )
-        self._access.authorise(principal, Permission.WRITE, waiting.request.agent_id)
+        waiting = self._tried(principal, import_id)
         opened = await self._opened(waiting.file, waiting.request)
         await self._open_stores(principal, opened, waiting.request)
         blank = _blank(opened, import_id, waiting.sha256, waiting.request)
@@ -116,19 +126,38 @@ class Importing:
             waiting.file.close()
         return report
 
-    def close(self) -> None:
-        """Let go of what waits."""
+    async def carried_out(self, principal: Principal, import_id: str, patience_s: float = _SOON_S) -> Carried:
+        """The same behind the caller's back, where it takes longer than a moment; `carrying` tells how far it is."""
+        waiting = self._tried(principal, import_id)
+        return await self.carrying.begun(principal, import_id, waiting.items, patience_s)
+
+    async def close(self) -> None:
+        """Let go of what waits, and stop what goes on."""
+        await self.carrying.close()
         while self._waiting:
             self._waiting.popitem()[1].file.close()
 
-    def _keep(self, tenant: str, name: str, file: BinaryIO, sha256: str, request: FileImport) -> None:
+    def _tried(self, principal: Principal, import_id: str) -> _Waiting:
+        waiting = self._waiting.get((principal.tenant, import_id))
+        if waiting is None or waiting.until <= self._parts.clock():
+            raise NotFoundError(
+                "No such import waits here.",
+                reason="import",
+                hint="Send the file again; nothing comes twice.",
+            )
+        self._access.authorise(principal, Permission.WRITE, waiting.request.agent_id)
+        return waiting
+
+    def _keep(
+        self, tenant: str, name: str, file: BinaryIO, sha256: str, request: FileImport, items: int
+    ) -> None:
         now = self._parts.clock()
         gone = [key for key, one in self._waiting.items() if one.until <= now or key == (tenant, name)]
         for key in gone:
             self._waiting.pop(key).file.close()
         while len(self._waiting) >= _MOST_WAITING:
             self._waiting.popitem(last=False)[1].file.close()
-        self._waiting[tenant, name] = _Waiting(file, sha256, request, now + _PATIENCE_MS)
+        self._waiting[tenant, name] = _Waiting(file, sha256, request, now + _PATIENCE_MS, items)
 
     async def _opened(self, file: BinaryIO, request: FileImport) -> Opened:
         """The file, checked as a whole: limits, signature, digests. A signature that is wrong ends it here."""

@@ -23,6 +23,7 @@ from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
 from quipu.rules import dids, grants, receipts
+from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants_times import DAY_MS, rfc3339
 from quipu.rules.projection_profiles import ITEM_PROFILE, PROFILES
 from quipu.service.access import Access
@@ -94,6 +95,12 @@ class Lending:
         """The same, for so many days from now."""
         end = (self._parts.clock() + days * DAY_MS) // 1000 * 1000
         return await self.issue(principal, {**draft, "expires_at": rfc3339(end)})
+
+    def granter(self, body: JsonObject) -> tuple[str, str] | None:
+        """In whose name a grant is given: the tenant and its DID; None where nobody here is called so."""
+        did, _ = dids.split(str(body.get("granter")))
+        tenant = self._own.keyring.tenant_of(did)
+        return None if tenant is None else (tenant, did)
 
     async def register(self, body: JsonObject) -> KeptGrant:
         """Keep a grant that the owner has signed; the signature is the proof (5.4)."""
@@ -290,12 +297,12 @@ class Lending:
                 hand=own.keyring.hand(None),
                 canonical=self._parts.canonical,
                 policy_decisions=[
-                    {
-                        "id": self._parts.mint_id("pol"),
-                        "outcome": "block",
-                        "rules": ["memory.kill_switch"],
-                        "grants_revoked": [grant.id for grant in ended],
-                    }
+                    decisions.policy(
+                        self._parts.mint_id("pol"),
+                        decisions.BLOCK,
+                        [decisions.KILL],
+                        grants_revoked=[grant.id for grant in ended],
+                    )
                 ],
             )
             return Writes(grants=ended, receipts=[receipt], answer=len(ended))
@@ -318,14 +325,14 @@ class Lending:
             action_id=action,
             action_version=_ACTION,
             policy_decisions=[
-                {
-                    "id": self._parts.mint_id("pol"),
-                    "outcome": "allow",
-                    "rules": ["memory.grant.valid"],
-                    "scope_id": scope_id,
-                    "consumed_grant_id": grant.id,
-                    "grant_hash": grant.hash,
-                }
+                decisions.policy(
+                    self._parts.mint_id("pol"),
+                    decisions.ALLOW,
+                    [decisions.GRANT],
+                    scope_id=scope_id,
+                    consumed_grant_id=grant.id,
+                    grant_hash=grant.hash,
+                )
             ],
             provenance_tags_out=[f"grant:{grant.id}", f"scope:{scope_id}"],
         )

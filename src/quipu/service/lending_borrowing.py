@@ -188,7 +188,11 @@ class Borrowing:
 
     def _said(self, tenant: str, body: JsonObject | None) -> dict[str, str]:
         """What every request says of itself (D23): a name of its own, and whose body it is."""
-        headers = {"OAP-Version": "1.0", "OAP-Request-Id": self._parts.mint_id("req").partition("_")[2]}
+        headers = {
+            "OAP-Version": "1.0",
+            "OAP-Request-Id": self._parts.mint_id("req").partition("_")[2],
+            "OAP-Idempotency-Key": self._parts.mint_id("key"),
+        }
         if body is not None:
             header = {"iat": self._parts.clock() // 1000, "jti": self._parts.mint_id("sig")}
             hand = self._own.keyring.hand(tenant)

@@ -17,10 +17,12 @@ from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import grants, grants_tokens, receipts
+from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants_exports import AskedExport
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.exporting import Exporting
+from quipu.service.exporting_tasks import ExportTasks, Who
 from quipu.service.exporting_watch import Watch
 from quipu.service.import_register import Imports
 from quipu.service.importing import Importing
@@ -41,8 +43,13 @@ class Moves:
     ) -> None:
         self._parts, self._access, self._disclosing = parts, access, disclosing
         self._exporting, self._importing, self._imports = exporting, importing, imports
+        #: Files that are made while somebody waits, or asks again later.
+        self.tasks = ExportTasks(parts, access, self._made)
 
     # -- out -----------------------------------------------------------------------------------------------------
+
+    async def _made(self, who: Who, asked: AskedExport) -> ExportedFile:
+        return await (self.lent(who, asked) if isinstance(who, Lent) else self.exported(who, asked))
 
     async def exported(self, principal: Principal, asked: AskedExport) -> ExportedFile:
         """The owner's own copy."""
@@ -55,6 +62,8 @@ class Moves:
                 non_exportable=asked.non_exportable,
                 receipts=asked.receipts,
                 logs=asked.logs,
+                grants=asked.grants,
+                embeddings=asked.embeddings,
                 since=asked.since,
                 encrypt_to=asked.encrypt_to,
                 owner=lending_parts(self._parts).keyring.did(tenant),
@@ -74,7 +83,7 @@ class Moves:
                 "What is lent goes out as a bundle, which keeps its proofs.",
                 accepted=[Format.BUNDLE],
             )
-        if asked.non_exportable or asked.receipts or asked.logs:
+        if asked.non_exportable or asked.receipts or asked.logs or asked.grants or asked.embeddings:
             raise ForbiddenError("What may not leave is in no grant.", reason="scope_missing")
         if asked.since is not None:
             raise InvalidError.at("/since", "bad_value", "What is lent goes out as it is today.")
@@ -115,6 +124,11 @@ class Moves:
         """What would come in; nothing is written."""
         owner_of(self._access, principal)
         return await self._importing.tried(principal, pieces, request)
+
+    async def fetched(self, principal: Principal, url: str, request: FileImport) -> ImportReport:
+        """The same of a file at an address."""
+        owner_of(self._access, principal)
+        return await self._importing.fetched(principal, url, request)
 
     async def committed(self, principal: Principal, import_id: str) -> ImportReport:
         """Carry out what was tried, and join it to the chain by a Migration Receipt (10.3, step 10)."""
@@ -162,7 +176,11 @@ class Moves:
                 action_version="1.0.0",
                 input_hash=receipts.hashed({"input": body, "salt": salt}, canonical),
                 output_hash=receipts.hashed({"output": output, "salt": salt}, canonical),
-                policy_decisions=[{"id": self._parts.mint_id("pol"), "outcome": "allow", **decided}],
+                policy_decisions=[
+                    decisions.policy(
+                        self._parts.mint_id("pol"), decisions.ALLOW, [decisions.OWNER], **decided
+                    )
+                ],
                 provenance_tags_out=list(tags),
             )
             return Writes(receipts=[made])

@@ -12,15 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from quipu.errors import ConflictError, InvalidError, QuipuError
+from quipu.errors import ConflictError, InvalidError, QuipuError, UnauthenticatedError
 from quipu.model.grants import Binding, Grant, GrantStatus, KeptGrant, Lent
 from quipu.model.value import JsonObject
-from quipu.ports.keys import LendingParts
+from quipu.ports.keys import LendingParts, Opened
 from quipu.ports.parts import Parts
 from quipu.rules import dids, grants, receipts
 from quipu.rules import grants_tokens as tokens
 from quipu.service.lending import Lending, lending_parts
 from quipu.service.lending_callers import Callers, Shown, once
+from quipu.service.lending_refusals import Refusals
 
 _STALE_MS = 300_000
 _KEPT = 10_000
@@ -33,12 +34,12 @@ class Doors:
 
     def __init__(self, parts: Parts, lending: Lending) -> None:
         self._parts, self._lending = parts, lending
-        self.callers = Callers(parts)
+        self.callers, self.refusals = Callers(parts), Refusals(parts)
         #: What other hosts said of grants that are revoked there: when, and whether it was good.
         self._remote: dict[str, tuple[int, bool]] = {}
         #: Grants as they were last read, by owner and id, and tokens whose signature was found right under a key.
         self._grants: OrderedDict[tuple[str, str], tuple[Grant, KeptGrant]] = OrderedDict()
-        self._signed: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._signed: OrderedDict[str, tuple[Opened, str]] = OrderedDict()
 
     @property
     def _own(self) -> LendingParts:
@@ -57,7 +58,11 @@ class Doors:
         longest = tokens.TOKEN_S if grant.binding is Binding.BEARER else tokens.LONGEST_S
         tokens.check_times(claims, now / 1000, longest_s=longest)
         scopes = tokens.check_claims(claims, grant, own.keyring.did(None))
-        await self._check_standing(grant, kept, now)
+        try:
+            await self._check_standing(grant, kept, now)
+        except UnauthenticatedError as error:
+            await self.refusals.note(kept.tenant, grant, error.reason or "refused")
+            raise
         is_proven = shown.scheme.lower() == "dpop"
         jkt = tokens.check_binding(claims, grant, is_proven=is_proven)
         names = [] if shown.request_id is None else [once(tokens.REQUEST, grant.id, shown.request_id)]
@@ -137,7 +142,9 @@ class Doors:
     async def _claims(self, token: str, now: int) -> Mapping[str, Any]:
         """What a token says, once its signature is right under a key of its issuer."""
         own = self._own
-        opened = own.jose.opened(token)
+        # What a token says, and that a key signed it, stays true; whether that key counts is asked each time.
+        known = self._signed.get(token)
+        opened = own.jose.opened(token) if known is None else known[0]
         issuer = opened.claims.get("iss")
         if not isinstance(issuer, str):
             raise tokens.refused()
@@ -150,11 +157,11 @@ class Doors:
         issued = opened.claims.get("iat")
         issued_ms = int(issued * 1000) if isinstance(issued, int | float) else now
         key = tokens.check_key(dids.key_of(document, issuer, kid), issued_ms)
-        signed = (token, own.jose.thumbprint(key.jwk))
-        if signed not in self._signed:
+        thumbprint = own.jose.thumbprint(key.jwk)
+        if known is None or known[1] != thumbprint:
             if not own.jose.is_signed(token, key.jwk):
                 raise tokens.refused()
-            _keep(self._signed, signed, None)
+            _keep(self._signed, token, (opened, thumbprint))
         return opened.claims
 
     def _as_last_read(self, claims: Mapping[str, Any], now: int) -> tuple[Grant, KeptGrant] | None:

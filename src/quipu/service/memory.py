@@ -8,223 +8,53 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quipu.errors import QuipuError
-from quipu.model.governance import Decision, Edit
-from quipu.model.operations import (
-    ExpireRequest,
-    ForgetRequest,
-    MergeRequest,
-    MergeStrategy,
-    RecallRequest,
-    RememberRequest,
-)
-from quipu.model.outcomes import (
-    ExpireResponse,
-    ForgetResponse,
-    MergeResponse,
-    RecallResponse,
-    RememberResponse,
-)
+from quipu.model.operations import MergeStrategy
 from quipu.model.principal import Permission, Principal
-from quipu.model.value import Json
-from quipu.ports.parts import Parts
-from quipu.rules.staging import Held
-from quipu.service.access import Access
-from quipu.service.audit import Audit
-from quipu.service.batches import Batches
-from quipu.service.budgets import Budgets
-from quipu.service.changes import Changes
-from quipu.service.committing import Along
-from quipu.service.condition import CAPABILITIES, Condition
-from quipu.service.consolidating import Consolidating
-from quipu.service.credentials import Credentials
-from quipu.service.decisions import Decisions
-from quipu.service.embedding import Vectors
-from quipu.service.exchange import Exchange
-from quipu.service.exporting import Exporting
-from quipu.service.extracting import Extracting
-from quipu.service.gate import Gate
-from quipu.service.governance import Governance
-from quipu.service.graph import Graphs
-from quipu.service.hit_signing import HitSigning
-from quipu.service.import_register import Imports
-from quipu.service.import_tombstones import Burying
-from quipu.service.importing import Importing
-from quipu.service.learning import Learning
-from quipu.service.lending_moves import Moves
-from quipu.service.mirror_checks import MirrorChecks
-from quipu.service.mirrors import Mirrors
-from quipu.service.notes import ReadNotes
-from quipu.service.notices import Notices
-from quipu.service.observed import ObservedReading, ObservedStores, ObservedTenancy
-from quipu.service.observing import Observing
-from quipu.service.operating import Operating
-from quipu.service.permits import Permits
-from quipu.service.policies import Policies
-from quipu.service.previewing import Previewing
-from quipu.service.procedures import Procedures
-from quipu.service.recalling import Recalling
-from quipu.service.recovery import Recovery, Ways
-from quipu.service.removing import Removing
-from quipu.service.resembling import Resembling
-from quipu.service.restoring import Restoring
-from quipu.service.reviewing import Reviewing
-from quipu.service.runs_assembly import assembled
-from quipu.service.runs_entering import Entering
-from quipu.service.secrets import Secrets
-from quipu.service.sharing import Sharing
-from quipu.service.tidying import Tidying
-from quipu.service.together import Together
-from quipu.service.tokens import Tokens
-from quipu.service.trail import Trail
-from quipu.service.undoing import Undoing
-from quipu.service.upkeep import Upkeep
-from quipu.service.writing import Writing
+from quipu.ports.announcing import Recounting
+from quipu.rules.pushing import is_push
+from quipu.service.assembly import Assembly
+from quipu.service.condition import CAPABILITIES
+
+if TYPE_CHECKING:
+    from quipu.errors import QuipuError
+    from quipu.model.change import Commit
+    from quipu.model.governance import Edit
+    from quipu.model.operations import (
+        ExpireRequest,
+        ForgetRequest,
+        MergeRequest,
+        RecallRequest,
+        RememberRequest,
+    )
+    from quipu.model.outcomes import (
+        ExpireResponse,
+        ForgetResponse,
+        MergeResponse,
+        RecallResponse,
+        RememberResponse,
+    )
+    from quipu.model.value import Json
+    from quipu.ports.parts import Parts
+    from quipu.rules.staging import Held
+    from quipu.service.committing import Along
 
 __all__ = ["CAPABILITIES", "MemoryService"]
 
 
-class MemoryService:
+class MemoryService(Assembly):
     """Everything memory does."""
 
     def __init__(self, parts: Parts, version: str) -> None:
-        self._parts = parts
-        access = Access(parts.ledger)
-        vectors = Vectors(parts)
-        self._access, self._vectors = access, vectors
-        self._notes = ReadNotes(parts.ledger)
-        self.secrets = Secrets(parts, access)
-        self._observing = Observing(parts, access, self.secrets)
-        self._removing = Removing(parts, access, vectors, self._notes)
-        self.policies = Policies(parts, access)
-        resembling = Resembling(parts, vectors)
-        self._gate = Gate(parts, access, self._removing, resembling, self.policies)
-        self.governance = Governance(parts, access)
-        self._writing = Writing(parts, access, vectors, self.secrets, self._gate, self.governance)
-        together = Together(self._writing)
-        self._restoring = Restoring(
-            parts, access, vectors, self.secrets, self._gate, self.governance, self._writing
-        )
-        self.reviewing = Reviewing(
-            parts,
-            self.governance,
-            self._writing,
-            self._removing,
-            self._restoring,
-            together,
-            resembling,
-            self.secrets,
-        )
-        self._permits = Permits(parts, self._gate, self.governance)
-        self._recalling = Recalling(parts, access, vectors, self._notes)
-        self._budgets = Budgets(parts.clock, rate=parts.rate, recall_budget=parts.recall_budget)
-        self._operating = Operating(
-            parts,
-            access,
-            self.secrets,
-            self._gate,
-            self.governance,
-            self._writing,
-            self._removing,
-            self._permits,
-            self._recalling,
-            self._budgets,
-            self._notes,
-        )
-        self.reading = ObservedReading(
-            self._observing, parts, access, self._recalling, self._notes, self._budgets
-        )
-        self.stores = ObservedStores(self._observing, parts, access, self.secrets)
-        self.tenancy = ObservedTenancy(self._observing, parts, access)
-        self.tokens = Tokens(parts, access)
-        self.credentials = Credentials(parts, self._budgets)
-        self.consolidating = Consolidating(
-            parts,
-            access,
-            vectors,
-            self.secrets,
-            self._gate,
-            self.governance,
-            self._writing,
-            self._removing,
-            resembling,
-            self._notes,
-            Extracting(parts, resembling, self.remember),
-            self.forget,
-            self.restore,
-            self._observing,
-        )
-        self.graphs = Graphs(parts, access, self._recalling, self._notes, self._budgets)
-        self.procedures = Procedures(parts, access, self.remember, self._writing.accepted)
-        self.audit = Audit(parts, access)
-        self.changes = Changes(parts, access)
-        self._batches = Batches(
-            parts,
-            self._writing,
-            self.secrets,
-            self._gate,
-            self.governance,
-            together,
-            self._operating.remember,
-        )
-        self.mirrors = Mirrors(parts)
-        self.mirror_checks = MirrorChecks(parts, access, self.mirrors)
-        self.hit_signing = HitSigning(parts)
-        self._condition = Condition(parts, access, self.mirrors, version)
-        self.decisions = Decisions(parts, self.changes)
-        self.previewing = Previewing(parts, self._recalling)
-        self.learning = Learning(parts, access, self.policies)
-        self.tidying = Tidying(
-            parts, access, self.secrets, self._gate, self.governance, resembling, self._notes
-        )
-        self.notices = Notices(parts, access)
-        self.recovery = Recovery(
-            parts,
-            access,
-            self.secrets,
-            self._gate,
-            self.governance,
-            Ways(self.remember, self.forget, self.restore),
-        )
-        self.undoing = Undoing(parts, access, self.governance, self.recovery)
-        self.trail = Trail(parts, access, self._notes)
-        self.upkeep = Upkeep(parts, access, self._notes)
-        self.sharing = Sharing(parts, access, vectors, version)
-        self.exchange = Exchange(
-            parts,
-            access,
-            self._writing,
-            self.reading,
-            self._notes,
-            self._gate,
-            self.secrets,
-            self._observing,
-        )
-        entering = Entering(
-            parts, access, vectors, self.secrets, self._gate, self.governance, self._observing
-        )
-        self.runs = assembled(
-            parts,
-            access,
-            self.secrets,
-            entering,
-            self._notes,
-            self._budgets,
-            self.recall,
-            self.forget,
-            self.merge,
-        )
-        self.exporting = Exporting(parts, access, self.reading, self.exchange, version)
-        burying = Burying(parts, access, self._gate, self.secrets, self.forget)
-        self.importing = Importing(
-            parts, access, self.secrets, self._writing, self.governance, self.stores, burying
-        )
-        self.imports = Imports(parts, access, self.governance, self.reviewing, vectors)
-        self.moves = Moves(
-            parts, access, self.sharing.disclosing, self.exporting, self.importing, self.imports
-        )
+        super().__init__(parts, version)
+        if parts.settling.is_at_once and isinstance(parts.ledger, Recounting):
+            parts.ledger.on_written(self._written)
+
+    def _written(self, commits: Sequence[Commit]) -> None:
+        """A window may be over now; who settles it is built with the first push."""
+        if any(is_push(change) for commit in commits for change in commit.changes):
+            self.consolidating.overflowing.written(commits)
 
     # -- the five operations ------------------------------------------------------------------------------------
 
@@ -278,6 +108,8 @@ class MemoryService:
         `is_in_place`: the person in front of the client that wrote it was asked, and has a reviewer's credential.
         `undoable`: what was proposed is kept until it is too late to take the decision back, and let go by a sweep.
         """
+        from quipu.model.governance import Decision
+
         decision = Decision(
             approved=approved,
             reason=reason,
@@ -332,6 +164,7 @@ class MemoryService:
         await self.governance.lapse(principal.tenant)
         await self.undoing.let_go(principal.tenant)
         await self.runs.sweep(principal)
+        await self.sharing.requests.tidy(principal.tenant)
         return closed
 
     def reembed(self, principal: Principal) -> AsyncIterator[int]:
@@ -348,12 +181,21 @@ class MemoryService:
         await self._notes.flush()
 
     async def close(self) -> None:
-        await self.consolidating.overflowing.close()
-        await self.runs.close()
-        await self.changes.close()
-        self.importing.close()
-        await self._recalling.asking.close()
-        await self.mirrors.close()
+        """Let go of what was built; whatever nobody asked for has nothing to let go of."""
+        if self.is_built("consolidating"):
+            await self.consolidating.overflowing.close()
+        if self.is_built("runs"):
+            await self.runs.close()
+        if self.is_built("changes"):
+            await self.changes.close()
+        if self.is_built("importing"):
+            await self.importing.close()
+        if self.is_built("moves"):
+            await self.moves.tasks.close()
+        if self.is_built("_recalling"):
+            await self._recalling.asking.close()
+        if self._parts.mirrors:
+            await self.mirrors.close()
         await self._notes.close()
 
     async def health(self, principal: Principal | None) -> dict[str, Json]:

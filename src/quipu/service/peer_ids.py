@@ -31,6 +31,29 @@ class RememberedIds:
         return {id: self._ours[peer, id] for id in theirs if (peer, id) in self._ours}
 
 
+class SeenIds:
+    """What peers call writes that nobody noted, because the router died in between: as recalls have shown them.
+
+    An intent noted beforehand could only be carried on with the text, which the map does not keep; what the peers hold
+    tells as much, and it is they who are asked to forget.
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._theirs: dict[str, Mapping[str, str]] = {}
+        self._most = most
+
+    def saw(self, ours: str, theirs: Mapping[str, str]) -> None:
+        """The router showed these as one, by this id."""
+        self._theirs.pop(ours, None)
+        self._theirs[ours] = theirs
+        while len(self._theirs) > self._most:
+            del self._theirs[next(iter(self._theirs))]
+
+    def of(self, peer: str, ours: str) -> str:
+        """What the peer calls it; as it is called here where nothing else was seen."""
+        return self._theirs.get(ours, {}).get(peer, ours)
+
+
 class LedgerIds:
     """Where a ledger keeps the native ids of its mirrors: to a router each of its peers is one."""
 

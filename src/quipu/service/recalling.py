@@ -83,7 +83,8 @@ class Recalling:
         kept = [(item, sure) for item, sure in judged if sure >= floor]
         strange = await self._strange(request, search, found, heard, len(kept), (known, question, floor))
         # Each backend gives fusion so many candidates, the ledger too.
-        own = [item.candidate.id for item, _ in kept if item.candidate.id not in heard.added][:wanted]
+        added = heard.added
+        own = [item.candidate.id for item, _ in kept if item.candidate.id not in added][:wanted]
         with self._parts.observer.phase("fuse"):
             lists = self._lists(own, kept, strange, heard)
             ranked = await self._ranked(request, scope, snapshot, lists, kept, strange)
@@ -223,11 +224,13 @@ class Recalling:
         heard: Heard,
     ) -> dict[str, list[fusion.Vote]]:
         """Each backend's ranking of what may be shown. Of records the similarity is ours, of foreign hits theirs."""
+        listed = {*own}.union(*heard.rankings.values())  # of many candidates few are ranked by anybody
         votes = {
             item.candidate.id: fusion.Vote(
                 id=item.candidate.id, similarity=_similarity(item.candidate.cosine, sure), relevance=sure
             )
             for item, sure in kept
+            if item.candidate.id in listed
         }
         for name, one in strange.items():
             votes[name] = fusion.Vote(
@@ -252,9 +255,16 @@ class Recalling:
         """Fuse, boost linked hits, weigh confidence and standing; best first."""
         routing = self._parts.routing
         weights = {mirror.name: mirror.weight for mirror in self._parts.mirrors}
+        ledger = self._parts.ledger.name
         order = fusion.fused(
-            lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=routing.trim_votes
+            lists,
+            request.fusion,
+            weights,
+            quorum_k=request.quorum_k,
+            trim_votes=routing.trim_votes,
+            trusted=ledger,
         )
+        trim = fusion.trimmed(lists, request.fusion, ledger) if routing.trim_votes else None
         by_id = {item.candidate.id: (item, sure) for item, sure in kept}
         by_id |= {name: (one.blended, one.relevance) for name, one in strange.items()}
         near = await self._nearness(
@@ -277,7 +287,10 @@ class Recalling:
         for place, score in fusion.ordered(scored, routing.foreign):
             item, sure = by_id[place.id]
             link = near.get(place.id)
-            ranked.append(Ranked(item, sure, score, place.backends, () if link is None else link.supporting))
+            found = Ranked(item, sure, score, place.backends, () if link is None else link.supporting)
+            if request.explain and len(lists) > 1 and len(ranked) < request.k:
+                found.votes = fusion.votes_for(place.id, lists, trim)
+            ranked.append(found)
         return ranked
 
     async def _led(self, search: Search, ranking: list[Blended]) -> list[Blended]:

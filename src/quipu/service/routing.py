@@ -39,10 +39,10 @@ from quipu.model.value import Json
 from quipu.ports.memory_store import MemoryStore
 from quipu.ports.peer_ids import PeerIds
 from quipu.rules import fusion
-from quipu.rules.agreement import agreed
 from quipu.rules.breaker import Breaker
-from quipu.rules.peers import shown_as
-from quipu.service.peer_ids import RememberedIds
+from quipu.rules.peers import is_one_write, shown_as
+from quipu.service import routing_hits
+from quipu.service.peer_ids import RememberedIds, SeenIds
 
 R = TypeVar("R")
 DEADLINE_S: Final = 2.0
@@ -66,7 +66,7 @@ class Router:
         *,
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
-        trim_votes: bool = False,
+        trim_votes: bool = True,
         deadline_s: float = DEADLINE_S,
         write_deadline_s: float = WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,
@@ -74,7 +74,8 @@ class Router:
     ) -> None:
         """`peers` by name, or in a list, where they are called `peer-1`, `peer-2` and so on.
 
-        `ids` is where the map of ids is kept; without one, in memory.
+        Of three peers or more `rrf` leaves votes out, so that a minority that lies moves nothing; `trim_votes=False` is
+        memorywire's plain sum. `ids` is where the map of ids is kept; without one, in memory.
         """
         named = (
             peers if isinstance(peers, Mapping) else {f"peer-{n}": peer for n, peer in enumerate(peers, 1)}
@@ -97,6 +98,7 @@ class Router:
         self._deadline_s, self._write_deadline_s = deadline_s, write_deadline_s
         self._clock = clock or (lambda: time.monotonic_ns() // 1_000_000)
         self._ids: PeerIds = RememberedIds() if ids is None else ids
+        self._seen = SeenIds()
 
     # -- the protocol ---------------------------------------------------------------------------------------------
 
@@ -191,11 +193,14 @@ class Router:
                 for peer, answer in told.items()
             }
         )
-        hits = _hits(told, ours)
+        hits = routing_hits.hits_by_id(told, ours)
+        trim = fusion.trimmed(told, request.fusion) if self._trims else None
+        contradicting = frozenset[tuple[str, str]]() if trim is None else routing_hits.contradicting(hits)
         lists = {
             peer: [
                 fusion.Vote(id=id, similarity=found.relevance, relevance=found.relevance)
                 for id, found in ranking.items()
+                if (peer, id) not in contradicting
             ]
             for peer, ranking in hits.items()
         }
@@ -203,7 +208,14 @@ class Router:
         order = fusion.fused(
             lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=self._trims
         )
-        results = [_hit(place, rank, hits, ours) for rank, place in enumerate(order[: request.k], 1)]
+        results = [
+            routing_hits.as_most_tell(place, rank, hits, ours)
+            for rank, place in enumerate(order[: request.k], 1)
+        ]
+        for place in order[: request.k]:
+            self._note_seen(place, hits, ours)
+        if request.explain:
+            results = [routing_hits.explained(hit, lists, trim, contradicting) for hit in results]
         return RecallResponse(
             results=tuple(results),
             fusion_used=request.fusion,
@@ -217,7 +229,26 @@ class Router:
     async def _theirs(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """What each peer calls these; one that it never took keeps its name."""
         known = {peer.name: await self._ids.of(peer.name, ids) for peer in self._peers}
-        return {peer: tuple(names.get(id, id) for id in ids) for peer, names in known.items()}
+        return {
+            peer: tuple(names.get(id) or self._seen.of(peer, id) for id in ids)
+            for peer, names in known.items()
+        }
+
+    def _note_seen(
+        self,
+        place: fusion.Fused,
+        hits: Mapping[str, Mapping[str, Hit]],
+        ours: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Which ids a write has that was not noted, so that what is forgotten next is forgotten everywhere."""
+        copies = {peer: hits[peer][place.id] for peer in place.backends if place.id in hits[peer]}
+        named = next((hit for hit in copies.values() if hit.id == place.id), None)
+        if named is None or any(hit.id in ours[peer] for peer, hit in copies.items()):
+            return
+        within_ms = int(self._write_deadline_s * 1000)
+        theirs = {peer: hit.id for peer, hit in copies.items() if is_one_write(named, hit, within_ms)}
+        if len(theirs) > 1:
+            self._seen.saw(place.id, theirs)
 
     async def _ours(self, shown: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
         """What the router calls what each peer shows, as far as somebody noted it."""
@@ -284,43 +315,6 @@ class Router:
             peer.breaker = peer.breaker.succeeded(self._clock())
         else:
             peer.breaker = peer.breaker.failed(self._clock(), 0.0)
-
-
-def _hits(
-    told: Mapping[str, RecallResponse], ours: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, Hit]]:
-    """Each peer's hits by the router's id, in their order. What nobody noted is one where its text is the same."""
-    found: dict[str, dict[str, Hit]] = {}
-    by_text: dict[tuple[str, str], str] = {}
-    for peer in sorted(told):
-        mine: dict[str, Hit] = {}
-        for hit in told[peer].results:
-            known = ours[peer].get(hit.id)
-            id = known or by_text.setdefault((hit.type.value, str(hit.content)), hit.id)
-            mine.setdefault(id, hit)
-        found[peer] = mine
-    return found
-
-
-def _hit(
-    place: fusion.Fused,
-    rank: int,
-    hits: Mapping[str, Mapping[str, Hit]],
-    ours: Mapping[str, Mapping[str, str]],
-) -> Hit:
-    """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
-    versions = [(peer, hits[peer][place.id]) for peer in place.backends]
-    peer, chosen = versions[agreed([str(hit.content) for _, hit in versions])]
-    return replace(
-        chosen,
-        id=place.id,
-        score=place.score,
-        rank=rank,
-        relevance=chosen.relevance,
-        source_store=place.source,
-        stores=place.backends,
-        supporting=tuple(ours[peer].get(other, other) for other in chosen.supporting),
-    )
 
 
 async def _called(call: Callable[[_Peer], Awaitable[R]], peer: _Peer) -> R:

@@ -32,4 +32,6 @@ async def attributed(
     if plan.commit is None:
         return plan
     told = await steps(parts, request, record)
+    if not told:
+        return plan
     return replace(plan, commit=replace(plan.commit, changes=(*plan.commit.changes, *told)))

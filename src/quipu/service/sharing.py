@@ -18,7 +18,10 @@ from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
 from quipu.service.erasing import Erasing
 from quipu.service.lending import Lending, lending_parts, owner_of
+from quipu.service.lending_agents import Agents
 from quipu.service.lending_borrowing import Borrowing
+from quipu.service.lending_invoking import Invocations
+from quipu.service.lending_keys import Keys
 from quipu.service.lending_requests import Requests
 from quipu.service.lending_tokens import Doors
 
@@ -34,6 +37,9 @@ class Sharing:
         self.disclosing = Disclosing(parts, access, self.grants)
         self.erasing = Erasing(parts, access, vectors, self.disclosing)
         self.borrowing = Borrowing(parts, access)
+        self.keys = Keys(parts)
+        self.agents = Agents(parts, access, self.doors.callers)
+        self.invocations = Invocations(parts, self.doors.callers)
 
     @property
     def _own(self) -> LendingParts:

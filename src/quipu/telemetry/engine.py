@@ -14,6 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 
 from quipu.telemetry import names
+from quipu.telemetry.endings import Endings
 from quipu.telemetry.measuring import Instruments
 from quipu.telemetry.settings import Telemetry
 
@@ -32,6 +33,12 @@ class Opened:
         is_known = self.context.is_valid
         self._token = contexts.attach(trace.set_span_in_context(span, outer)) if is_known else None
 
+    def leave(self) -> None:
+        """No longer current."""
+        if self._token is not None:
+            contexts.detach(self._token)
+            self._token = None
+
     def close(
         self,
         end_ns: int,
@@ -41,9 +48,7 @@ class Opened:
         error: tuple[str, str | None] | None = None,
     ) -> None:
         """Ended, with all that is known of it. An error is its type and what may be said about it."""
-        if self._token is not None:
-            contexts.detach(self._token)
-            self._token = None
+        self.leave()
         span = self.span
         if not span.is_recording():
             return
@@ -69,12 +74,16 @@ class Engine:
         self.instruments = Instruments(meter)
         self._version = version
         self._is_tracing = self._is_measuring = False
+        #: Where spans may be left to be ended later; None: nobody knows who would miss them.
+        self.endings: Endings | None = None
 
     @property
     def is_tracing(self) -> bool:
         """Whether a provider was set up: the API's own makes nothing of what it is told."""
         if not self._is_tracing:
-            self._is_tracing = _is_real(self._telemetry.tracer_provider or trace.get_tracer_provider())
+            provider = self._telemetry.tracer_provider or trace.get_tracer_provider()
+            self._is_tracing = _is_real(provider)
+            self.endings = getattr(provider, "endings", None) if self._is_tracing else None
         return self._is_tracing
 
     @property
@@ -123,6 +132,11 @@ class Engine:
             name, context=outer, kind=kind, attributes=dict(attributes), start_time=times[0]
         )
         span.end(end_time=times[1])
+
+    @staticmethod
+    def around() -> Context:
+        """What is current."""
+        return contexts.get_current()
 
     @staticmethod
     def current() -> SpanContext:

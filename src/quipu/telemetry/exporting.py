@@ -18,11 +18,30 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+from quipu.telemetry.endings import Endings
 
 _log = logging.getLogger("quipu.telemetry")
 #: How long the end of a program waits for a collector.
 _PATIENCE_S = 5.0
+
+
+class Tracers(TracerProvider):
+    """Makes spans for one exporter, in batches. Since they wait there, they may be ended late too."""
+
+    def __init__(self, exporter: SpanExporter, resource: Resource | None = None) -> None:
+        super().__init__(resource=resource, shutdown_on_exit=False)
+        self.endings = Endings()
+        self.add_span_processor(BatchSpanProcessor(exporter))
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        self.endings.finish()
+        return super().force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        self.endings.close()
+        super().shutdown()
 
 
 class Exporting:
@@ -32,8 +51,7 @@ class Exporting:
         resource = _resource(version)
         self._closing: list[Callable[[], Any]] = []
         if traces:
-            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-            tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces)))
+            tracers = Tracers(OTLPSpanExporter(endpoint=traces), resource)
             trace.set_tracer_provider(tracers)
             self._closing.append(tracers.shutdown)
         if metrics:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
+from weakref import ref
 
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Meter
 from opentelemetry.metrics import Observation as Observed
 
@@ -29,8 +30,10 @@ _HTTP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 
 _COUNTS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 _SCORES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _BYTES = (64, 256, 1024, 4096, 16384, 65536, 262144)
-#: So many calls wait at most.
-_MOST_NOTED = 16
+#: So many calls wait at most: the longer the row, the less each costs, and the longer the one waits that counts it.
+_MOST_NOTED = 64
+#: Of a call that no trace was around. It is not empty, since for an empty one the trace of whoever counts is taken.
+_NOWHERE = Context({"quipu.telemetry": "nowhere"})
 
 
 class _Noted(NamedTuple):
@@ -49,6 +52,10 @@ class _Noted(NamedTuple):
     #: Of a write.
     content_bytes: int | None
     context: Context
+
+
+#: All there are in the process: of several on one provider, whoever collects asks the first alone.
+_LIVING: list[ref[Instruments]] = []
 
 
 class Instruments:
@@ -98,6 +105,7 @@ class Instruments:
             explicit_bucket_boundaries_advisory=list(_BYTES),
         )
         self._noted: deque[_Noted] = deque()
+        _LIVING[:] = [*(known for known in _LIVING if known() is not None), ref(self)]
         self._standing: tuple[int, int] | None = None
         meter.create_observable_gauge(
             names.STORE_RECORDS,
@@ -118,8 +126,9 @@ class Instruments:
         begun: Begun,
         seconds: float,
         error: BaseException | None,
+        around: Context,
     ) -> None:
-        """One call."""
+        """One call, and the context it was made in."""
         is_ours = error is None and begun.is_ours
         self._noted.append(
             _Noted(
@@ -132,7 +141,7 @@ class Instruments:
                 seen.count if is_ours and seen.k is not None else None,
                 seen.top_score if is_ours else None,
                 seen.content_bytes if is_ours else None,
-                get_current(),
+                around or _NOWHERE,
             )
         )
         if len(self._noted) >= _MOST_NOTED:
@@ -144,7 +153,8 @@ class Instruments:
 
     def _collected(self, _options: CallbackOptions, which: int) -> Iterable[Observed]:
         """Whoever collects asks for these first: what is noted is counted by then."""
-        self._count()
+        for one in [found for known in _LIVING if (found := known()) is not None]:
+            one._count()
         return [] if self._standing is None else [Observed(self._standing[which])]
 
     def _count(self) -> None:

@@ -257,6 +257,7 @@ class _Operation:
 
     __slots__ = (
         "_begun",
+        "_end",
         "_engine",
         "_is_shown",
         "_kept",
@@ -272,7 +273,7 @@ class _Operation:
         self._begun = tracing.begun(seen)
         self._engine, self._meter = tracing.tracing, tracing.measuring
         self._opened = self._kept = None
-        self._is_shown, self._start = False, 0
+        self._is_shown, self._start, self._end = False, 0, 0
 
     def __enter__(self) -> None:
         tracing, seen, engine, begun = self._tracing, self._seen, self._engine, self._begun
@@ -303,10 +304,10 @@ class _Operation:
         showing = tracing.showing
         shown = seen.several or [seen]
         if self._opened is not None:
-            if self._is_shown:
-                self._show(shown, end, error)
-            else:
+            if not self._is_shown:
                 self._opened.close(end)
+            elif not self._is_left(end, error):
+                self._show(shown, end, error)
         if self._kept is not None and tracing.recent is not None:
             span, token = self._kept
             # Those who run a server see nobody's memories: no name that a caller chose, and no content.
@@ -319,10 +320,30 @@ class _Operation:
             tracing.recent.counted(operation, end - self._start, is_failed=error is not None)
         if self._meter is not None:
             seconds = (end - self._start) / 1e9
-            self._meter.instruments.operation(shown[0], self._begun, seconds, error)
+            around = self._meter.around() if self._opened is None else self._opened.outer
+            self._meter.instruments.operation(shown[0], self._begun, seconds, error, around)
         for watcher in tracing.watchers:
             for one in shown:
                 watcher(one, showing, error)
+
+    def _is_left(self, end: int, error: BaseException | None) -> bool:
+        """A recall that went well may be told later, where that makes no difference to anybody."""
+        tracing, opened, engine = self._tracing, self._opened, self._engine
+        if opened is None or engine is None or engine.endings is None or error is not None:
+            return False
+        if self._seen.action is not Action.RECALL or tracing.recalls is None or tracing.showing.events:
+            return False
+        opened.leave()
+        self._end = end
+        engine.endings.add(self)
+        return True
+
+    def finish(self) -> None:
+        """Told later."""
+        try:
+            self._show([self._seen], self._end, None)
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
 
     def _show(self, shown: Sequence[Observation], end: int, error: BaseException | None) -> None:
         tracing, opened, engine = self._tracing, self._opened, self._engine

@@ -13,11 +13,14 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from quipu.model.principal import Permission, local
+from quipu.testing.builders import FixedClock
+from tests.crypto.test_oidc import Published, clock, published, statement
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, fault, over_http
 from tests.faces.serving import Served, served
 from tests.requirement import requirement
 
+__all__ = ["clock", "published"]
 FACT = {"type": "semantic", "content": "Mara is vegetarian"}
 LISTING = {
     "jsonrpc": "2.0",
@@ -251,3 +254,38 @@ async def test_a_tool_does_what_rest_does(at: Served, mode: str, agent: str) -> 
     written = [shape for shape in shapes if '"remember"' in shape]
     assert len(written) == 2
     assert written[0] == written[1]
+
+
+@requirement("mcp:http.too-large")
+def test_a_body_above_the_limit_is_refused_and_the_server_goes_on(at: Served) -> None:
+    def call(content: str) -> httpx.Response:
+        arguments = {**FACT, "content": content}
+        asked = {**LISTING["params"], "name": "remember", "arguments": arguments}
+        headers = {**HEADERS, "Mcp-Method": "tools/call", "Mcp-Name": "remember"}
+        with at.client() as client:
+            return client.post(
+                "/mcp", json={**LISTING, "method": "tools/call", "params": asked}, headers=headers
+            )
+
+    refused = call("x" * (4 << 20))
+    assert refused.status_code == 413
+    assert refused.json()["code"] == "validation_error"
+    assert "xxx" not in refused.text
+    assert post(at).status_code == 200
+
+
+@requirement("mcp:http.audience")
+async def test_a_token_for_somebody_else_or_past_its_time_is_refused(
+    tmp_path: Path, mode: str, published: Published, clock: FixedClock
+) -> None:
+    given = {"oidc_issuer": published.issuer, "oidc_audience": "quipu", "oidc_tenant": "default"}
+    ours = statement(published, clock, roles=["agent"])
+    theirs = statement(published, clock, roles=["agent"], aud="somebody else")
+    with served(tmp_path / "oidc.db", clock=clock, **given) as at:
+        assert (await asyncio.to_thread(post, at, theirs)).status_code == 401
+        async with over_http(at, mode, ours) as client:
+            assert not (await client.call_tool("recall", {"query": "x"})).is_error
+            clock.move(11 * 60_000)
+            with pytest.raises(MCPError):
+                await client.call_tool("recall", {"query": "x"})
+        assert (await asyncio.to_thread(post, at, ours)).status_code == 401

@@ -33,6 +33,7 @@ def visited(house: House) -> dict[str, str]:
         "grant request": "/grants/requests/nothing",
         "erasures": "/erasures",
         "imports": "/imports",
+        "import": "/imports/nothing",
         "export": "/export",
         "review-next": "/review/next",
         "recover-form": f"/recover?agent={SUPPORT}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quipu.bootstrap import canonical, keys
+from quipu.bootstrap import canonical, verify
 from quipu.faces.web.visit import memory_path
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import local
@@ -319,7 +319,7 @@ def test_the_proof_that_was_taken_away_holds_without_the_server(house: House, an
         assert archive.testzip() is None
         files = {name: archive.read(name).decode().splitlines() for name in archive.namelist()}
     assert set(files) == {"journal.ndjson", "checkpoints.ndjson", "keys.json", "records.ndjson"}
-    found = verified_export(files, canonical, keys.verify)
+    found = verified_export(files, canonical, verify)
     assert found.holds
     assert found.entries > 50
     assert not found.unverifiable

@@ -49,4 +49,7 @@ class Traced:
 
 
 def _headers(scope: Scope) -> Mapping[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    if "traceparent" not in headers and "oap-trace" in headers:  # the same, by memory exchange's name for it
+        headers["traceparent"] = headers["oap-trace"]
+    return headers

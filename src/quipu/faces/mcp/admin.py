@@ -14,8 +14,8 @@ from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.operations import QUOTED, addressed, body_of, schemas
 from quipu.faces.mcp.resources import store_bodies, store_body
 from quipu.faces.mcp.tools import Arguments, Call, Handler, ToolSpec
-from quipu.faces.memorywire.wire_records import record_body
 from quipu.faces.memorywire.wire_reviews import decision_body, review_body
+from quipu.faces.memorywire.wire_shown import record_body
 from quipu.model.operations import CreateStoreRequest, ForgetRequest, ListRequest, ProposalsRequest
 from quipu.model.principal import Permission
 from quipu.model.record import Record, State, Tier

@@ -17,8 +17,8 @@ from quipu.faces.mcp.graph import RESOURCE as GRAPH
 from quipu.faces.mcp.graph import Graph
 from quipu.faces.mcp.operations import READING, Operations
 from quipu.faces.mcp.results import explained, text_of
-from quipu.faces.memorywire.wire_records import record_body
 from quipu.faces.memorywire.wire_replies import RecallReply
+from quipu.faces.memorywire.wire_shown import record_body
 from quipu.model.operations import ListRequest
 from quipu.model.principal import Permission
 from quipu.model.record import MemoryType, Record

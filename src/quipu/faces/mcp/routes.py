@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp.server import MCPServer
@@ -55,6 +55,10 @@ class HttpOptions:
     #: Names the server answers to; empty leaves that to the plumbing.
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
+    #: The only memory store that is there; None: all that the caller may see.
+    store: str | None = None
+    #: Whether nothing can be written, whatever the caller's credential says.
+    read_only: bool = False
 
 
 def face(service: MemoryService, given: HttpOptions) -> Face:
@@ -117,9 +121,10 @@ class _Endpoint:
         if self._profile(request) not in PROFILES:
             message = "There is no such profile."
             raise InvalidError.at("/profile", "bad_value", message, accepted=list(PROFILES))
-        store: str | None = request.path_params.get("store")
+        store = self._store(request)
         known = [] if store is None else [row.name for row in await self._service.stores.list(principal)]
-        if store is not None and store not in known:
+        is_other = self._given.store not in (None, store)
+        if is_other or (store is not None and store not in known):
             raise NotFoundError("There is no such memory store.", reason="store")
 
     async def _as_long_as_good(
@@ -158,22 +163,31 @@ class _Endpoint:
     async def _renewed(self, request: Request) -> Principal:
         given = request.headers.get("authorization")
         if given is None:  # open mode: nobody is asked
-            return principal_of(request)
-        return await self._service.credentials.renewed(given.partition(" ")[2].strip())
+            return self._narrowed(principal_of(request))
+        return self._narrowed(await self._service.credentials.renewed(given.partition(" ")[2].strip()))
+
+    def _narrowed(self, principal: Principal) -> Principal:
+        """What the operator lets anybody do here, at most."""
+        if not self._given.read_only:
+            return principal
+        return replace(principal, permissions=principal.permissions & {Permission.READ})
 
     def _who(self, ctx: ServerRequestContext[Any, Any]) -> Caller:
         request: Request | None = ctx.request
         if request is None:
             raise UnauthenticatedError(reason="no_credential")
-        principal = principal_of(request)
+        principal = self._narrowed(principal_of(request))
         return Caller(
             principal=principal,
             agent_id=agent_of(principal, self._given.agent),
             profile=self._profile(request),
-            store=request.path_params.get("store"),
+            store=self._store(request),
             base=self._base(request),
             renewed=lambda: self._renewed(request),
         )
+
+    def _store(self, request: Request) -> str | None:
+        return request.path_params.get("store", self._given.store)
 
     def _profile(self, request: Request) -> str:
         return request.query_params.get("profile", self._given.profile)

@@ -11,8 +11,8 @@ from quipu.faces.memorywire import answering, asking
 from quipu.faces.memorywire.wire_decisions import RestoreBody
 from quipu.faces.memorywire.wire_past import version_body
 from quipu.faces.memorywire.wire_reading import read
-from quipu.faces.memorywire.wire_records import record_body
 from quipu.faces.memorywire.wire_replies import RememberReply
+from quipu.faces.memorywire.wire_shown import record_body
 from quipu.model.principal import Principal
 from quipu.model.store import MAIN
 from quipu.service.memory import MemoryService

@@ -21,7 +21,7 @@ from quipu.faces.memorywire.wire_parts import (
     ProvenanceBody,
 )
 from quipu.faces.memorywire.wire_reading import read
-from quipu.faces.memorywire.wire_records import ImportBody, ImportLine, RecordReply, import_line, record_body
+from quipu.faces.memorywire.wire_records import ImportBody, ImportLine, import_line
 from quipu.faces.memorywire.wire_remember import (
     LooseBatchBody,
     RememberBatch,
@@ -36,6 +36,7 @@ from quipu.faces.memorywire.wire_replies import (
     RememberReply,
 )
 from quipu.faces.memorywire.wire_requests import ExpireBody, ForgetBody, MergeBody, RecallBody
+from quipu.faces.memorywire.wire_shown import RecordReply, record_body
 from quipu.model.operations import ExpireRequest, ForgetRequest, MergeRequest, RecallRequest, RememberRequest
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from quipu.faces.memorywire.wire_faults import refused
+from quipu.faces.memorywire.wire_names import TypeName
 from quipu.faces.memorywire.wire_parts import (
     Body,
     Integer,
@@ -16,7 +17,6 @@ from quipu.faces.memorywire.wire_parts import (
     RequestBody,
     Share,
     Tag,
-    TypeName,
 )
 from quipu.model.governance import Edit
 from quipu.model.record import MemoryType

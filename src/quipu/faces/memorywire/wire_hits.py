@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from quipu.faces.memorywire.wire_parts import SentimentName, TierName, TrustName, TypeName
+from quipu.faces.memorywire.wire_names import SentimentName, TierName, TrustName, TypeName
 from quipu.model.outcomes import Hit
 from quipu.model.record import MemoryType
 from quipu.model.value import Json, JsonObject

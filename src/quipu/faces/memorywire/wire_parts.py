@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from quipu.faces.memorywire.wire_faults import EMPTY_POLICY, refused
 from quipu.faces.memorywire.wire_json import INTEGER_MAX, INTEGER_MIN
+from quipu.faces.memorywire.wire_names import SensitivityName, TrustName, TypeName
 from quipu.model.operations import Embedding, ExpirePolicy
 from quipu.model.record import Link, MemoryType, PrivacyIntent, Provenance, Sensitivity, Trust
 
@@ -31,12 +32,6 @@ Tag: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 #: Free-form. What is inside was checked when the text was parsed.
 Object: TypeAlias = dict[str, Any]
-
-TypeName: TypeAlias = Literal["semantic", "episodic", "procedural", "emotional"]
-TierName: TypeAlias = Literal["short_term", "long_term"]
-TrustName: TypeAlias = Literal["operator", "user", "agent", "external", "unknown"]
-SensitivityName: TypeAlias = Literal["public", "internal", "confidential", "secret"]
-SentimentName: TypeAlias = Literal["positive", "negative", "neutral", "mixed"]
 
 
 class Body(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quipu.faces.memorywire.wire_hits import plain
-from quipu.faces.memorywire.wire_records import record_body
+from quipu.faces.memorywire.wire_shown import record_body
 from quipu.model.feed import FeedEvent
 from quipu.model.journal import Checkpoint, Entry
 from quipu.model.outcomes import Version

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from quipu.errors import InvalidError
 from quipu.faces.memorywire.wire_faults import refused
+from quipu.faces.memorywire.wire_names import SentimentName, TypeName
 from quipu.faces.memorywire.wire_parts import (
     EmbeddingBody,
     Integer,
@@ -17,11 +18,9 @@ from quipu.faces.memorywire.wire_parts import (
     Object,
     PrivacyIntentBody,
     RequestBody,
-    SentimentName,
     Share,
     Strings,
     Tag,
-    TypeName,
 )
 from quipu.model.operations import Embedding, RememberRequest, UpdateStrategy
 from quipu.model.record import DETAIL_FIELDS, MemoryType

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from quipu.faces.memorywire.wire_faults import refused
+from quipu.faces.memorywire.wire_names import TypeName
 from quipu.faces.memorywire.wire_parts import (
     EmbeddingBody,
     Integer,
@@ -17,7 +18,6 @@ from quipu.faces.memorywire.wire_parts import (
     Positive,
     RequestBody,
     Strings,
-    TypeName,
 )
 from quipu.model.operations import (
     ExpireAction,

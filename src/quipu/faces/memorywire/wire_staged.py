@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from quipu.faces.memorywire.wire_hits import plain
-from quipu.faces.memorywire.wire_records import privacy_body
+from quipu.faces.memorywire.wire_shown import privacy_body
 from quipu.model.operations import (
     BatchRequest,
     Embedding,

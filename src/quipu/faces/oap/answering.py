@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +13,10 @@ from quipu.errors import InternalError, QuipuError
 from quipu.faces.http import problems
 from quipu.faces.http.answers import problem_response
 from quipu.faces.http.exchange import exchange_of
+from quipu.faces.oap.headers import request_id, told
 from quipu.service.sharing import Sharing
 
 MEDIA_TYPE = "application/oap+json"
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _CODES: Mapping[str, tuple[int, str]] = {
     "validation_error": (400, "invalid_input"),
     "secret_leakage": (400, "invalid_input"),
@@ -36,24 +35,12 @@ _CODES: Mapping[str, tuple[int, str]] = {
 }
 
 
-def given_id(request: Request) -> str | None:
-    """The id that the caller gave the request, if it is one."""
-    given = request.headers.get("oap-request-id", "")
-    return given if _ULID.fullmatch(given) else None
-
-
-def request_id(request: Request, sharing: Sharing) -> str:
-    """The id that the caller gave, or a fresh one."""
-    return given_id(request) or sharing.mint()
-
-
 def bare(body: Any, status: int = 200) -> Response:
     """A document that is sent as it is (F1)."""
     return Response(
         json.dumps(body, separators=(",", ":"), ensure_ascii=False),
         status,
         media_type="application/json",
-        headers={"OAP-Version": "1.0"},
     )
 
 
@@ -61,15 +48,15 @@ def enveloped(request: Request, sharing: Sharing, output: Any, status: int = 200
     """An answer in its envelope."""
     name = request_id(request, sharing)
     body = sharing.enveloped(name, "accepted" if status == 202 else "ok", output=output, **members)
-    return _sent(body, status, name)
+    return _sent(body, status, told(request, sharing))
 
 
-def _sent(body: Mapping[str, Any], status: int, name: str, more: Mapping[str, str] | None = None) -> Response:
+def _sent(body: Mapping[str, Any], status: int, headers: Mapping[str, str]) -> Response:
     return Response(
         json.dumps(body, separators=(",", ":"), ensure_ascii=False),
         status,
         media_type=MEDIA_TYPE,
-        headers={"OAP-Version": "1.0", "OAP-Request-Id": name, **(more or {})},
+        headers=dict(headers),
     )
 
 
@@ -80,14 +67,14 @@ async def error(request: Request, failure: QuipuError, sharing: Sharing) -> Resp
     known = failure if failure.code in _CODES else InternalError()
     status, code = _CODES.get(known.code, (500, "internal_error"))
     status = problems.STATUS_BY_REASON.get((known.code, known.reason or ""), status)
-    told: dict[str, Any] = {"code": code, "message": known.message, "details": {}}
+    said: dict[str, Any] = {"code": code, "message": known.message, "details": {}}
     if known.reason is not None and code != "internal_error":
-        told["details"]["reason"] = known.reason
+        said["details"]["reason"] = known.reason
     if known.faults:
-        told["details"]["pointer"] = known.faults[0].pointer
+        said["details"]["pointer"] = known.faults[0].pointer
     headers = problems.headers(known)
     if "WWW-Authenticate" in headers:
         is_given = known.reason not in (None, "no_credential")
         headers["WWW-Authenticate"] = 'DPoP error="invalid_token"' if is_given else "DPoP"
     name = request_id(request, sharing)
-    return _sent(sharing.enveloped(name, "error", error=told), status, name, headers)
+    return _sent(sharing.enveloped(name, "error", error=said), status, {**told(request, sharing), **headers})

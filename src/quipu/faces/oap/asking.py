@@ -12,9 +12,11 @@ from starlette.requests import Request
 from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.faces.http import bodies
 from quipu.faces.http.json_text import loads, refuse_deep
-from quipu.faces.oap.answering import MEDIA_TYPE, given_id
+from quipu.faces.oap.answering import MEDIA_TYPE
+from quipu.faces.oap.headers import given_id
 from quipu.model.grants import Lent
 from quipu.model.principal import Principal
+from quipu.rules.grants_invocations import Invocation
 from quipu.rules.grants_tokens import GRANT_TYPE
 from quipu.service.lending_callers import Shown
 from quipu.service.sharing import Sharing
@@ -28,6 +30,11 @@ def brings_own(request: Request) -> bool:
     if scheme == "dpop":
         return True
     return scheme == "bearer" and _type(token) == GRANT_TYPE
+
+
+def token_type(request: Request) -> str | None:
+    """The type that the shown token claims to have."""
+    return _type(_authorization(request)[1])
 
 
 def shown(request: Request, sharing: Sharing, assertion: str | None = None) -> Shown:
@@ -52,7 +59,20 @@ async def lent(request: Request, sharing: Sharing, *, is_read_later: bool = Fals
     """The grant of whoever asks; `is_read_later` where the service reads the grant row once more as it decides."""
     if not brings_own(request):
         raise UnauthenticatedError(reason="no_credential")
-    return await sharing.doors.lent(shown(request, sharing), is_read_later=is_read_later)
+    who = await sharing.doors.lent(shown(request, sharing), is_read_later=is_read_later)
+    _check_named(request, who)
+    request.state.oap_lent = who  # whoever is refused something from here on is on record
+    return who
+
+
+def _check_named(request: Request, who: Lent) -> None:
+    """An envelope speaks of the grant that its token is for, and of no other."""
+    asked: Invocation | None = getattr(request.state, "oap_named", None)
+    if asked is None:
+        return
+    scope_id = who.grant.scope_id if asked.scope_id is None else asked.scope_id
+    if (asked.principal, asked.agent, scope_id) != (who.grant.granter, who.grant.grantee, who.grant.scope_id):
+        raise UnauthenticatedError(reason="bad_token")
 
 
 async def lent_with(

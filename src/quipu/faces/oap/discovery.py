@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from quipu.errors import InvalidError, NotFoundError
+from quipu.errors import InvalidError
 from quipu.faces.oap.answering import bare, enveloped
-from quipu.faces.oap.asking import body
 from quipu.service.sharing import Sharing
 
 
@@ -49,11 +48,8 @@ class Discovery:
             raise InvalidError.at("/grant_id", "required", "Name a grant.")
         return bare(await self._sharing.grants.status(grant_id))
 
-    async def invoke(self, request: Request) -> Response:
+    async def described(self, request: Request) -> Response:
         """The one action that anybody may call: what this host is."""
-        asked = await body(request)
-        if asked.get("action") != "describe_service":
-            raise NotFoundError("There is no such action here.", reason="action")
         manifest = self._sharing.tool_manifest()
         output = {name: manifest[name] for name in ("tool", "memory_exchange", "projections")}
         return enveloped(request, self._sharing, output)

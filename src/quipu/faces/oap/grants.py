@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from quipu.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from quipu.faces.oap.answering import bare, enveloped
-from quipu.faces.oap.asking import body, brings_own, lent, principal, shown
+from quipu.faces.oap.asking import body, lent, principal, shown
+from quipu.faces.oap.once import answered, caller
 from quipu.model.grants import KeptGrant
 from quipu.model.principal import Principal
 from quipu.rules.grants_times import rfc3339
@@ -26,13 +27,21 @@ class Grants:
 
     async def create(self, request: Request) -> Response:
         """A signed grant of anybody's; an unsigned draft of an owner who is logged in."""
-        given = await body(request)
-        owner = principal(request)
-        if "signature" not in given and owner is not None:
-            kept = await self._sharing.grants.issue(owner, given)
-        else:
-            kept = await self._sharing.grants.register(given)
-        return enveloped(request, self._sharing, issued(self._sharing, kept), 201)
+        given, owner = await body(request), principal(request)
+        is_draft = "signature" not in given
+
+        async def made() -> tuple[dict[str, Any], int]:
+            if is_draft and owner is not None:
+                kept = await self._sharing.grants.issue(owner, given)
+            else:
+                kept = await self._sharing.grants.register(given)
+            return issued(self._sharing, kept), 201
+
+        granter = self._sharing.grants.granter(given)
+        who = caller(owner) if is_draft and owner is not None else granter
+        if who is None:  # nobody's here, and so nobody's key
+            return enveloped(request, self._sharing, *await made())
+        return await answered(request, self._sharing, who, "memory_grant_create", given, made)
 
     async def list(self, request: Request) -> Response:
         """The owner's grants."""
@@ -67,26 +76,30 @@ class Grants:
 
     async def revoke_all(self, request: Request) -> Response:
         """The owner takes everything back."""
-        return enveloped(
-            request, self._sharing, {"revoked": await self._sharing.grants.kill(_owner(request))}
-        )
+        owner = _owner(request)
+
+        async def done() -> tuple[dict[str, Any], int]:
+            return {"revoked": await self._sharing.grants.kill(owner)}, 200
+
+        return await answered(request, self._sharing, caller(owner), "memory_grant_revoke_all", {}, done)
 
     async def revoke(self, request: Request) -> Response:
         """The granter takes it back, or the grantee gives it up."""
         grant_id, owner = request.path_params["id"], principal(request)
-        if owner is not None:
-            kept = await self._sharing.grants.revoke(owner, grant_id)
-        else:
-            who = await lent(request, self._sharing)
-            if who.grant.id != grant_id:
+        # A grantee that repeats itself shows a token of a grant that ended: it is told so, which is the same.
+        who = owner or await lent(request, self._sharing)
+
+        async def done() -> tuple[dict[str, Any], int]:
+            if isinstance(who, Principal):
+                kept = await self._sharing.grants.revoke(who, grant_id)
+            elif who.grant.id != grant_id:
                 raise NotFoundError("There is no such grant.", reason="grant")
-            kept = await self._sharing.grants.revoked(who.tenant, grant_id)
-        told = {
-            "grant_id": kept.id,
-            "status": kept.status.value,
-            "revoked_at": rfc3339(kept.revoked_at or 0),
-        }
-        return enveloped(request, self._sharing, told)
+            else:
+                kept = await self._sharing.grants.revoked(who.tenant, grant_id)
+            told = {"grant_id": kept.id, "status": kept.status.value}
+            return {**told, "revoked_at": rfc3339(kept.revoked_at or 0)}, 200
+
+        return await answered(request, self._sharing, caller(who), "memory_grant_revoke", {}, done)
 
     async def token(self, request: Request) -> Response:
         """A short-lived token, for a grantee that proves its key."""
@@ -111,7 +124,7 @@ class Grants:
 
 def _owner(request: Request) -> Principal:
     owner = principal(request)
-    if owner is None or brings_own(request):
+    if owner is None:
         raise UnauthenticatedError(reason="no_credential")
     return owner
 

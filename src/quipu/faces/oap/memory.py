@@ -12,7 +12,9 @@ from starlette.responses import Response
 from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.faces.oap.answering import enveloped
 from quipu.faces.oap.asking import body, lent, lent_with, principal
+from quipu.faces.oap.once import answered, caller
 from quipu.model.disclosure import ErasureStep
+from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants import parsed_query
 from quipu.service.sharing import Sharing
 
@@ -63,7 +65,11 @@ class Memory:
             return enveloped(request, self._sharing, told)
         after = request.query_params.get("after", "0")
         found = await self._sharing.grants.receipts(owner, int(after) if after.isdigit() else 0)
-        told = {"receipts": [one.body for one in found], "next": found[-1].seq if found else None}
+        end = found[-1].seq if found else None
+        if request.query_params.get("decisions") == "true":
+            told = {"decisions": decisions.records(one.body for one in found), "next": end}
+        else:
+            told = {"receipts": [one.body for one in found], "next": end}
         return enveloped(request, self._sharing, told)
 
     async def delete(self, request: Request) -> Response:
@@ -75,13 +81,14 @@ class Memory:
             return enveloped(request, self._sharing, told)
         if owner is None:
             raise UnauthenticatedError(reason="no_credential")
-        done = await self._sharing.erasing.erase(owner, given)
-        output: dict[str, Any] = {
-            "step": done.step.value,
-            "receipt": done.receipt,
-            "report": await self._sharing.erasing.report(owner, done.id),
-        }
-        return enveloped(request, self._sharing, output, 200 if done.step is ErasureStep.DONE else 202)
+
+        async def erased() -> tuple[dict[str, Any], int]:
+            done = await self._sharing.erasing.erase(owner, given)
+            report = await self._sharing.erasing.report(owner, done.id)
+            told = {"step": done.step.value, "receipt": done.receipt, "report": report}
+            return told, 200 if done.step is ErasureStep.DONE else 202
+
+        return await answered(request, self._sharing, caller(owner), "memory_delete", given, erased)
 
     async def incident(self, request: Request) -> Response:
         """Somebody reports that something went wrong."""
@@ -90,5 +97,8 @@ class Memory:
             who, given = owner, await body(request)
         else:
             who, given = await lent_with(request, self._sharing)
-        receipt = await self._sharing.incident(who, given)
-        return enveloped(request, self._sharing, {"receipt_id": receipt}, 202)
+
+        async def noted() -> tuple[dict[str, Any], int]:
+            return {"receipt_id": await self._sharing.incident(who, given)}, 202
+
+        return await answered(request, self._sharing, caller(who), "incident", given, noted)

@@ -13,11 +13,15 @@ from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError, UnauthenticatedError
 from quipu.faces.http.files import sent
+from quipu.faces.http.links import linked
 from quipu.faces.oap.answering import enveloped
-from quipu.faces.oap.asking import body, lent_with, principal
-from quipu.model.moving import FileImport, Format, ImportReport
+from quipu.faces.oap.asking import body, brings_own, lent, lent_with, principal
+from quipu.faces.oap.once import answered, caller
+from quipu.faces.oap.requests import Requests
+from quipu.model.moving import ExportedFile, FileImport, Format, ImportReport
 from quipu.model.principal import Principal
 from quipu.rules.grants_exports import parsed_export
+from quipu.service.exporting_tasks import Who
 from quipu.service.lending_moves import Moves
 from quipu.service.sharing import Sharing
 
@@ -29,18 +33,43 @@ _FIELDS = frozenset({"agent_id", "foreign_owner", "format", "store"})
 class Moving:
     """One handler for each route."""
 
-    def __init__(self, sharing: Sharing, moves: Moves) -> None:
-        self._sharing, self._moves = sharing, moves
+    def __init__(self, sharing: Sharing, moves: Moves, requests: Requests) -> None:
+        self._sharing, self._moves, self._requests = sharing, moves, requests
 
     async def export(self, request: Request) -> Response:
-        """The file itself: all that the owner asks for, or what a grant shows."""
-        owner = principal(request)
-        if owner is not None:
+        """All that the owner asks for, or what a grant shows: the file itself, or the task that makes it."""
+        who: Who | None = principal(request)
+        if who is not None:
             asked = parsed_export(await body(request, may_be_empty=True))
-            made = await self._moves.exported(owner, asked)
         else:
             who, given = await lent_with(request, self._sharing, may_be_empty=True, is_read_later=True)
-            made = await self._moves.lent(who, parsed_export(given))
+            asked = parsed_export(given)
+        is_later = _is_later(request)
+        made = await self._moves.tasks.export(who, asked, self._root(request), is_later=is_later)
+        if isinstance(made, dict):
+            return enveloped(request, self._sharing, made, 202)
+        return self._sent(made)
+
+    async def task(self, request: Request) -> Response:
+        """How the making of a file stands. Who has neither a login nor a grant asks about a request for access."""
+        if principal(request) is None and not brings_own(request):
+            return await self._requests.task(request)
+        who, root = await self._who(request), self._root(request)
+        told = await self._moves.tasks.told(who, request.path_params["id"], root)
+        return enveloped(request, self._sharing, told)
+
+    async def fetched(self, request: Request) -> Response:
+        """The file that a task has made, once."""
+        who, names = await self._who(request), request.path_params
+        return self._sent(await self._moves.tasks.fetched(who, names["id"], names["secret"]))
+
+    async def _who(self, request: Request) -> Who:
+        return principal(request) or await lent(request, self._sharing)
+
+    def _root(self, request: Request) -> str:
+        return self._sharing.public_url or f"{request.url.scheme}://{request.url.netloc}"
+
+    def _sent(self, made: ExportedFile) -> Response:
         report = made.report
         dropped = [{"field": one.field, "count": one.count} for one in report.loss.dropped]
         mapped = [{"from": one.origin, "to": one.to, "count": one.count} for one in report.loss.mapped]
@@ -52,8 +81,14 @@ class Moving:
         return sent(made, {"OAP-Version": "1.0", "OAP-Export-Report": json.dumps(told)})
 
     async def tried(self, request: Request) -> Response:
-        """A form with a file, or the file as the body. What would come in is told; nothing is written."""
+        """A form with a file, the file as the body, or where it is. What would come in is told; nothing is written."""
         owner = _owner(request)
+        link = await linked(request, _FIELDS)
+        if link is not None:
+            members = {name: _text(value) for name, value in link.items() if name != "url"}
+            wanted = _wanted({**request.query_params, **members}, None)
+            report = await self._moves.fetched(owner, link["url"], wanted)
+            return enveloped(request, self._sharing, _told(report))
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
             async with request.form(max_files=1, max_fields=len(_FIELDS)) as form:
                 given = {name: value for name, value in form.items() if isinstance(value, str)}
@@ -77,8 +112,14 @@ class Moving:
 
     async def commit(self, request: Request) -> Response:
         """Carry out what was tried; what a rule holds waits for a person."""
-        report = await self._moves.committed(_owner(request), request.path_params["id"])
-        return enveloped(request, self._sharing, _told(report))
+        owner = _owner(request)
+
+        async def done() -> tuple[dict[str, Any], int]:
+            return _told(await self._moves.committed(owner, request.path_params["id"])), 200
+
+        return await answered(
+            request, self._sharing, caller(owner), "memory_import", {}, done, unkept=("sample",)
+        )
 
     async def roll_back(self, request: Request) -> Response:
         """Undo an import; with `force` also what was changed since."""
@@ -86,10 +127,23 @@ class Moving:
         force = given.get("force", False)
         if not isinstance(force, bool) or given.keys() - {"force"}:
             raise InvalidError.at("/force", "bad_value", "This is yes or no.", accepted=["true", "false"])
-        undone = await self._moves.rolled_back(owner, request.path_params["id"], force=force)
-        told = {"import_id": undone.import_id, "forgotten": undone.forgotten, "withdrawn": undone.withdrawn}
-        more = {"restored": undone.restored, "kept": list(undone.kept)}
-        return enveloped(request, self._sharing, {**told, **more})
+
+        async def done() -> tuple[dict[str, Any], int]:
+            undone = await self._moves.rolled_back(owner, request.path_params["id"], force=force)
+            told = {
+                "import_id": undone.import_id,
+                "forgotten": undone.forgotten,
+                "withdrawn": undone.withdrawn,
+            }
+            return {**told, "restored": undone.restored, "kept": list(undone.kept)}, 200
+
+        return await answered(request, self._sharing, caller(owner), "memory_import_undo", given, done)
+
+
+def _is_later(request: Request) -> bool:
+    """Whether the caller would rather come back for it (RFC 7240)."""
+    wishes = ",".join(request.headers.getlist("prefer")).split(",")
+    return any(wish.partition(";")[0].strip().lower() == "respond-async" for wish in wishes)
 
 
 def _owner(request: Request) -> Principal:
@@ -97,6 +151,11 @@ def _owner(request: Request) -> Principal:
     if owner is None:
         raise UnauthenticatedError(reason="no_credential")
     return owner
+
+
+def _text(value: object) -> str:
+    """A member of a body as a form would say it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def _pieces(file: UploadFile) -> AsyncIterator[bytes]:

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from quipu.errors import UnauthenticatedError
 from quipu.faces.oap.answering import enveloped
-from quipu.faces.oap.asking import body, brings_own, principal, shown
+from quipu.faces.oap.asking import body, principal, shown
 from quipu.faces.oap.grants import issued
+from quipu.faces.oap.once import answered, caller
 from quipu.model.grants import AccessRequest
 from quipu.model.principal import Principal
 from quipu.rules.grants_times import rfc3339
@@ -42,18 +43,26 @@ class Requests:
     async def approve(self, request: Request) -> Response:
         """The owner lends it, changed by what the body says."""
         owner, given = _owner(request), await body(request, may_be_empty=True)
-        kept = await self._sharing.requests.approve(owner, request.path_params["id"], given)
-        return enveloped(request, self._sharing, issued(self._sharing, kept), 201)
+
+        async def done() -> tuple[dict[str, Any], int]:
+            kept = await self._sharing.requests.approve(owner, request.path_params["id"], given)
+            return issued(self._sharing, kept), 201
+
+        return await answered(request, self._sharing, caller(owner), "memory_grant_approve", given, done)
 
     async def refuse(self, request: Request) -> Response:
         """The owner does not."""
-        refused = await self._sharing.requests.refuse(_owner(request), request.path_params["id"])
-        return enveloped(request, self._sharing, _told(refused))
+        owner = _owner(request)
+
+        async def done() -> tuple[dict[str, Any], int]:
+            return _told(await self._sharing.requests.refuse(owner, request.path_params["id"])), 200
+
+        return await answered(request, self._sharing, caller(owner), "memory_grant_refuse", {}, done)
 
 
 def _owner(request: Request) -> Principal:
     owner = principal(request)
-    if owner is None or brings_own(request):
+    if owner is None:
         raise UnauthenticatedError(reason="no_credential")
     return owner
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError
 from quipu.faces.http.authentication import principal_of
+from quipu.faces.http.links import linked
 from quipu.faces.rest.answering import Tell, answered, worked
 from quipu.faces.rest.asking import asked, flag, needed
 from quipu.formats.signing import key_name
@@ -45,10 +46,13 @@ class Importing:
         return answered({"imports": await self._service.imports.list(principal_of(request))})
 
     async def tried(self, request: Request) -> Response:
-        """The body is the file. What would come in is told; nothing is written."""
+        """The body is the file, or says where it is. What would come in is told; nothing is written."""
         principal, wanted = principal_of(request), _wanted(request)
+        link = await linked(request, frozenset())
 
         async def work(tell: Tell) -> ImportReport:
+            if link is not None:
+                return await self._service.importing.fetched(principal, link["url"], wanted, tell)
             pieces = request.stream()
             try:
                 return await self._service.importing.tried(principal, pieces, wanted, tell)

@@ -8,7 +8,8 @@ from quipu.errors import InvalidError
 from quipu.faces.http.files import sent
 from quipu.faces.web import sheets
 from quipu.faces.web.visit import Visit
-from quipu.model.moving import WRITTEN, FileExport, Format
+from quipu.model.moving import FileExport
+from quipu.model.moving_formats import WRITTEN, Format
 from quipu.model.principal import Permission
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from quipu.errors import InvalidError
 from quipu.faces.web import forms
 from quipu.faces.web.visit import Visit
 from quipu.faces.web.wording import counted
-from quipu.model.moving import FileImport, Format
+from quipu.model.moving import FileImport, Format, ImportReport
 from quipu.model.principal import Permission
 
 _PIECE = 256 << 10
@@ -71,6 +72,25 @@ def _wanted(sent: _Sent) -> FileImport:
     )
 
 
+async def progress(visit: Visit) -> Response:
+    """How far one is that is being brought in, and how it ended."""
+    visit.need(Permission.WRITE)
+    carried = visit.service.importing.carrying.standing(visit.principal, visit.request.path_params["id"])
+    said = "" if carried.report is None else _said(carried.report)
+    return visit.page("import_progress.html", carried=carried, said=said)
+
+
+def _said(report: ImportReport) -> str:
+    said = f"{counted(report.accepted, 'memory', 'memories')} came in."
+    if report.removed:
+        said += f" {report.removed} forgotten, as they were where they came from."
+    if report.removals_waiting:
+        said += f" {report.removals_waiting} to be forgotten wait for a decision."
+    if report.quarantined:
+        said += f" {counted(report.quarantined, 'memory', 'memories')} wait for a decision."
+    return said
+
+
 async def act(visit: Visit) -> Response:
     """Carry out what was tried; let in or drop what waits; undo."""
     given = await visit.form()
@@ -78,14 +98,12 @@ async def act(visit: Visit) -> Response:
     match given.get("action", ""):
         case "commit":
             visit.need(Permission.WRITE)
-            report = await visit.service.importing.committed(visit.principal, name)
-            said = f"{counted(report.accepted, 'memory', 'memories')} came in."
-            if report.removed:
-                said += f" {report.removed} forgotten, as they were where they came from."
-            if report.removals_waiting:
-                said += f" {report.removals_waiting} to be forgotten wait for a decision."
-            if report.quarantined:
-                said += f" {counted(report.quarantined, 'memory', 'memories')} wait for a decision."
+            carried = await visit.service.importing.carried_out(visit.principal, name)
+            if carried.error is not None:
+                raise carried.error
+            if carried.report is None:
+                return visit.go(f"/imports/{quote(name, safe='')}")
+            said = _said(carried.report)
         case "approve" | "reject" as choice:
             visit.need(Permission.REVIEW)
             is_yes = choice == "approve"

@@ -70,6 +70,7 @@ _READS: dict[str, Handler] = {
     "/grants/requests/{id}": grants_requests.detail,
     "/erasures": grants.erasures,
     "/imports": importing.page,
+    "/imports/{id}": importing.progress,
     "/export": exporting.page,
     "/dashboard": dashboard.page,
     "/health": health.page,

@@ -8,10 +8,14 @@ from typing import Any, Protocol, TypeVar
 from quipu.errors import NotFoundError
 from quipu.ledger import lending as rows
 from quipu.ledger.postgres import statements
+from quipu.ledger.postgres.beside import replayed as answered
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.transaction import transaction
+from quipu.ledger.postgres.working import answers
+from quipu.ledger.rows import Row
 from quipu.model.disclosure import (
     CascadeStep,
+    ChainEnd,
     Erasure,
     HeldItem,
     KeptReceipt,
@@ -21,7 +25,7 @@ from quipu.model.disclosure import (
     Standing,
     Writes,
 )
-from quipu.model.grants import KeptGrant
+from quipu.model.grants import KeptGrant, TaskStep
 
 T = TypeVar("T")
 
@@ -36,6 +40,7 @@ class PostgresLending:
     def __init__(self, run: _Running, tidy: Callable[[], None]) -> None:
         """`tidy` leaves no old row behind: what others want back is gone from the tables, too."""
         self._run, self._tidy = run, tidy
+        self._sweeps = rows.Sweeps()
 
     async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
         async def work(connection: Connection) -> Writes:
@@ -43,7 +48,7 @@ class PostgresLending:
                 if await statements.first(connection, "lock_head", tenant=tenant) is None:
                     raise NotFoundError("There is no such tenant.", reason="tenant")
                 writes = decide(await _standing(connection, tenant, question))
-                await _write(connection, tenant, question, writes)
+                await _write(connection, tenant, question, writes, self._sweeps)
                 return writes
 
         return await self._run(work)
@@ -75,12 +80,9 @@ class PostgresLending:
 
     async def tails(self, tenant: str, record_ids: Sequence[str]) -> dict[str, LogLine]:
         async def work(connection: Connection) -> dict[str, LogLine]:
-            found: dict[str, LogLine] = {}
-            for record_id in record_ids:
-                line = await _tail(connection, tenant, record_id, LogKind.STATE)
-                if line is not None:
-                    found[record_id] = line
-            return found
+            standing = Standing(end=ChainEnd())
+            await _put_lines(connection, tenant, record_ids, standing)
+            return {name: line for (name, log), line in standing.tails.items() if log is LogKind.STATE}
 
         return await self._run(work)
 
@@ -129,54 +131,69 @@ class PostgresLending:
         if await self._run(lambda c: statements.run(c, "drop_expired_items", tenant=tenant, now=now)):
             self._tidy()
 
+    async def drop_requests(self, tenant: str, before: int) -> int:
+        return await self._run(lambda c: statements.run(c, "drop_requests", tenant=tenant, before=before))
+
+    async def task_steps(self, tenant: str, task_id: str) -> Sequence[TaskStep]:
+        found = await self._rows("task_steps", tenant=tenant, task_id=task_id)
+        return [rows.task_step_of(row) for row in found]
+
+    async def add_task_step(self, step: TaskStep) -> bool:
+        values = rows.task_step_values(step)
+        return await self._run(lambda c: statements.run(c, "add_task_step", **values)) > 0
+
+    async def drop_tasks(self, tenant: str, before: int) -> int:
+        return await self._run(lambda c: statements.run(c, "drop_tasks", tenant=tenant, before=before))
+
     async def _rows(self, statement: str, **values: Any) -> list[Any]:
         return await self._run(lambda c: statements.select(c, statement, **values))
 
 
-async def _tail(connection: Connection, tenant: str, record_id: str, log: LogKind) -> LogLine | None:
-    row = await statements.first(connection, "log_tail", tenant=tenant, record_id=record_id, log=log.value)
-    return None if row is None else rows.line_of(row)
+async def _put_lines(
+    connection: Connection, tenant: str, record_ids: Sequence[str], standing: Standing
+) -> None:
+    found = await statements.select(connection, "log_ends", tenant=tenant, records=list(record_ids))
+    rows.put_lines(standing, found)
 
 
 async def _standing(connection: Connection, tenant: str, question: Question) -> Standing:
     end = await statements.first(connection, "receipt_end", tenant=tenant)
     head = await statements.first(connection, "lending_head", tenant=tenant)
-    grant = shown = None
-    disclosed: set[str] = set()
+    grant, disclosed = None, list[Row]()
+    wanted = list(question.record_ids)
     if question.grant_id is not None:
         grant = await statements.first(connection, "lent_grant", tenant=tenant, id=question.grant_id)
-        for record_id in question.record_ids:
-            shown = await statements.first(
-                connection, "lent_item", tenant=tenant, grant_id=question.grant_id, record_id=record_id
+        if wanted:
+            disclosed = await statements.select(
+                connection, "lent_among", tenant=tenant, grant_id=question.grant_id, records=wanted
             )
-            if shown is not None:
-                disclosed.add(record_id)
     replayed: set[str] = set()
     for name in question.once:
-        if await statements.first(connection, "used_proof", tenant=tenant, id=name) is not None:
+        if await statements.first(connection, "used_proof", tenant=tenant, id=name, now=question.now):
             replayed.add(name)
+    known, key = None, question.key
+    if key is not None:
+        found = await answers(connection, tenant, [(key.principal, key.operation, key.key)])
+        known = answered(found, key, question.now)
     standing = Standing(
         **rows.standing_values(end, head),
+        answered=None if known is None else known.replayed,
         grant=None if grant is None else rows.grant_of(grant),
-        disclosed=frozenset(disclosed),
+        disclosed=frozenset(row[0] for row in disclosed),
         replayed=frozenset(replayed),
     )
-    for record_id in question.record_ids:
-        for log in LogKind:
-            line = await _tail(connection, tenant, record_id, log)
-            if line is not None:
-                standing.tails[record_id, log] = line
-        first = await statements.first(
-            connection, "log_first", tenant=tenant, record_id=record_id, log=LogKind.STATE.value
-        )
-        if first is not None:
-            standing.captures[record_id] = rows.line_of(first)
+    if wanted:
+        await _put_lines(connection, tenant, wanted, standing)
     return standing
 
 
-async def _write(connection: Connection, tenant: str, question: Question, writes: Writes) -> None:
+async def _write(
+    connection: Connection, tenant: str, question: Question, writes: Writes, sweeps: rows.Sweeps
+) -> None:
     for grant in writes.grants:
-        await statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
+        moves = rows.grant_moves(grant)
+        if not await statements.run(connection, "move_grant", tenant=tenant, id=grant.id, **moves):
+            await statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
     for record_id in writes.shown:
         values = {"grant_id": question.grant_id, "record_id": record_id, "at": question.now}
         await statements.run(connection, "add_lent_item", tenant=tenant, **values)
@@ -189,7 +206,11 @@ async def _write(connection: Connection, tenant: str, question: Question, writes
     for step in writes.steps:
         await statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
     if question.once and writes.once_until is not None:
-        await statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
+        if sweeps.is_due(tenant, question.now):
+            await statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
         for name in question.once:
             # The lock is held: nobody else has used it since `_standing` looked.
             await statements.run(connection, "use_proof", tenant=tenant, id=name, until=writes.once_until)
+    if writes.kept is not None:
+        values = rows.answer_values(writes.kept, writes.kept_at)
+        await statements.run(connection, "keep_answer", tenant=tenant, **values)

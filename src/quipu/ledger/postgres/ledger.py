@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from quipu.errors import BackendUnavailableError, InternalError, NotFoundError, UnsupportedError
-from quipu.ledger import admission, rows, transfer
+from quipu.errors import BackendUnavailableError, InternalError, UnsupportedError
+from quipu.ledger import rows, transfer
 from quipu.ledger.governing import Governing
 from quipu.ledger.postgres import checking, migrating, portable, statements, upkeep
 from quipu.ledger.postgres.announcing import Announcer
@@ -26,12 +26,11 @@ from quipu.ledger.postgres.tidying import Tidier
 from quipu.ledger.postgres.transaction import transaction
 from quipu.ledger.postgres.turn import Job, Turn
 from quipu.ledger.postgres.working import answers
+from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
 from quipu.ledger.transfer import Tables
-from quipu.ledger.walking import PAGE, walk
-from quipu.model.access import Tenant, Token
 from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Put, Settle
-from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
+from quipu.model.journal import Checkpoint, Draft, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
 from quipu.model.search import (
@@ -39,14 +38,13 @@ from quipu.model.search import (
     Neighbours,
     Scope,
     Search,
-    Selection,
     SharedWord,
     Snapshot,
     WordShares,
 )
 from quipu.model.store import MAIN, Store
 from quipu.ports.announcing import Told, Written
-from quipu.ports.ledger import Guard, Indexed, Space
+from quipu.ports.ledger import Indexed, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ T = TypeVar("T")
 Archive: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Tables]]
 
 
-class PostgresLedger(Governing, RunReads):
+class PostgresLedger(Reads, Governing, RunReads):
     """Records, journal and index in one database, shared by any number of processes."""
 
     def __init__(
@@ -214,54 +212,11 @@ class PostgresLedger(Governing, RunReads):
         records = {row[2]: rows.record_of(row) for row in found}
         return {record_id: records[record_id] for record_id in wanted if record_id in records}
 
-    async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
-        found = await self._select("record_versions", tenant=tenant, id=record_id)
-        return [rows.record_of(row) for row in found]
-
-    async def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
-        async def read(statement: str, values: Mapping[str, rows.Value]) -> Sequence[Record]:
-            return [rows.record_of(row) for row in await self._select(statement, **values)]
-
-        stores = await self.stores(selection.tenant)
-        async for record in walk(read, selection, snapshot, stores):
-            yield record
-
-    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
-        after = 0
-        while True:
-            page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
-            for row in page:
-                yield rows.record_or_fault(row)
-            if len(page) < PAGE:
-                return
-            after = page[-1][0]
-
-    async def due(self, tenant: str, now: int, limit: int = 1000) -> Sequence[Record]:
-        return [rows.record_of(row) for row in await self._select("due", tenant=tenant, now=now, limit=limit)]
-
     async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
         found = {row[0]: Mark(*row) for row in await self._select("mark", tenant=tenant, ids=list(ids))}
         return {record_id: found[record_id] for record_id in ids if record_id in found}
 
-    async def reasons(self, tenant: str, record_id: str) -> Mapping[int, str]:
-        found = await self._select("reasons", tenant=tenant, id=record_id)
-        return {row[0]: row[1] for row in found}
-
-    async def stores(self, tenant: str) -> Sequence[Store]:
-        return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
-
     # -- journal ------------------------------------------------------------------------------------------------
-
-    async def head(self, tenant: str) -> Head:
-        found = await self._select("head", tenant=tenant)
-        if not found:
-            raise NotFoundError("There is no such tenant.", reason="tenant")
-        seq, digest, at, horizon, *_ = found[0]
-        return Head(seq=seq, hash=digest.hex(), at=at, horizon=horizon)
-
-    async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        found = await self._select("entries", tenant=tenant, after=after, limit=limit)
-        return [rows.entry_or_fault(row) for row in found]
 
     async def position_at(self, tenant: str, moment: int) -> int:
         low, high = 0, (await self.head(tenant)).seq
@@ -276,9 +231,6 @@ class PostgresLedger(Governing, RunReads):
 
         return await self._read(work)
 
-    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
-        return [rows.checkpoint_of(row) for row in await self._select("checkpoints", tenant=tenant)]
-
     async def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         values: dict[str, rows.Value] = {
             "tenant": checkpoint.tenant,
@@ -289,28 +241,6 @@ class PostgresLedger(Governing, RunReads):
             "signature": checkpoint.signature,
         }
         await self._read(lambda connection: statements.run(connection, "add_checkpoint", **values))
-
-    # -- registry -----------------------------------------------------------------------------------------------
-
-    async def tenants(self) -> Sequence[Tenant]:
-        return [admission.tenant_of(row) for row in await self._select("tenants")]
-
-    async def tenant(self, tenant: str) -> Tenant | None:
-        found = await self._select("tenant", tenant=tenant)
-        return admission.tenant_of(found[0]) if found else None
-
-    async def token(self, tenant: str, digest: str) -> Token | None:
-        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
-        return admission.token_of(found[0]) if found else None
-
-    async def tokens(self, tenant: str) -> Sequence[Token]:
-        return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
-
-    async def guard(self, tenant: str) -> Guard:
-        found = await self._select("guard", tenant=tenant)
-        if not found:
-            raise NotFoundError("There is no such tenant.", reason="tenant")
-        return admission.guard_of(tenant, found)
 
     # -- finding ------------------------------------------------------------------------------------------------
 
@@ -356,6 +286,9 @@ class PostgresLedger(Governing, RunReads):
 
     async def add_vectors(self, tenant: str, space: Space, vectors: Sequence[tuple[Record, bytes]]) -> int:
         return await self._take_turn(tenant, lambda turn: upkeep.add_vectors(turn, space, vectors))
+
+    async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
+        return await self._read(lambda connection: upkeep.vectors(connection, tenant, records))
 
     async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
         return await self._read(

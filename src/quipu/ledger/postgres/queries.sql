@@ -546,6 +546,13 @@ SELECT r.id, r.version, r.row FROM unnest(%(ids)s::text[], %(versions)s::integer
 JOIN record AS r ON r.id = w.id AND r.version = w.version
 WHERE r.tenant = %(tenant)s AND r.emptied IS NULL;
 
+-- version_vectors --
+-- The vectors of versions.
+SELECT r.id, v.data FROM unnest(%(ids)s::text[], %(versions)s::integer[]) AS w (id, version)
+JOIN record AS r ON r.id = w.id AND r.version = w.version
+JOIN embedding AS v ON v.tenant = %(tenant)s AND v.row = r.row AND v.space = %(space)s
+WHERE r.tenant = %(tenant)s AND r.emptied IS NULL;
+
 -- index_of --
 -- The index rows of versions.
 SELECT r.id, r.version, r.terms, vector_dims(v.data)
@@ -831,6 +838,11 @@ FROM lent_grant WHERE tenant = %(tenant)s AND id = %(id)s;
 SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
 FROM lent_grant WHERE tenant = %(tenant)s ORDER BY registered_at DESC, id DESC;
 
+-- move_grant --
+-- How a grant that is kept stands now.
+UPDATE lent_grant SET status = %(status)s, revoked_at = %(revoked_at)s, uses = %(uses)s, disclosed = %(disclosed)s
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
 -- keep_grant --
 -- A grant as it stands now.
 INSERT INTO lent_grant (tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed)
@@ -838,9 +850,10 @@ VALUES (%(tenant)s, %(id)s, %(hash)s, %(body)s, %(grantee)s, %(status)s, %(regis
 ON CONFLICT (tenant, id) DO UPDATE SET
   status = excluded.status, revoked_at = excluded.revoked_at, uses = excluded.uses, disclosed = excluded.disclosed;
 
--- lent_item --
--- Whether a grant has shown a record.
-SELECT 1 FROM lent_item WHERE tenant = %(tenant)s AND grant_id = %(grant_id)s AND record_id = %(record_id)s;
+-- lent_among --
+-- Those of the wanted records that a grant has shown.
+SELECT record_id FROM lent_item
+WHERE tenant = %(tenant)s AND grant_id = %(grant_id)s AND record_id = ANY(%(records)s);
 
 -- lent_to --
 -- The grants that have shown a record.
@@ -854,15 +867,21 @@ SELECT record_id, at FROM lent_item WHERE tenant = %(tenant)s AND grant_id = %(g
 -- A grant has shown a record for the first time.
 INSERT INTO lent_item (tenant, grant_id, record_id, at) VALUES (%(tenant)s, %(grant_id)s, %(record_id)s, %(at)s);
 
--- log_tail --
--- The last line of a log.
-SELECT record_id, log, seq, version, entry, hash FROM item_log
-WHERE tenant = %(tenant)s AND record_id = %(record_id)s AND log = %(log)s ORDER BY seq DESC LIMIT 1;
-
--- log_first --
--- The first line of a log.
-SELECT record_id, log, seq, version, entry, hash FROM item_log
-WHERE tenant = %(tenant)s AND record_id = %(record_id)s AND log = %(log)s AND seq = 1;
+-- log_ends --
+-- The first and the last line of what wanted records were; of the log of who saw them only where it ends.
+SELECT l.record_id, l.log, l.seq, l.version, l.entry, l.hash
+FROM unnest(%(records)s::text[]) AS wanted (value) CROSS JOIN item_log AS l
+WHERE l.tenant = %(tenant)s AND l.record_id = wanted.value AND l.log = 'state' AND l.seq = 1
+UNION ALL
+SELECT l.record_id, l.log, l.seq, l.version, l.entry, l.hash
+FROM unnest(%(records)s::text[]) AS wanted (value) CROSS JOIN item_log AS l
+WHERE l.tenant = %(tenant)s AND l.record_id = wanted.value AND l.log = 'state' AND l.seq > 1
+  AND l.seq = (SELECT max(seq) FROM item_log WHERE tenant = %(tenant)s AND record_id = wanted.value AND log = 'state')
+UNION ALL
+SELECT l.record_id, l.log, l.seq, l.version, '{}', l.hash
+FROM unnest(%(records)s::text[]) AS wanted (value) CROSS JOIN item_log AS l
+WHERE l.tenant = %(tenant)s AND l.record_id = wanted.value AND l.log = 'disclosed'
+  AND l.seq = (SELECT max(seq) FROM item_log WHERE tenant = %(tenant)s AND record_id = wanted.value AND log = 'disclosed');
 
 -- item_log --
 -- A whole log.
@@ -935,13 +954,36 @@ WHERE tenant = %(tenant)s AND source = %(source)s AND grant_id = %(grant_id)s AN
 DELETE FROM held_item WHERE tenant = %(tenant)s AND expires_at <= %(now)s;
 
 -- used_proof --
--- Whether a proof was used.
-SELECT 1 FROM used_proof WHERE tenant = %(tenant)s AND id = %(id)s;
+-- Whether a proof was used, and is remembered still.
+SELECT 1 FROM used_proof WHERE tenant = %(tenant)s AND id = %(id)s AND until > %(now)s;
 
 -- use_proof --
 -- It is used now.
-INSERT INTO used_proof (tenant, id, until) VALUES (%(tenant)s, %(id)s, %(until)s);
+INSERT INTO used_proof (tenant, id, until) VALUES (%(tenant)s, %(id)s, %(until)s)
+ON CONFLICT (tenant, id) DO UPDATE SET until = excluded.until;
 
 -- drop_used_proofs --
 -- Proofs that would be refused for their age anyway.
 DELETE FROM used_proof WHERE tenant = %(tenant)s AND until <= %(now)s;
+
+-- task_steps --
+-- How a task stood, first to last.
+SELECT tenant, task_id, number, state, at, detail FROM task_step
+WHERE tenant = %(tenant)s AND task_id = %(task_id)s ORDER BY number;
+
+-- add_task_step --
+-- How it stands now; nothing, where somebody else has said so first.
+INSERT INTO task_step (tenant, task_id, number, state, at, detail)
+VALUES (%(tenant)s, %(task_id)s, %(number)s, %(state)s, %(at)s, %(detail)s)
+ON CONFLICT (tenant, task_id, number) DO NOTHING;
+
+-- drop_tasks --
+-- Tasks that nobody has said anything of since.
+DELETE FROM task_step WHERE tenant = %(tenant)s AND task_id IN (
+  SELECT task_id FROM task_step WHERE tenant = %(tenant)s GROUP BY task_id HAVING max(at) <= %(before)s
+);
+
+-- drop_requests --
+-- Requests for access that were refused, or have lapsed, this long ago.
+DELETE FROM lent_grant
+WHERE tenant = %(tenant)s AND substr(id, 1, 4) = 'mrq_' AND coalesce(revoked_at, expires_at) <= %(before)s;

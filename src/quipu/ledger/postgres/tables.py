@@ -40,6 +40,7 @@ TABLES = (
     "cascade_step",
     "held_item",
     "used_proof",
+    "task_step",
     "webhook",
     "dismissal",
 )

@@ -96,6 +96,20 @@ async def add_vectors(turn: Turn, wanted: Space, vectors: Sequence[tuple[Record,
     return added
 
 
+async def vectors(connection: Connection, tenant: str, records: Sequence[Record]) -> dict[str, bytes]:
+    """The vectors of versions in the space in use."""
+    head = await statements.first(connection, "head", tenant=tenant)
+    found = await statements.select(
+        connection,
+        "version_vectors",
+        tenant=tenant,
+        space=None if head is None else head[5],
+        ids=[record.id for record in records],
+        versions=[record.version for record in records],
+    )
+    return {row[0]: row[1] for row in found}
+
+
 async def index_faults(
     connection: Connection, tokenizer: Tokenizer, tenant: str, expected: Sequence[Indexed]
 ) -> list[Fault]:

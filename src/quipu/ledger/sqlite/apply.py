@@ -11,9 +11,8 @@ from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.ledger import rows
 from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import registry, runs, statements
+from quipu.ledger.sqlite import answers, registry, runs, statements
 from quipu.model.change import (
-    KEY_LIFE_MS,
     Approve,
     Change,
     Close,
@@ -22,7 +21,6 @@ from quipu.model.change import (
     Demote,
     DropStore,
     Erase,
-    Once,
     OpenStore,
     Put,
     Settle,
@@ -49,10 +47,15 @@ class _Head:
     dimensions: int | None
     model: str | None
     guarded: int
+    has_mirrors: bool
 
 
 class Transaction:
-    """Applies commits on an open transaction of one connection."""
+    """Applies commits in the transactions of one connection, one after the other.
+
+    What it has read of a tenant stays good until the transaction ends, as nobody else can write meanwhile: many commits
+    in one transaction read it once. `forget` says that a new transaction begins, or that something else was written.
+    """
 
     def __init__(self, connection: apsw.Connection, tokenizer: Tokenizer, canonical: Canonical) -> None:
         self._connection = connection
@@ -65,13 +68,21 @@ class Transaction:
         self._space: int | None = None
         self._dimensions: int | None = None
         self._model: str | None = None
+        self._heads: dict[str, _Head] = {}
         self._stores: set[tuple[str, str]] = set()
+
+    def forget(self) -> None:
+        """What was read of any tenant may hold no more."""
+        self._heads.clear()
+        self._stores.clear()
 
     def apply(self, commit: Commit, guard: int | None = None) -> Committed:
         head = self._head(commit.tenant)
         if guard is not None and guard != head.guarded:
             raise ConflictError("The list of secrets has changed meanwhile.", reason="secrets_changed")
-        if commit.once and (done := answered(self._connection, commit.tenant, commit.once, commit.draft.at)):
+        if commit.once and (
+            done := answers.answered(self._connection, commit.tenant, commit.once, commit.draft.at)
+        ):
             return done
         at = max(commit.draft.at, head.at)
         self._tenant, self._seq, self._at = commit.tenant, head.seq + 1, at
@@ -80,9 +91,9 @@ class Transaction:
         mentions = list(commit.mentions)
         for change in commit.changes:
             mentions.extend(self._change(change))
-        self._tie(commit, head, mentions, at)
         is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
-        if is_change and mentions:
+        self._tie(commit, head, mentions, is_change=is_change)
+        if is_change and mentions and head.has_mirrors:
             self._run("intend", tenant=commit.tenant, seq=self._seq)
         if commit.reason:
             for record_id in {mention.id: None for mention in mentions}:
@@ -90,22 +101,26 @@ class Transaction:
                     "add_reason", tenant=commit.tenant, record_id=record_id, seq=self._seq, text=commit.reason
                 )
         if commit.once:
-            self._keep_answer(commit, commit.once)
+            answers.keep(self._connection, commit, commit.once, self._seq, self._at)
         return Committed(seq=self._seq, at=at)
 
     def _head(self, tenant: str) -> _Head:
-        row = self._first("head", tenant=tenant)
+        known = self._heads.get(tenant)
+        if known is not None:
+            return known
+        row = self._first("ground", tenant=tenant)
         if row is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
-        seq, digest, at, _horizon, changed, space, dimensions, _refilled, model, guarded = row
-        return _Head(seq, digest, at, changed, space, dimensions, model, guarded)
+        *columns, has_mirrors = row
+        head = self._heads[tenant] = _Head(*columns, has_mirrors=bool(has_mirrors))
+        return head
 
-    def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], at: int) -> None:
+    def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], *, is_change: bool) -> None:
         draft = commit.draft
         entry = Entry(
             tenant=commit.tenant,
             seq=self._seq,
-            at=at,
+            at=self._at,
             actor=draft.actor,
             op=draft.op,
             store=draft.store,
@@ -117,17 +132,17 @@ class Transaction:
             prev=head.hash.hex(),
             hash="",
         )
-        digest = entry_hash(entry, self._canonical)
-        values = rows.entry_values(entry)[:-1]
-        statements.insert(self._connection, "add_entry", (*values, bytes.fromhex(digest)))
-        is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
+        digest = bytes.fromhex(entry_hash(entry, self._canonical))
+        statements.insert(self._connection, "add_entry", (*rows.entry_values(entry)[:-1], digest))
+        head.seq, head.hash, head.at = self._seq, digest, self._at
+        head.changed = self._seq if is_change else head.changed
         self._run(
             "move_head",
             tenant=commit.tenant,
-            seq=self._seq,
-            hash=bytes.fromhex(digest),
-            at=at,
-            changed=self._seq if is_change else head.changed,
+            seq=head.seq,
+            hash=head.hash,
+            at=head.at,
+            changed=head.changed,
         )
 
     def _run(self, statement: str, /, **values: rows.Value) -> None:
@@ -166,6 +181,7 @@ class Transaction:
             case _:
                 tied = registry.Tied(self._tenant, self._seq, self._at, self._actor)
                 registry.change(self._connection, tied, change)
+                self._heads.pop(self._tenant, None)  # it may have moved the guard
                 return ()
 
     def _put(self, put: Put) -> Sequence[Mention]:
@@ -347,44 +363,6 @@ class Transaction:
         if not self._connection.changes():
             raise ConflictError("This proposal has been decided already.", reason="already_decided")
         return ()
-
-    # -- idempotency --------------------------------------------------------------------------------------------
-
-    def _keep_answer(self, commit: Commit, once: Once) -> None:
-        self._run("forget_answers", tenant=commit.tenant, before=commit.draft.at - KEY_LIFE_MS)
-        key = {
-            "tenant": commit.tenant,
-            "principal": once.principal,
-            "operation": once.operation,
-            "key": once.key,
-        }
-        self._run(
-            "keep_answer",
-            **key,
-            fingerprint=once.fingerprint,
-            answer=rows.encoded(once.answer),
-            at=self._at,
-            seq=self._seq,
-        )
-        for record_id in once.record_ids:
-            self._run("keep_answer_record", **key, record_id=record_id)
-
-
-def answered(connection: apsw.Connection, tenant: str, once: Once, now: int) -> Committed | None:
-    """What was answered under this key, as long as keys live."""
-    row = statements.first(
-        connection, "answer", tenant=tenant, principal=once.principal, operation=once.operation, key=once.key
-    )
-    if row is None or row[2] < now - KEY_LIFE_MS:
-        return None
-    fingerprint, answer, at, seq = row
-    if fingerprint != once.fingerprint:
-        raise ConflictError(
-            "This idempotency key was used for a different request.",
-            reason="idempotency_key_mismatch",
-            hint="Use a fresh key for each request.",
-        )
-    return Committed(seq=seq, at=at, replayed=rows.decoded(answer))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from quipu.errors import BackendUnavailableError, ConflictError, InternalError, InvalidError, QuipuError
-from quipu.ledger.sqlite import statements
+from quipu.ledger.sqlite import completeness, statements
 
 #: "QUIP", in the header of every file of ours.
 APPLICATION_ID = 0x51554950
@@ -149,6 +149,7 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
         connection.pragma("page_size", PAGE_SIZE)
     version = _version(connection, path)
     if version == len(steps):
+        completeness.check(connection, steps)
         _use_wal(connection)
         return
     if version > len(steps):
@@ -167,6 +168,7 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
                 _back_up_before_upgrade(path, version)
             for step in steps[version:]:
                 connection.execute(step)
+            completeness.check(connection, steps)
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", len(steps))
         connection.execute("COMMIT")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import apsw
 
 from quipu.ledger import lending as rows
+from quipu.ledger.rows import Row
 from quipu.ledger.sqlite import statements
+from quipu.ledger.sqlite.answers import answered
 from quipu.model.disclosure import (
     CascadeStep,
+    ChainEnd,
     Erasure,
     HeldItem,
     KeptReceipt,
@@ -20,7 +24,7 @@ from quipu.model.disclosure import (
     Standing,
     Writes,
 )
-from quipu.model.grants import KeptGrant
+from quipu.model.grants import KeptGrant, TaskStep
 
 T = TypeVar("T")
 
@@ -39,11 +43,12 @@ class SqliteLending:
     def __init__(self, read: _Reading, write: _Writing, flush: Callable[[], Awaitable[None]]) -> None:
         """`flush` leaves no old page behind: what others want back is gone from the file, too."""
         self._read, self._write, self._flush = read, write, flush
+        self._sweeps = rows.Sweeps()
 
     async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
         def job(connection: apsw.Connection) -> Writes:
             writes = decide(_standing(connection, tenant, question))
-            _write(connection, tenant, question, writes)
+            _write(connection, tenant, question, writes, self._sweeps)
             return writes
 
         return await self._write(job)
@@ -75,12 +80,9 @@ class SqliteLending:
 
     async def tails(self, tenant: str, record_ids: Sequence[str]) -> dict[str, LogLine]:
         def work(connection: apsw.Connection, _: Any) -> dict[str, LogLine]:
-            found: dict[str, LogLine] = {}
-            for record_id in record_ids:
-                row = _tail(connection, tenant, record_id, LogKind.STATE)
-                if row is not None:
-                    found[record_id] = row
-            return found
+            standing = Standing(end=ChainEnd())
+            _put_lines(connection, tenant, record_ids, standing)
+            return {name: line for (name, log), line in standing.tails.items() if log is LogKind.STATE}
 
         return await self._read(work)
 
@@ -136,60 +138,84 @@ class SqliteLending:
         if await self._write(job):
             await self._flush()
 
+    async def drop_requests(self, tenant: str, before: int) -> int:
+        return await self._dropped("drop_requests", tenant=tenant, before=before)
+
+    async def task_steps(self, tenant: str, task_id: str) -> Sequence[TaskStep]:
+        found = await self._rows("task_steps", tenant=tenant, task_id=task_id)
+        return [rows.task_step_of(row) for row in found]
+
+    async def add_task_step(self, step: TaskStep) -> bool:
+        def job(connection: apsw.Connection) -> bool:
+            statements.run(connection, "add_task_step", **rows.task_step_values(step))
+            return connection.changes() > 0
+
+        return await self._write(job)
+
+    async def drop_tasks(self, tenant: str, before: int) -> int:
+        return await self._dropped("drop_tasks", tenant=tenant, before=before)
+
+    async def _dropped(self, statement: str, **values: Any) -> int:
+        def job(connection: apsw.Connection) -> int:
+            statements.run(connection, statement, **values)
+            return connection.changes()
+
+        dropped = await self._write(job)
+        if dropped:
+            await self._flush()
+        return dropped
+
     async def _rows(self, statement: str, **values: Any) -> list[Any]:
         return await self._read(lambda c, _: statements.select(c, statement, **values))
 
 
-def _tail(connection: apsw.Connection, tenant: str, record_id: str, log: LogKind) -> LogLine | None:
-    row = statements.first(connection, "log_tail", tenant=tenant, record_id=record_id, log=log.value)
-    return None if row is None else rows.line_of(row)
+def _put_lines(
+    connection: apsw.Connection, tenant: str, record_ids: Sequence[str], standing: Standing
+) -> None:
+    wanted = json.dumps(record_ids)
+    rows.put_lines(standing, statements.select(connection, "log_ends", tenant=tenant, records=wanted))
 
 
 def _standing(connection: apsw.Connection, tenant: str, question: Question) -> Standing:
     end = statements.first(connection, "receipt_end", tenant=tenant)
     head = statements.first(connection, "lending_head", tenant=tenant)
-    grant_id = question.grant_id
-    grant = (
-        None if grant_id is None else statements.first(connection, "lent_grant", tenant=tenant, id=grant_id)
-    )
+    grant, disclosed = None, list[Row]()
+    if question.grant_id is not None:
+        grant = statements.first(connection, "lent_grant", tenant=tenant, id=question.grant_id)
+        if question.record_ids:
+            wanted = json.dumps(question.record_ids)
+            disclosed = statements.select(
+                connection, "lent_among", tenant=tenant, grant_id=question.grant_id, records=wanted
+            )
+    known = None if question.key is None else answered(connection, tenant, question.key, question.now)
     standing = Standing(
         **rows.standing_values(end, head),
+        answered=None if known is None else known.replayed,
         grant=None if grant is None else rows.grant_of(grant),
-        disclosed=frozenset(
-            record_id
-            for record_id in question.record_ids
-            if grant_id is not None
-            and statements.first(
-                connection, "lent_item", tenant=tenant, grant_id=grant_id, record_id=record_id
-            )
-        ),
+        disclosed=frozenset(row[0] for row in disclosed),
         replayed=frozenset(
             name
             for name in question.once
-            if statements.first(connection, "used_proof", tenant=tenant, id=name) is not None
+            if statements.first(connection, "used_proof", tenant=tenant, id=name, now=question.now)
         ),
     )
-    for record_id in question.record_ids:
-        for log in LogKind:
-            line = _tail(connection, tenant, record_id, log)
-            if line is not None:
-                standing.tails[record_id, log] = line
-        first = statements.first(
-            connection, "log_first", tenant=tenant, record_id=record_id, log=LogKind.STATE.value
-        )
-        if first is not None:
-            standing.captures[record_id] = rows.line_of(first)
+    if question.record_ids:
+        _put_lines(connection, tenant, question.record_ids, standing)
     return standing
 
 
-def _write(connection: apsw.Connection, tenant: str, question: Question, writes: Writes) -> None:
+def _write(
+    connection: apsw.Connection, tenant: str, question: Question, writes: Writes, sweeps: rows.Sweeps
+) -> None:
     for grant in writes.grants:
-        statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
-    for record_id in writes.shown:
-        values = {"grant_id": question.grant_id, "record_id": record_id, "at": question.now}
-        statements.run(connection, "add_lent_item", tenant=tenant, **values)
-    for line in writes.lines:
-        statements.run(connection, "add_log_line", tenant=tenant, **rows.line_values(line))
+        statements.run(connection, "move_grant", tenant=tenant, id=grant.id, **rows.grant_moves(grant))
+        if not connection.changes():
+            statements.run(connection, "keep_grant", tenant=tenant, **rows.grant_values(grant))
+    shown = {"tenant": tenant, "grant_id": question.grant_id, "at": question.now}
+    statements.run_many(connection, "add_lent_item", [{**shown, "record_id": name} for name in writes.shown])
+    statements.run_many(
+        connection, "add_log_line", [{"tenant": tenant, **rows.line_values(line)} for line in writes.lines]
+    )
     for receipt in writes.receipts:
         statements.run(connection, "add_receipt", tenant=tenant, **rows.receipt_values(receipt))
     if writes.erasure is not None:
@@ -197,7 +223,11 @@ def _write(connection: apsw.Connection, tenant: str, question: Question, writes:
     for step in writes.steps:
         statements.run(connection, "keep_cascade_step", tenant=tenant, **rows.step_values(step))
     if question.once and writes.once_until is not None:
-        statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
+        if sweeps.is_due(tenant, question.now):
+            statements.run(connection, "drop_used_proofs", tenant=tenant, now=question.now)
         for name in question.once:
             # There is one writer: nobody else has used it since `_standing` looked.
             statements.run(connection, "use_proof", tenant=tenant, id=name, until=writes.once_until)
+    if writes.kept is not None:
+        values = rows.answer_values(writes.kept, writes.kept_at)
+        statements.run(connection, "keep_answer", tenant=tenant, **values)

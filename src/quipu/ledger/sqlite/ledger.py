@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, TypeVar
 import apsw
 
 from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError
-from quipu.ledger import admission, rows
+from quipu.ledger import rows
 from quipu.ledger.governing import Governing
+from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import file, registry, statements
-from quipu.ledger.sqlite.apply import Transaction, answered
-from quipu.ledger.sqlite.grants import SqliteLending
+from quipu.ledger.sqlite import file, statements
+from quipu.ledger.sqlite.answers import answered
+from quipu.ledger.sqlite.apply import Transaction
 from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
-from quipu.ledger.walking import PAGE, walk
-from quipu.model.access import Tenant, Token
 from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Settle
-from quipu.model.journal import Checkpoint, Draft, Entry, Head, Op
+from quipu.model.journal import Checkpoint, Draft, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
 from quipu.model.search import (
@@ -38,7 +37,6 @@ from quipu.model.search import (
     Restriction,
     Scope,
     Search,
-    Selection,
     SharedWord,
     Snapshot,
     WordShares,
@@ -50,6 +48,7 @@ from quipu.ports.surroundings import Canonical, Clock, MintId
 
 if TYPE_CHECKING:
     from quipu.ledger.search.finding import Finder
+    from quipu.ledger.sqlite.grants import SqliteLending
 
 T = TypeVar("T")
 
@@ -58,7 +57,7 @@ _READERS = 4
 _PATIENCE_MS = 5_000
 
 
-class SqliteLedger(Governing, RunReads):
+class SqliteLedger(Reads, Governing, RunReads):
     """Records, journal and index in one file, safe with several threads and several processes."""
 
     def __init__(
@@ -76,23 +75,24 @@ class SqliteLedger(Governing, RunReads):
         self._folder = None if path else Path(tempfile.mkdtemp(prefix="quipu-"))
         self.path = path or (self._folder or Path()) / "memory.db"
         self.name = name
-        self._clock, self._mint_id, self._canonical = clock, mint_id, canonical
+        self._clock, self._mint_id = clock, mint_id
         is_durable = path is not None
         file.prepare(self.path, steps if steps is not None else file.migrations(), is_durable=is_durable)
         self._cache_bytes = cache_bytes
         self._local = threading.local()
         self._open_connections: list[apsw.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
-        self._writer = Writer(file.connect(self.path, is_durable=is_durable))
-        self._writer_tokenizer = Tokenizer()
+        connection = file.connect(self.path, is_durable=is_durable)
+        self._transaction = Transaction(connection, Tokenizer(), canonical)
+        self._writer = Writer(connection, self._transaction.forget)
         self._keeper = Keeper(self.path)
         self._opened: set[str] = set()
+        self._guards: dict[str, Guard] = {}
         self._is_closed = False
         self._owes_flush = False
         self._told: list[Told] = []
         self._written: list[Written] = []
         self.outbox = SqliteOutbox(self._read, self._write)
-        self.lending = SqliteLending(self._read, self._write, self._flush_erased)
 
     # -- opening and closing ------------------------------------------------------------------------------------
 
@@ -107,9 +107,7 @@ class SqliteLedger(Governing, RunReads):
             statements.run(connection, "open_tenant", tenant=tenant, at=at)
             store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
             draft = Draft(op=Op.GENESIS, actor="system", at=at, store=store.id)
-            self._transaction(connection).apply(
-                Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),))
-            )
+            self._transaction.apply(Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),)))
 
         await self._write(job)
         self._opened.add(tenant)
@@ -152,22 +150,23 @@ class SqliteLedger(Governing, RunReads):
         return await self._read(lambda connection, _: statements.select(connection, statement, **values))
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
-        return await self._writer.run(job, alone=alone)
+        def run(connection: apsw.Connection) -> T:
+            done = job(connection)
+            self._transaction.forget()  # the commits behind it in the same transaction read what it has written
+            return done
+
+        return await self._writer.run(run, alone=alone)
 
     async def _altered(self, statement: str, /, **values: rows.Value) -> list[rows.Row]:
         return await self._write(lambda connection: statements.select(connection, statement, **values))
 
-    def _transaction(self, connection: apsw.Connection) -> Transaction:
-        return Transaction(connection, self._writer_tokenizer, self._canonical)
-
     # -- records ------------------------------------------------------------------------------------------------
 
     async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
-        def job(connection: apsw.Connection) -> list[Committed]:
-            transaction = self._transaction(connection)
-            return [transaction.apply(commit, guard) for commit in commits]
+        def job(_: apsw.Connection) -> list[Committed]:
+            return [self._transaction.apply(commit, guard) for commit in commits]
 
-        done = await self._write(job)
+        done = await self._writer.run(job)
         tenants = frozenset(commit.tenant for commit in commits)
         for told in self._told:
             told(tenants)
@@ -209,31 +208,6 @@ class SqliteLedger(Governing, RunReads):
 
         return await self._read(work)
 
-    async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
-        found = await self._select("record_versions", tenant=tenant, id=record_id)
-        return [rows.record_of(row) for row in found]
-
-    async def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
-        async def read(statement: str, values: Mapping[str, rows.Value]) -> Sequence[Record]:
-            return [rows.record_of(row) for row in await self._select(statement, **values)]
-
-        stores = await self.stores(selection.tenant)
-        async for record in walk(read, selection, snapshot, stores):
-            yield record
-
-    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
-        after = 0
-        while True:
-            page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
-            for row in page:
-                yield rows.record_or_fault(row)
-            if len(page) < PAGE:
-                return
-            after = page[-1][0]
-
-    async def due(self, tenant: str, now: int, limit: int = 1000) -> Sequence[Record]:
-        return [rows.record_of(row) for row in await self._select("due", tenant=tenant, now=now, limit=limit)]
-
     async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
         def work(connection: apsw.Connection, _: Tokenizer) -> dict[str, Mark]:
             found: dict[str, Mark] = {}
@@ -245,25 +219,7 @@ class SqliteLedger(Governing, RunReads):
 
         return await self._read(work)
 
-    async def reasons(self, tenant: str, record_id: str) -> Mapping[int, str]:
-        found = await self._select("reasons", tenant=tenant, id=record_id)
-        return {row[0]: row[1] for row in found}
-
-    async def stores(self, tenant: str) -> Sequence[Store]:
-        return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
-
     # -- journal ------------------------------------------------------------------------------------------------
-
-    async def head(self, tenant: str) -> Head:
-        found = await self._select("head", tenant=tenant)
-        if not found:
-            raise NotFoundError("There is no such tenant.", reason="tenant")
-        seq, digest, at, horizon, *_ = found[0]
-        return Head(seq=seq, hash=digest.hex(), at=at, horizon=horizon)
-
-    async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        found = await self._select("entries", tenant=tenant, after=after, limit=limit)
-        return [rows.entry_or_fault(row) for row in found]
 
     async def position_at(self, tenant: str, moment: int) -> int:
         def work(connection: apsw.Connection, _: Tokenizer) -> int:
@@ -279,9 +235,6 @@ class SqliteLedger(Governing, RunReads):
 
         return await self._read(work)
 
-    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
-        return [rows.checkpoint_of(row) for row in await self._select("checkpoints", tenant=tenant)]
-
     async def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         values: dict[str, rows.Value] = {
             "tenant": checkpoint.tenant,
@@ -295,22 +248,28 @@ class SqliteLedger(Governing, RunReads):
 
     # -- registry -----------------------------------------------------------------------------------------------
 
-    async def tenants(self) -> Sequence[Tenant]:
-        return [admission.tenant_of(row) for row in await self._select("tenants")]
-
-    async def tenant(self, tenant: str) -> Tenant | None:
-        found = await self._select("tenant", tenant=tenant)
-        return admission.tenant_of(found[0]) if found else None
-
-    async def token(self, tenant: str, digest: str) -> Token | None:
-        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
-        return admission.token_of(found[0]) if found else None
-
-    async def tokens(self, tenant: str) -> Sequence[Token]:
-        return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
-
     async def guard(self, tenant: str) -> Guard:
-        return await self._read(lambda connection, _: registry.guard(connection, tenant))
+        """Every recall asks, and mostly nothing has changed: that is told on the caller's own thread."""
+        known = self._guards.get(tenant)
+        if known is not None and not self._is_closed:
+            with file.translated():
+                found = statements.first(self._reader()[0], "guarded", tenant=tenant)
+            if found is not None and found[0] == known.position:
+                return known
+        fresh = self._guards[tenant] = await super().guard(tenant)
+        return fresh
+
+    @property
+    def lending(self) -> SqliteLending:
+        """What it keeps about lending memory to others."""
+        return self._lending
+
+    @cached_property
+    def _lending(self) -> SqliteLending:
+        """Loaded when somebody first lends or borrows: most processes never do."""
+        from quipu.ledger.sqlite.grants import SqliteLending
+
+        return SqliteLending(self._read, self._write, self._flush_erased)
 
     @cached_property
     def _finder(self) -> Finder:
@@ -379,6 +338,9 @@ class SqliteLedger(Governing, RunReads):
             lambda connection: self._keeper.add_vectors(connection, tenant, space, vectors)
         )
 
+    async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
+        return await self._read(lambda c, _: self._keeper.vectors(c, tenant, records))
+
     async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
         return await self._read(
             lambda c, tokenizer: self._keeper.index_faults(c, tokenizer, tenant, expected)
@@ -397,7 +359,7 @@ class SqliteLedger(Governing, RunReads):
         draft = Draft(op=Op.PRUNE, actor="system", at=self._clock(), detail={"horizon": horizon})
 
         def job(connection: apsw.Connection) -> int:
-            done = self._transaction(connection).apply(Commit(tenant=tenant, draft=draft))
+            done = self._transaction.apply(Commit(tenant=tenant, draft=draft))
             return self._keeper.prune(connection, tenant, horizon, done.seq)
 
         pruned = await self._write(job)

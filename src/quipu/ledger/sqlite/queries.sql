@@ -9,6 +9,13 @@ SELECT t.seq, t.hash, t.at, t.horizon, t.changed, t.space, s.dimensions, t.refil
 FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
 WHERE t.tenant = :tenant;
 
+-- ground --
+-- What a commit builds on: the chain, the space, the guard, and whether there is a mirror to carry it to.
+SELECT t.seq, t.hash, t.at, t.changed, t.space, s.dimensions, s.model, t.guarded,
+  EXISTS (SELECT 1 FROM mirror AS m WHERE m.tenant = t.tenant AND m.writes = 1)
+FROM tenant AS t LEFT JOIN space AS s ON s.tenant = t.tenant AND s.number = t.space
+WHERE t.tenant = :tenant;
+
 -- move_head --
 -- The chain has grown.
 UPDATE tenant SET seq = :seq, hash = :hash, at = :at, changed = :changed WHERE tenant = :tenant;
@@ -522,6 +529,11 @@ ORDER BY r.row LIMIT :limit;
 -- The row of a version that still says what it said.
 SELECT row FROM record WHERE tenant = :tenant AND id = :id AND version = :version AND emptied IS NULL;
 
+-- version_vectors --
+-- The vector of a version.
+SELECT v.data FROM record AS r JOIN vector AS v ON v.slot = 2 * r.row + :parity AND v.space = :space
+WHERE r.tenant = :tenant AND r.id = :id AND r.version = :version AND r.emptied IS NULL;
+
 -- index_of --
 -- The index rows of a version.
 SELECT r.row, r.terms, length(v.data) FROM record AS r
@@ -571,6 +583,10 @@ SELECT count(*) FROM vector WHERE space = :space AND (slot / 2) IN (SELECT row F
 -- Whose file it is, of which version, and how much there is in it: all at one moment.
 SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_application_id, pragma_user_version;
+
+-- tables --
+-- The tables that are there.
+SELECT name FROM sqlite_schema WHERE type = 'table';
 
 -- tenants --
 -- Everybody who has a chain here.
@@ -629,6 +645,10 @@ UPDATE tenant SET rules = :rules, guarded = :seq WHERE tenant = :tenant;
 -- rules --
 -- The tenant's own rules.
 SELECT rules FROM tenant WHERE tenant = :tenant;
+
+-- guarded --
+-- When the list of secrets, or the rules, last changed.
+SELECT guarded FROM tenant WHERE tenant = :tenant;
 
 -- guard --
 -- The list of secrets and when it last changed, at one moment.
@@ -807,6 +827,11 @@ FROM lent_grant WHERE tenant = :tenant AND id = :id;
 SELECT tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed
 FROM lent_grant WHERE tenant = :tenant ORDER BY registered_at DESC, id DESC;
 
+-- move_grant --
+-- How a grant that is kept stands now.
+UPDATE lent_grant SET status = :status, revoked_at = :revoked_at, uses = :uses, disclosed = :disclosed
+WHERE tenant = :tenant AND id = :id;
+
 -- keep_grant --
 -- A grant as it stands now.
 INSERT INTO lent_grant (tenant, id, hash, body, grantee, status, registered_at, expires_at, revoked_at, uses, disclosed)
@@ -814,9 +839,10 @@ VALUES (:tenant, :id, :hash, :body, :grantee, :status, :registered_at, :expires_
 ON CONFLICT (tenant, id) DO UPDATE SET
   status = excluded.status, revoked_at = excluded.revoked_at, uses = excluded.uses, disclosed = excluded.disclosed;
 
--- lent_item --
--- Whether a grant has shown a record.
-SELECT 1 FROM lent_item WHERE tenant = :tenant AND grant_id = :grant_id AND record_id = :record_id;
+-- lent_among --
+-- Those of the wanted records that a grant has shown.
+SELECT record_id FROM lent_item
+WHERE tenant = :tenant AND grant_id = :grant_id AND record_id IN (SELECT value FROM json_each(:records));
 
 -- lent_to --
 -- The grants that have shown a record.
@@ -830,15 +856,21 @@ SELECT record_id, at FROM lent_item WHERE tenant = :tenant AND grant_id = :grant
 -- A grant has shown a record for the first time.
 INSERT INTO lent_item (tenant, grant_id, record_id, at) VALUES (:tenant, :grant_id, :record_id, :at);
 
--- log_tail --
--- The last line of a log.
-SELECT record_id, log, seq, version, entry, hash FROM item_log
-WHERE tenant = :tenant AND record_id = :record_id AND log = :log ORDER BY seq DESC LIMIT 1;
-
--- log_first --
--- The first line of a log.
-SELECT record_id, log, seq, version, entry, hash FROM item_log
-WHERE tenant = :tenant AND record_id = :record_id AND log = :log AND seq = 1;
+-- log_ends --
+-- The first and the last line of what wanted records were; of the log of who saw them only where it ends.
+SELECT l.record_id, l.log, l.seq, l.version, l.entry, l.hash
+FROM json_each(:records) AS wanted CROSS JOIN item_log AS l
+WHERE l.tenant = :tenant AND l.record_id = wanted.value AND l.log = 'state' AND l.seq = 1
+UNION ALL
+SELECT l.record_id, l.log, l.seq, l.version, l.entry, l.hash
+FROM json_each(:records) AS wanted CROSS JOIN item_log AS l
+WHERE l.tenant = :tenant AND l.record_id = wanted.value AND l.log = 'state' AND l.seq > 1
+  AND l.seq = (SELECT max(seq) FROM item_log WHERE tenant = :tenant AND record_id = wanted.value AND log = 'state')
+UNION ALL
+SELECT l.record_id, l.log, l.seq, l.version, '{}', l.hash
+FROM json_each(:records) AS wanted CROSS JOIN item_log AS l
+WHERE l.tenant = :tenant AND l.record_id = wanted.value AND l.log = 'disclosed'
+  AND l.seq = (SELECT max(seq) FROM item_log WHERE tenant = :tenant AND record_id = wanted.value AND log = 'disclosed');
 
 -- item_log --
 -- A whole log.
@@ -911,13 +943,36 @@ WHERE tenant = :tenant AND source = :source AND grant_id = :grant_id AND item_id
 DELETE FROM held_item WHERE tenant = :tenant AND expires_at <= :now;
 
 -- used_proof --
--- Whether a proof was used.
-SELECT 1 FROM used_proof WHERE tenant = :tenant AND id = :id;
+-- Whether a proof was used, and is remembered still.
+SELECT 1 FROM used_proof WHERE tenant = :tenant AND id = :id AND until > :now;
 
 -- use_proof --
 -- It is used now.
-INSERT INTO used_proof (tenant, id, until) VALUES (:tenant, :id, :until);
+INSERT INTO used_proof (tenant, id, until) VALUES (:tenant, :id, :until)
+ON CONFLICT (tenant, id) DO UPDATE SET until = excluded.until;
 
 -- drop_used_proofs --
 -- Proofs that would be refused for their age anyway.
 DELETE FROM used_proof WHERE tenant = :tenant AND until <= :now;
+
+-- task_steps --
+-- How a task stood, first to last.
+SELECT tenant, task_id, number, state, at, detail FROM task_step
+WHERE tenant = :tenant AND task_id = :task_id ORDER BY number;
+
+-- add_task_step --
+-- How it stands now; nothing, where somebody else has said so first.
+INSERT INTO task_step (tenant, task_id, number, state, at, detail)
+VALUES (:tenant, :task_id, :number, :state, :at, :detail)
+ON CONFLICT (tenant, task_id, number) DO NOTHING;
+
+-- drop_tasks --
+-- Tasks that nobody has said anything of since.
+DELETE FROM task_step WHERE tenant = :tenant AND task_id IN (
+  SELECT task_id FROM task_step WHERE tenant = :tenant GROUP BY task_id HAVING max(at) <= :before
+);
+
+-- drop_requests --
+-- Requests for access that were refused, or have lapsed, this long ago.
+DELETE FROM lent_grant
+WHERE tenant = :tenant AND substr(id, 1, 4) = 'mrq_' AND coalesce(revoked_at, expires_at) <= :before;

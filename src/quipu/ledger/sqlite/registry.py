@@ -22,7 +22,6 @@ from quipu.model.change import (
     RegistryChange,
     Suspend,
 )
-from quipu.ports.ledger import Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,3 @@ def change(connection: apsw.Connection, tied: Tied, wanted: RegistryChange) -> N
             )
         case _:
             assert_never(wanted)
-
-
-def guard(connection: apsw.Connection, tenant: str) -> Guard:
-    """The list of secrets at one moment."""
-    found = statements.select(connection, "guard", tenant=tenant)
-    if not found:
-        raise NotFoundError("There is no such tenant.", reason="tenant")
-    return admission.guard_of(tenant, found)

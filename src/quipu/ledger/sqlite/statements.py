@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import apsw
@@ -15,6 +16,12 @@ _SQL = queries("quipu.ledger.sqlite")
 def run(connection: apsw.Connection, statement: str, /, **values: Value) -> None:
     """Do it; there is nothing to read."""
     connection.execute(_SQL[statement], values)
+
+
+def run_many(connection: apsw.Connection, statement: str, values: Sequence[Mapping[str, Value]]) -> None:
+    """Do it once for each of these."""
+    if values:
+        connection.executemany(_SQL[statement], values)
 
 
 def insert(connection: apsw.Connection, statement: str, values: tuple[Value, ...]) -> None:

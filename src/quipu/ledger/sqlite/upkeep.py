@@ -96,6 +96,25 @@ class Keeper:
         statements.run(connection, "note_refill", tenant=tenant, space=number)
         return added
 
+    def vectors(
+        self, connection: apsw.Connection, tenant: str, records: Sequence[Record]
+    ) -> dict[str, bytes]:
+        number = self._active(connection, tenant) or 0
+        found: dict[str, bytes] = {}
+        for record in records:
+            row = statements.first(
+                connection,
+                "version_vectors",
+                tenant=tenant,
+                id=record.id,
+                version=record.version,
+                parity=number % 2,
+                space=number,
+            )
+            if row is not None:
+                found[record.id] = row[0]
+        return found
+
     # -- checks -------------------------------------------------------------------------------------------------
 
     def index_faults(

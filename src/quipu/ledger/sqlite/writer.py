@@ -1,7 +1,9 @@
 """The one writer of a process: a thread that turns waiting jobs into transactions (group commit).
 
 1. Jobs that wait while a transaction is being synced go into the next one together: one fsync serves them all.
-2. Each job of a group runs in a savepoint: when one fails, its own changes are undone and the others stand.
+2. When a job of a group fails, its own changes are undone and the others stand. A savepoint for each costs a third of
+   the work and most groups need none, so a group is first done without; where a job fails, nothing of that stands, and
+   the group is done again with a savepoint for each, as are those after it until none fails. So a job may be run twice.
 3. A job's caller hears nothing before the transaction is durable, and hears an error if it did not become so.
 4. A caller that goes away does not take back what was already handed over.
 5. What callers that were answered together ask for next is handed over together, once all of them have had their
@@ -46,13 +48,18 @@ class _Waiting:
 class Writer:
     """Runs jobs on one connection, in order, in groups."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        """Takes the connection over: nobody else uses it from now on, and `close` closes it."""
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, forget: Callable[[], None] = lambda: None) -> None:
+        """Takes the connection over: nobody else uses it from now on, and `close` closes it.
+
+        `forget` is called when what jobs have read holds no more: a transaction begins, or a job's changes are undone.
+        """
+        self._connection, self._forget = connection, forget
         self._jobs: queue.SimpleQueue[Sequence[_Waiting] | None] = queue.SimpleQueue()
         #: Jobs held back until everybody who was answered has had their turn, by event loop.
         self._held: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
         self._is_closed = False
+        #: A job of the last group failed, so one of the next may as well.
+        self._is_wary = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="quipu-writer", daemon=True)
         self._thread.start()
@@ -112,27 +119,43 @@ class Writer:
 
     def _commit(self, group: Sequence[_Waiting]) -> None:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            if len(group) == 1:  # it has the transaction to itself and needs no savepoint in it
-                self._do(group[0])
-                if group[0].failure is not None:
-                    self._roll_back()
-                    return
-            else:
-                for waiting in group:
-                    self._attempt(waiting)
-            self._connection.execute("COMMIT")
+            if len(group) == 1:  # it has the transaction to itself
+                self._do_together(group)
+            elif self._is_wary or not self._do_together(group):
+                self._is_wary = not self._do_apart(group)
         except apsw.Error as error:
             self._roll_back()
             for waiting in group:
                 waiting.failure = waiting.failure or _caused(error)
 
-    def _attempt(self, waiting: _Waiting) -> None:
-        self._connection.execute("SAVEPOINT job")
-        self._do(waiting)
-        if waiting.failure is not None:
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
+    def _do_together(self, group: Sequence[_Waiting]) -> bool:
+        """Whether none failed. When one does, nothing of any stands."""
+        self._begin()
+        for waiting in group:
+            self._do(waiting)
+            if waiting.failure is not None:
+                self._roll_back()
+                return False
+        self._connection.execute("COMMIT")
+        return True
+
+    def _do_apart(self, group: Sequence[_Waiting]) -> bool:
+        """Each in a savepoint of its own. Whether none failed."""
+        self._begin()
+        for waiting in group:
+            waiting.failure = None
+            self._connection.execute("SAVEPOINT job")
+            self._do(waiting)
+            if waiting.failure is not None:
+                self._connection.execute("ROLLBACK TO job")
+                self._forget()
+            self._connection.execute("RELEASE job")
+        self._connection.execute("COMMIT")
+        return all(waiting.failure is None for waiting in group)
+
+    def _begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._forget()
 
     def _do(self, waiting: _Waiting) -> None:
         try:
@@ -145,6 +168,7 @@ class Writer:
             waiting.failure = error
 
     def _run_alone(self, waiting: _Waiting) -> None:
+        self._forget()
         try:
             waiting.result = waiting.job(self._connection)
         except apsw.Error as error:

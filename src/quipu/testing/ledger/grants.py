@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from quipu.errors import ConflictError
+from quipu.model.change import KEY_LIFE_MS, Once
 from quipu.model.disclosure import (
     CascadeStatus,
     CascadeStep,
@@ -21,7 +22,8 @@ from quipu.model.disclosure import (
     Standing,
     Writes,
 )
-from quipu.model.grants import GrantStatus, KeptGrant
+from quipu.model.grants import GrantStatus, KeptGrant, TaskState, TaskStep
+from quipu.model.value import JsonObject
 from quipu.rules.receipts import Hand, after, log_line, receipt
 from quipu.testing.builders import Scribe, canonical
 from quipu.testing.ledger.case import LedgerCase
@@ -38,6 +40,13 @@ def a_grant(scribe: Scribe, name: str = "mgr_1") -> KeptGrant:
         grantee="did:web:b.example",
         registered_at=scribe.clock(),
         expires_at=scribe.clock() + 1000,
+    )
+
+
+def a_step(scribe: Scribe, number: int, name: str = "tsk_1", at: int = 1) -> TaskStep:
+    states = (TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED)
+    return TaskStep(
+        tenant=scribe.tenant, task_id=name, number=number, state=states[number - 1], at=at, detail={"é": [1]}
     )
 
 
@@ -156,10 +165,73 @@ class GrantsContract(LedgerCase):
         await use(0, "p1", "r1")
         await use(5, "p1", "r2")
         await use(6, "p2", "r1")
-        await use(10, "p3")  # sweeps what is past
+        await use(10, "p3")  # what is past is forgotten
         await use(11, "p1", "r1")
         await use(12, "r2")
         assert replays == [set(), {"p1"}, {"r1"}, set(), set(), set()]
+        await use(13, "p1")
+        assert replays[-1] == {"p1"}, "used again, it is remembered again"
+        await use(10**9, "p1", "r1")
+        assert replays[-1] == set()
+
+    async def test_requests_for_access_go_when_they_have_been_over_for_long(self, scribe: Scribe) -> None:
+        lending, tenant = scribe.ledger.lending, scribe.tenant
+        refused = replace(
+            a_grant(scribe, "mrq_refused"), status=GrantStatus.REVOKED, revoked_at=10, expires_at=90
+        )
+        lapsed = replace(a_grant(scribe, "mrq_lapsed"), status=GrantStatus.SUSPENDED, expires_at=20)
+        waits = replace(a_grant(scribe, "mrq_waits"), status=GrantStatus.SUSPENDED, expires_at=21)
+        over = replace(a_grant(scribe, "mgr_over"), status=GrantStatus.REVOKED, revoked_at=1, expires_at=1)
+        every = [refused, lapsed, waits, over]
+        await lending.decide(tenant, Question(), lambda _: Writes(grants=every))
+        await scribe.ledger.open("elsewhere")
+        other = replace(refused, tenant="elsewhere")
+        await lending.decide("elsewhere", Question(), lambda _: Writes(grants=[other]))
+        assert await lending.drop_requests(tenant, 9) == 0
+        assert await lending.drop_requests(tenant, 10) == 1
+        assert await lending.drop_requests(tenant, 20) == 1
+        assert {one.id for one in await lending.grants(tenant)} == {"mrq_waits", "mgr_over"}
+        assert [one.id for one in await lending.grants("elsewhere")] == ["mrq_refused"]
+
+    async def test_the_steps_of_a_task_are_added_once_each_and_go_together(self, scribe: Scribe) -> None:
+        lending, tenant = scribe.ledger.lending, scribe.tenant
+        steps = [a_step(scribe, 1), a_step(scribe, 2, at=5), a_step(scribe, 3, at=9)]
+        for step in steps:
+            assert await lending.add_task_step(step)
+        late = replace(steps[2], state=TaskState.FAILED)
+        assert not await lending.add_task_step(late), "what was said stays said"
+        assert list(await lending.task_steps(tenant, "tsk_1")) == steps
+        assert not await lending.task_steps("elsewhere", "tsk_1")
+        assert await lending.add_task_step(a_step(scribe, 1, "tsk_2", at=2))
+        assert await lending.drop_tasks(tenant, 8) == 1, "only of the one that nobody speaks of any more"
+        assert list(await lending.task_steps(tenant, "tsk_1")) == steps
+        assert await lending.drop_tasks(tenant, 9) == 3
+
+    async def test_an_answer_under_a_key_is_kept_let_go_of_and_not_mixed_up(self, scribe: Scribe) -> None:
+        lending, tenant, now = scribe.ledger.lending, scribe.tenant, 10 * KEY_LIFE_MS
+        once = Once(principal="p", operation="o", key="k", fingerprint="f", answer={})
+
+        async def asked(key: Once, at: int = now) -> JsonObject | None:
+            question = Question(key=key, now=at)
+            return (await lending.decide(tenant, question, lambda s: Writes(answer=s.answered))).answer
+
+        async def kept(answer: JsonObject, at: int) -> None:
+            writes = Writes(kept=replace(once, answer=answer), kept_at=at)
+            await lending.decide(tenant, Question(now=now), lambda _: writes)
+
+        assert await asked(once) is None
+        await kept({}, now)
+        assert await asked(once) == {}
+        await kept({"n": 1}, now)
+        assert await asked(once) == {"n": 1}
+        assert await asked(replace(once, key="other")) is None
+        assert await asked(replace(once, principal="other")) is None
+        with pytest.raises(ConflictError) as refused:
+            await asked(replace(once, fingerprint="other"))
+        assert refused.value.reason == "idempotency_key_mismatch"
+        assert await asked(once, now + KEY_LIFE_MS + 1) is None
+        await kept({}, 0)
+        assert await asked(replace(once, fingerprint="other")) is None, "a key that was let go of is free"
 
     async def test_an_erasure_moves_on_and_its_steps_with_it(self, scribe: Scribe) -> None:
         lending, tenant = scribe.ledger.lending, scribe.tenant
@@ -245,3 +317,4 @@ async def lent_once(scribe: Scribe) -> None:
         expires_at=10**15,
     )
     await lending.hold([held])
+    await lending.add_task_step(a_step(scribe, 1, at=10**15))

@@ -96,6 +96,24 @@ class UpkeepContract(LedgerCase):
         assert await scribe.ledger.add_vectors(scribe.tenant, SPACE, [(missing, vector(1))]) == 1
         assert await scribe.ranked(vector(1)) == [record.id]
 
+    async def test_the_vectors_of_versions_can_be_read(self, scribe: Scribe) -> None:
+        ledger, tenant = scribe.ledger, scribe.tenant
+        other = await Scribe.at(ledger, scribe.clock, tenant="other")
+        await ledger.adopt_space("other", SPACE)
+        theirs = await other.put("theirs", vector=vector("theirs"))
+        first = await scribe.put("one", vector=vector(1))
+        changed = await scribe.change(first, vector=vector(2))
+        bare = await scribe.put("bare")
+        gone = await scribe.put("gone", vector=vector(3))
+        assert await ledger.vectors(tenant, []) == {}
+        assert await ledger.vectors(tenant, [first]) == {first.id: vector(1)}
+        await scribe.erase(gone.id)
+        assert await ledger.vectors(tenant, [changed, bare, gone]) == {first.id: vector(2)}
+        assert await ledger.vectors("other", [theirs]) == {theirs.id: vector("theirs")}
+        await ledger.adopt_space(tenant, _WIDER)
+        assert await ledger.vectors(tenant, [first, changed]) == {}
+        assert await ledger.vectors("nobody", [first]) == {}
+
     async def test_vectors_of_the_wrong_width_are_not_added(self, scribe: Scribe) -> None:
         record = await scribe.put("word")
         with pytest.raises(InvalidError) as refused:

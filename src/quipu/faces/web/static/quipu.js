@@ -82,3 +82,8 @@ for (const form of document.querySelectorAll("form[data-slider=moment]")) {
 for (const choice of document.querySelectorAll(".agents input[type=radio]")) {
   choice.addEventListener("click", (event) => { if (event.detail) choice.form.requestSubmit(); });
 }
+
+// Work that goes on is looked at again while somebody looks; without a script the page does so by itself.
+if (document.querySelector("[data-follow]")) {
+  setInterval(() => { if (!document.hidden) location.reload(); }, 2000);
+}

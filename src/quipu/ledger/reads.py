@@ -1,0 +1,95 @@
+"""Records, journal and registry, read alike by every ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from quipu.errors import NotFoundError
+from quipu.ledger import admission, rows
+from quipu.ledger.walking import PAGE, walk
+from quipu.model.access import Tenant, Token
+from quipu.model.journal import Checkpoint, Entry, Head
+from quipu.model.record import Record
+from quipu.model.search import Selection, Snapshot
+from quipu.model.store import Store
+from quipu.ports.ledger import Guard
+
+
+class Reads:
+    """Over the named statements of a ledger."""
+
+    async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        raise NotImplementedError
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
+        found = await self._select("record_versions", tenant=tenant, id=record_id)
+        return [rows.record_of(row) for row in found]
+
+    async def scan(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[Record]:
+        async def read(statement: str, values: Mapping[str, rows.Value]) -> Sequence[Record]:
+            return [rows.record_of(row) for row in await self._select(statement, **values)]
+
+        stores = await self.stores(selection.tenant)
+        async for record in walk(read, selection, snapshot, stores):
+            yield record
+
+    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
+        after = 0
+        while True:
+            page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
+            for row in page:
+                yield rows.record_or_fault(row)
+            if len(page) < PAGE:
+                return
+            after = page[-1][0]
+
+    async def due(self, tenant: str, now: int, limit: int = 1000) -> Sequence[Record]:
+        return [rows.record_of(row) for row in await self._select("due", tenant=tenant, now=now, limit=limit)]
+
+    async def reasons(self, tenant: str, record_id: str) -> Mapping[int, str]:
+        found = await self._select("reasons", tenant=tenant, id=record_id)
+        return {row[0]: row[1] for row in found}
+
+    async def stores(self, tenant: str) -> Sequence[Store]:
+        return [rows.store_of(tenant, row) for row in await self._select("stores", tenant=tenant)]
+
+    # -- journal ------------------------------------------------------------------------------------------------
+
+    async def head(self, tenant: str) -> Head:
+        found = await self._select("head", tenant=tenant)
+        if not found:
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        seq, digest, at, horizon, *_ = found[0]
+        return Head(seq=seq, hash=digest.hex(), at=at, horizon=horizon)
+
+    async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        found = await self._select("entries", tenant=tenant, after=after, limit=limit)
+        return [rows.entry_or_fault(row) for row in found]
+
+    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
+        return [rows.checkpoint_of(row) for row in await self._select("checkpoints", tenant=tenant)]
+
+    # -- registry -----------------------------------------------------------------------------------------------
+
+    async def tenants(self) -> Sequence[Tenant]:
+        return [admission.tenant_of(row) for row in await self._select("tenants")]
+
+    async def tenant(self, tenant: str) -> Tenant | None:
+        found = await self._select("tenant", tenant=tenant)
+        return admission.tenant_of(found[0]) if found else None
+
+    async def token(self, tenant: str, digest: str) -> Token | None:
+        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
+        return admission.token_of(found[0]) if found else None
+
+    async def tokens(self, tenant: str) -> Sequence[Token]:
+        return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]
+
+    async def guard(self, tenant: str) -> Guard:
+        found = await self._select("guard", tenant=tenant)
+        if not found:
+            raise NotFoundError("There is no such tenant.", reason="tenant")
+        return admission.guard_of(tenant, found)

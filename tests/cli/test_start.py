@@ -1,0 +1,161 @@
+"""What a process loads: a command what it needs and no more, a server everything at its start.
+
+Time is not measured here, since a busy machine would tell lies. What is loaded is what a start costs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from quipu.bootstrap.serving import web_app
+from quipu.config import Config
+from quipu.service.memory import MemoryService
+from tests.cli.conftest import Process
+
+#: Packages that nothing needs that only reads: models, servers, clients, keys, other databases.
+SLOW = frozenset(
+    {
+        "cryptography",
+        "httpx",
+        "importlib.metadata",
+        "mcp",
+        "numpy",
+        "onnxruntime",
+        "opentelemetry",
+        "psycopg",
+        "pydantic",
+        "starlette",
+        "tokenizers",
+        "tomllib",
+        "uvicorn",
+    }
+)
+#: Parts of ours that only those load who use them; a name stands for everything below it as well.
+ELSEWHERE = frozenset(
+    {
+        "quipu.backends",
+        "quipu.bootstrap.governing",
+        "quipu.bootstrap.lending",
+        "quipu.bootstrap.mcp",
+        "quipu.bootstrap.mirrors",
+        "quipu.bootstrap.serving",
+        "quipu.client.connection",
+        "quipu.crypto.jose",
+        "quipu.crypto.keys",
+        "quipu.crypto.sealing",
+        "quipu.formats",
+        "quipu.ledger.postgres",
+        "quipu.ledger.sqlite.grants",
+        "quipu.model.disclosure",
+        "quipu.model.grants",
+        "quipu.model.moving",
+        "quipu.rules.projection_recognisers",
+        "quipu.service.consolidating",
+        "quipu.service.disclosing",
+        "quipu.service.exporting",
+        "quipu.service.importing",
+        "quipu.service.lending",
+        "quipu.service.mirrors",
+        "quipu.service.recovery",
+        "quipu.service.reviewing",
+        "quipu.service.runs",
+        "quipu.service.sharing",
+    }
+)
+#: What takes part in writes; a list takes part in none.
+WRITES = frozenset(
+    {
+        "quipu.ledger.search.finding",
+        "quipu.service.gate",
+        "quipu.service.operating",
+        "quipu.service.policies",
+        "quipu.service.removing",
+        "quipu.service.writing",
+    }
+)
+#: So many modules of ours a list loads at most. Whoever needs more asks first whether a list needs them.
+MOST = 200
+
+_RUN = """
+import atexit, json, pathlib, sys
+into = pathlib.Path(sys.argv.pop(1))
+atexit.register(lambda: into.write_text(json.dumps(sorted(sys.modules)), "utf-8"))
+from quipu.cli import main
+main()
+"""
+
+
+def loaded(home: Path, *words: str) -> frozenset[str]:
+    """Every module that is there when a command ends."""
+    into = home / "modules.json"
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, str(into), *words],
+        capture_output=True,
+        check=False,
+        cwd=home,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return frozenset(json.loads(into.read_text("utf-8")))
+
+
+def among(modules: frozenset[str], names: frozenset[str]) -> list[str]:
+    """Those modules that bear one of the names, or stand below one."""
+    return sorted(
+        module for module in modules if any(module == name or module.startswith(f"{name}.") for name in names)
+    )
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"]], ids=" ".join)
+def test_a_list_loads_only_what_reads(process: Process, home: Path, words: list[str]) -> None:
+    assert process("remember", "x").returncode == 0
+    modules = loaded(home, *words)
+    assert "quipu.service.reading" in modules, "otherwise nothing is proved here"
+    assert among(modules, SLOW | ELSEWHERE | WRITES) == []
+    ours = among(modules, frozenset({"quipu"}))
+    assert len(ours) <= MOST, f"{len(ours)} modules"
+
+
+def test_a_recall_by_words_loads_nothing_for_lending_runs_or_servers(process: Process, home: Path) -> None:
+    assert process("remember", "x").returncode == 0
+    modules = loaded(home, "recall", "x")
+    assert "quipu.service.recalling" in modules
+    assert among(modules, (SLOW - {"numpy"}) | ELSEWHERE) == []
+
+
+def test_every_name_that_must_not_be_loaded_exists() -> None:
+    """A part that was renamed would otherwise never be found loaded."""
+    for name in ELSEWHERE | WRITES:
+        place = Path(__file__).parents[2] / "src" / name.replace(".", "/")
+        assert place.is_dir() or place.with_suffix(".py").is_file(), name
+
+
+async def test_a_server_loads_every_part_at_its_start(home: Path) -> None:
+    """Nobody's first request waits for modules."""
+    made = await web_app(Config(store_url=f"sqlite://{home / 'served.db'}", embedder="none"))
+    try:
+        parts = {
+            name
+            for kind in MemoryService.__mro__
+            for name, part in vars(kind).items()
+            if isinstance(part, cached_property)
+        }
+        assert {"sharing", "runs", "consolidating", "_writing"} <= parts
+        assert [name for name in sorted(parts) if not made.running.service.is_built(name)] == []
+    finally:
+        await made.running.close()
+
+
+@pytest.mark.parametrize("setting", ["QUIPU_OAP_FREE_TEXT", "QUIPU_OAP_OWNERS", "QUIPU_RULES"])
+def test_a_setting_of_a_part_that_is_loaded_later_still_stops_the_start(
+    process: Process, setting: str
+) -> None:
+    done = process("list", **{setting: "nonsense"})
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
