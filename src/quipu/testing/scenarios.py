@@ -15,18 +15,16 @@ from typing import Final
 from quipu.errors import QuipuError
 from quipu.testing.scenarios_changing import CHANGING
 from quipu.testing.scenarios_finding import FINDING
+from quipu.testing.scenarios_memory import Awaited, MemorySubject, Opening
 from quipu.testing.scenarios_review import REVIEW
 from quipu.testing.scenarios_sixteen import SIXTEEN
 from quipu.testing.scenarios_subject import (
     FULL,
     LEAST,
     SMALL,
-    Awaited,
     Broken,
     Check,
     Lacking,
-    MemorySubject,
-    Opening,
     Scenario,
     Size,
     Subject,

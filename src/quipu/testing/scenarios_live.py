@@ -16,7 +16,8 @@ from quipu.model.change import Proposal
 from quipu.model.operations import ForgetRequest, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.record import Record
-from quipu.testing.scenarios_subject import Broken, FullMemory, Lacking, Scenario, Size, Subject
+from quipu.testing.scenarios_memory import FullMemory
+from quipu.testing.scenarios_subject import Broken, Lacking, Scenario, Size, Subject
 
 
 class LiveSubject(Subject):
