@@ -175,7 +175,7 @@ class Run:
 
     async def moving(self) -> None:
         """Whole memories out and in."""
-        items = 5_000 if self.quick else 500_000
+        items = 5_000 if self.quick else 1_000_000
         self.result["moving"] = await moving.measured(self._room("moving"), items, self.steps.note)
 
     async def telemetry(self) -> None:
