@@ -184,8 +184,10 @@ async def test_a_mirror_that_was_down_catches_up() -> None:
         assert {hit.content for hit in answer} >= {"tea number 1", "tea number 2"}
         assert await rigged.lag("shelf") == 4
         shelf.is_down = False
-        clock.move(600_000)
-        assert await rigged.drained()
+        for _ in range(5):  # an attempt that is under way while the clock moves counts its pause from then
+            clock.move(600_000)
+            if await rigged.drained():
+                break
         assert texts(shelf) == ["tea at noon", "tea number 1", "tea number 2"]
         assert await rigged.lag("shelf") == 0
         assert (await rigged.memory.remember("tea again")).stores == ("sqlite", "shelf")

@@ -321,7 +321,7 @@ def test_a_token_s_text_is_shown_once(server: Served, api: httpx.Client) -> None
     ended = asked(api, f"DELETE /tokens/{about['id']}")
     shown = asked(api, "GET /tokens").text + ended.text + asked(api, "GET /journal?limit=1000").text
     for secret in (text, rotated):
-        assert secret.rpartition("_")[2] not in shown
+        assert secret.split("_", 2)[2] not in shown
     with server.client(text) as old:
         assert asked(old, "GET /me").status_code == 401
     with server.client(rotated) as new:
