@@ -66,7 +66,7 @@ class Router:
         *,
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
-        trim_votes: bool = True,
+        trim_votes: bool,
         deadline_s: float = DEADLINE_S,
         write_deadline_s: float = WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,
