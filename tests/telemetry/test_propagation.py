@@ -219,6 +219,23 @@ def test_a_span_that_is_already_there_is_not_opened_again(shown: Shown) -> None:
         assert len(shown.spans) == 2
 
 
+def test_a_request_sent_before_the_last_was_answered_has_a_trace_of_its_own(shown: Shown) -> None:
+    """Two at once over one connection: the server begins the second while it ends the first."""
+    watched = Watched(telemetry=Telemetry(tracer_provider=shown.tracers), side=Side.SERVER)
+    with served(is_open=True, watched=watched) as at:
+        shown.clear()
+        host, _, port = at.url.removeprefix("http://").partition(":")
+        one = f"GET /quipu/v1/stores HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"
+        last = one.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")
+        with socket.create_connection((host, int(port)), timeout=30) as pipe:
+            pipe.sendall((one + last).encode())
+            answered = b"".join(iter(lambda: pipe.recv(65_536), b""))
+        assert answered.count(b"HTTP/1.1 200 OK") == 2
+    requests = [span for span in shown.spans if span.name == "GET /quipu/v1/stores"]
+    assert len(requests) == 2
+    assert [span.parent for span in requests] == [None, None]
+
+
 @pytest.fixture
 def black_hole() -> Iterator[str]:
     """Takes connections and never answers."""

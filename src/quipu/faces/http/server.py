@@ -157,6 +157,8 @@ def server(app: ASGIApp, lifecycle: Lifecycle, options: ServerOptions) -> Server
         timeout_graceful_shutdown=options.grace_s,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        # A request that was sent before the last one was answered would begin inside that one's trace.
+        reset_contextvars=True,
         workers=1,
     )
     return Server(config, lifecycle, options.delay_s)
