@@ -1,7 +1,8 @@
 # The front door. `make` alone checks everything; `make help` lists what there is.
 SHELL := /bin/bash
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --hypothesis-profile=$(or $(PROFILE),steady)
+# Files are dealt out as tests/conftest.py orders them: the slow ones first, so that nobody works alone at the end.
+PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(or $(PROFILE),steady)
 
 .DEFAULT_GOAL := check
 .PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs pictures docs-check pins build size clean

@@ -1,11 +1,13 @@
 """Fusion under attack: `python -m bench.fusion`.
 
-1. Stubs, for the mathematics: benign peers that agree on the right answers, a rogue that puts K invented ids first.
+1. Stubs, for the mathematics: benign peers that agree on the right answers, rogues that put the same K invented ids
+   first.
 2. Real stores: a ledger, an honest mirror and a rogue mirror on our own corpus, with attacks that have the rogue invent
-   ids, claim scores, push existing ids, leave the best out, alter texts, and show what was forgotten.
+   ids with texts that fit the question, claim scores, push existing ids, leave the best out, alter texts, and show what
+   was forgotten; and a rogue that was said to have contents of its own.
 3. Routers of real stores, attacked and all honest: `bench.fusion_peers`.
 
-`rrf` is as it comes, with votes left out; `plain` is the published sum.
+`rrf` is as it comes, with votes left out and vouchers asked for; `plain` is the published sum.
 
 Measured are recall@5, leak (share of what is returned that is the attacker's) and displacement (right answers of the
 undisturbed top 5 that are pushed out).
@@ -17,206 +19,25 @@ import argparse
 import asyncio
 import statistics
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import fusion_peers, labelled
-from bench.fusion_stubs import SEED, SIZES, K, Measured, Peers, stubs
+from bench.fusion_mirrors import asked_of, stores
+from bench.fusion_stubs import FEWER_SIZES, SEED, SIZES, Measured, Peers, stubs
 from bench.tables import table
 from quipu import bootstrap
-from quipu.backends.guarded import GuardedBackend, Patience
-from quipu.backends.ledgers import LedgerBackend
 from quipu.config import Config
-from quipu.crypto.canonical import canonical
-from quipu.model.operations import Fusion, RecallRequest, RememberRequest
-from quipu.model.outcomes import RememberResponse
-from quipu.model.principal import local
-from quipu.model.record import MemoryType
-from quipu.ports.backend import Answer, Mirror, NativeHit, Query, Routing
-from quipu.ports.embedder import Embedder
-from quipu.service.memory import MemoryService
-from quipu.testing.backend.shelf import ShelfBackend
-
-# -- real stores ------------------------------------------------------------------------------------------------------
-
-
-class RogueShelf(ShelfBackend):
-    """A mirror that lies about what it holds."""
-
-    def __init__(self, attack: str, size: int) -> None:
-        super().__init__()
-        self.attack, self.size = attack, size
-        self.ghosts: list[NativeHit] = []
-
-    async def search(self, query: Query, limit: int) -> Answer:
-        honest = (await super().search(query, limit)).hits
-        wrong = [
-            NativeHit(native_id=name, score=1.0, text=copy.content)
-            for name, copy in self.kept.items()
-            if name not in {hit.native_id for hit in honest[:K]}
-        ][: self.size]
-        match self.attack:
-            case "invent":
-                lies = [NativeHit(native_id=f"x{n}", score=1.0, text=query.text) for n in range(self.size)]
-            case "scores":
-                lies = [NativeHit(native_id=f"x{n}", score=1e9, text="zzz") for n in range(self.size)]
-            case "existing":
-                return Answer(hits=tuple(wrong), is_filtered=True)
-            case "omitted":  # what the others find as well, without what is best
-                return Answer(hits=honest[K:], is_filtered=True)
-            case "altered":
-                lies = [replace(hit, text=f"altered {hit.text}") for hit in honest[: self.size]]
-            case "ghosts":
-                lies = self.ghosts[: self.size]
-            case _:
-                lies = []
-        return Answer(hits=(*lies, *honest)[:limit], is_filtered=True)
-
-
-@dataclass(slots=True)
-class Stores:
-    """A service over a ledger, an honest mirror and a rogue one, filled with facts."""
-
-    service: MemoryService
-    rogue: RogueShelf
-    ids: dict[str, str]
-
-    async def top(self, question: labelled.Query, method: Fusion, **fields: Any) -> list[Any]:
-        request = RecallRequest(
-            agent_id="bench", query=question.query, user_id=question.user_id, k=K, fusion=method, **fields
-        )
-        return list((await self.service.recall(local(), request)).results)
-
-
-@asynccontextmanager
-async def stores(
-    folder: Path,
-    embedder: Embedder,
-    facts: Sequence[labelled.Fact],
-    attack: str,
-    size: int,
-    *,
-    trims: bool = True,
-) -> AsyncGenerator[Stores]:
-    """Open and fill them; everything is delivered when this returns."""
-    running = await bootstrap.start(Config(store_url=f"sqlite://{folder / 'memory.db'}"), embedder=embedder)
-    honest = LedgerBackend(
-        partial(bootstrap.open_ledger, bootstrap.address(f"sqlite://{folder / 'honest.db'}"), Config()),
-        embedder=embedder,
-        clock=bootstrap.now_ms,
-        mint_salt=bootstrap.mint_salt,
-        canonical=canonical,
-    )
-    rogue = RogueShelf("", size)
-    patience = Patience(search_s=30.0)
-    parts = replace(
-        running.parts,
-        recall_budget=None,
-        mirrors=(
-            Mirror(name="a-rogue", backend=GuardedBackend("a-rogue", rogue, patience=patience)),
-            Mirror(name="honest", backend=GuardedBackend("honest", honest, patience=patience)),
-        ),
-        routing=Routing(deadline_ms=60_000, trim_votes=trims),
-    )
-    service = MemoryService(parts, "bench")
-    try:
-        await service.open(local().tenant)
-        ids = await _filled(service, facts, rogue)
-        rogue.attack = attack
-        yield Stores(service, rogue, ids)
-    finally:
-        await service.close()
-        await running.close()
-
-
-async def _filled(
-    service: MemoryService, facts: Sequence[labelled.Fact], rogue: RogueShelf
-) -> dict[str, str]:
-    requests = [
-        RememberRequest(
-            agent_id="bench",
-            user_id=fact.user_id,
-            type=MemoryType(fact.type),
-            content=fact.content,
-            details=fact.details,
-        )
-        for fact in facts
-    ]
-    done = [
-        one for one in await service.remember_many(local(), requests) if isinstance(one, RememberResponse)
-    ]
-    await service.mirrors.drained(local().tenant)
-    await _haunted(service, rogue)
-    return {fact.id: answer.id for fact, answer in zip(facts, done, strict=True)}
-
-
-async def _haunted(service: MemoryService, rogue: RogueShelf) -> None:
-    """Forgotten and pending memories that the rogue will show all the same."""
-    gone = RememberRequest(agent_id="bench", type=MemoryType.SEMANTIC, content="a forgotten memory")
-    done = await service.remember(local(), gone)
-    await service.mirrors.drained(local().tenant)
-    natives = {copy.record_id: name for name, copy in rogue.kept.items()}
-    rogue.ghosts = [NativeHit(native_id=natives[done.id], score=1.0, text="a forgotten memory")]
-    from quipu.model.operations import ForgetRequest
-
-    await service.forget(local(), ForgetRequest(agent_id="bench", ids=(done.id,)))
-    await service.mirrors.drained(local().tenant)
-
-
-async def real(
-    folder: Path,
-    embedder: Embedder,
-    facts: Sequence[labelled.Fact],
-    questions: Sequence[labelled.Query],
-    method: Fusion,
-    attack: str,
-    size: int,
-    **fields: Any,
-) -> Measured:
-    """The three numbers for one attack on real stores. Leak also counts altered and forgotten texts."""
-    trims = bool(fields.pop("trims", True))
-    async with stores(folder, embedder, facts, attack, size, trims=trims) as made:
-        return await asked_of(made, facts, questions, method, attack, **fields)
-
-
-async def asked_of(
-    made: Stores,
-    facts: Sequence[labelled.Fact],
-    questions: Sequence[labelled.Query],
-    method: Fusion,
-    attack: str,
-    **fields: Any,
-) -> Measured:
-    """The same on stores that are open."""
-    recalls, leaks, displaced = [], [], []
-    texts = {made.ids[fact.id]: fact.content for fact in facts}
-    for question in questions:
-        gold = {made.ids[name] for name in question.gold}
-        made.rogue.attack = ""
-        before = [hit.id for hit in await made.top(question, method, **fields)]
-        made.rogue.attack = attack
-        hits = await made.top(question, method, **fields)
-        after = [hit.id for hit in hits]
-        kept = [id for id in before if id in gold]
-        if gold:
-            recalls.append(len(gold & set(after)) / len(gold))
-        wrong = [hit for hit in hits if texts.get(hit.id) != hit.content]
-        leaks.append(len(wrong) / max(1, len(hits)))
-        displaced.append(sum(id not in after for id in kept) / max(1, len(kept)))
-    return Measured(*(statistics.fmean(values) for values in (recalls, leaks, displaced)))
-
-
-# -- the page ---------------------------------------------------------------------------------------------------------
-
+from quipu.model.operations import Fusion
 
 ATTACKS = ("none", "invent", "scores", "existing", "omitted", "altered", "ghosts")
 #: By the name of their column: the fusion, and whether votes are left out.
 FUSIONS = {**{method.value: (method, True) for method in Fusion}, "plain": (Fusion.RRF, False)}
-CASTS = ((2, 1), (1, 1), (2, 3))
+#: Honest ones and rogues, and how much the rogues invent.
+CASTS = {(2, 1): SIZES, (3, 2): FEWER_SIZES, (4, 3): FEWER_SIZES, (1, 1): SIZES, (2, 3): SIZES}
 PUSHED = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
 #: A ledger, and so many mirrors besides it that are honest, and that lie.
 PUSHED_BESIDE_A_LEDGER = ((1, 1), (1, 2), (2, 1), (2, 3))
@@ -229,11 +50,11 @@ def stubs_measured(seeds: int) -> dict[str, Any]:
         f"{benign}+{rogues}": {
             name: {
                 str(size): _mean(partial(stubs, method, size, Peers(benign, rogues, trims=trims)), chosen)
-                for size in SIZES
+                for size in sizes
             }
             for name, (method, trims) in FUSIONS.items()
         }
-        for benign, rogues in CASTS
+        for (benign, rogues), sizes in CASTS.items()
     }
     existing = {
         votes: {
@@ -281,8 +102,16 @@ async def real_measured(
                         for name in (name for name, (_, does) in FUSIONS.items() if does is trims):
                             found = await asked_of(made, facts, asked, FUSIONS[name][0], attack)
                             attacks[attack][name] = asdict(found)
+        note("fusion: a mirror with contents of its own")
+        with tempfile.TemporaryDirectory(prefix="quipu-fusion-") as folder:
+            async with stores(Path(folder), embedder, facts, "", size, has_own_contents=True) as made:
+                attacks["invent, contents of its own"] = {
+                    method.value: asdict(await asked_of(made, facts, asked, method, "invent"))
+                    for method in Fusion
+                }
         note("fusion: routers")
-        routed = await fusion_peers.attacked(embedder, facts, asked, (5, 20, 50))
+        routed = await fusion_peers.attacked(embedder, facts, asked)
+        differing = await fusion_peers.differing(embedder, facts, asked)
         honest = {"own corpus": await fusion_peers.honest(embedder, facts, asked)}
         turns, questions_of_turns = fusion_peers.conversation(200, 60)
         if turns:
@@ -296,6 +125,7 @@ async def real_measured(
         "size": size,
         "attacks": attacks,
         "routed": routed,
+        "differing": differing,
         "honest": honest,
     }
 
@@ -312,7 +142,7 @@ def section(found: Mapping[str, Any]) -> list[str]:
     told, lines = found["stubs"], ["## Fusion under attack", ""]
     for cast, methods in told["invented"].items():
         lines += [f"Stubs, honest+rogue {cast}, {told['seeds']} draws, ids invented: recall@5 / leak", ""]
-        rows = [[str(size), *(_cell(methods[name][str(size)]) for name in methods)] for size in SIZES]
+        rows = [[size, *(_cell(methods[name][size]) for name in methods)] for size in methods["rrf"]]
         lines += table(("invented", *methods), rows)
     lines += ["Existing ids pushed, honest+rogue, rrf: recall@5 / leak", ""]
     pushed = told["existing"]
@@ -326,15 +156,25 @@ def section(found: Mapping[str, Any]) -> list[str]:
         ]
         attacks = real_part["attacks"]
         rows = [
-            [name, *(f"{_cell(one)} / {one['displacement']:.2f}" for one in methods.values())]
+            [name, *(_three(methods[column]) if column in methods else "" for column in FUSIONS)]
             for name, methods in attacks.items()
         ]
         lines += table(("attack", *FUSIONS), rows)
+        for cast, routed in real_part["routed"].items():
+            lines += [
+                f"A router of real stores, honest+rogue {cast}, the worst of all sizes: recall@5 / leak",
+                "",
+            ]
+            lines += table(("attack", *routed["none"]), fusion_peers.rows(routed))
         lines += [
-            "A router of two honest stores and a rogue, rrf, the worst of all sizes: recall@5 / leak",
+            "Routers whose honest peers search differently, the rogues listed first: recall@5 calm, attacked (worst) / leak",
             "",
         ]
-        lines += table(("attack", "plain", "trimmed"), fusion_peers.rows(real_part["routed"]))
+        rows = [
+            [cast, *(f"{one['calm']:.3f}, {one['recall']:.3f} / {one['leak']:.2f}" for one in votes.values())]
+            for cast, votes in real_part["differing"].items()
+        ]
+        lines += table(("peers", "plain", "rrf"), rows)
         lines += ["Routers whose peers are all honest, rrf: recall@5", ""]
         told = real_part["honest"]
         rows = [
@@ -342,8 +182,12 @@ def section(found: Mapping[str, Any]) -> list[str]:
             for data, casts in told.items()
             for cast, found in casts.items()
         ]
-        lines += table(("peers", "plain", "trimmed"), rows)
+        lines += table(("peers", "plain", "rrf"), rows)
     return [*lines, ""]
+
+
+def _three(one: Mapping[str, float]) -> str:
+    return f"{_cell(one)} / {one['displacement']:.2f}"
 
 
 def _cell(one: Mapping[str, float]) -> str:

@@ -2,7 +2,8 @@
 
 1. Honest: the same rankings fused by the plain sum and with votes left out. A ledger with mirrors of several kinds, and
    routers of three and of five peers that search differently, on our own corpus and on a conversation of LoCoMo.
-2. A router over real stores, each with everything: two honest ones, and one that is listed first and lies.
+2. Routers over real stores, each with everything: some honest ones, and rogues that are listed first and lie alike. The
+   honest ones search alike, or each in another way.
 """
 
 from __future__ import annotations
@@ -27,7 +28,17 @@ from quipu.testing.embedders import WordEmbedder
 
 K = 5
 AGENT = "bench"
-ATTACKS = ("none", "invents", "borrows", "alters", "pushes")
+ATTACKS = ("none", "invents", "borrows", "alters", "pushes", "omits")
+#: How much the rogues lie about, where that is theirs to choose.
+SIZES = (1, 5, 20, 100, 1000)
+_SIZED = ("invents", "borrows", "alters")
+#: By the name of their column: the fusion, and whether votes are left out.
+METHODS = {
+    "plain": (Fusion.RRF, False),
+    "rrf": (Fusion.RRF, True),
+    "max": (Fusion.MAX, True),
+    "weighted": (Fusion.WEIGHTED, True),
+}
 _FALSE = "something that nobody wrote"
 
 
@@ -55,6 +66,8 @@ class Rogue:
                 hits = altered + hits[size:]
             case "pushes":  # what the others have as well, worst first, and the best left out
                 hits = [replace(hit, relevance=1.0, score=1.0) for hit in reversed(hits[K:])]
+            case "omits":  # what it would say anyway, but for the best
+                hits = hits[K:]
             case _:
                 pass
         return replace(answer, results=tuple(hits))
@@ -80,23 +93,29 @@ class Peers:
     """Peers that all hold the same facts, and what the router that wrote them calls each."""
 
     by_name: dict[str, Any]
-    rogue: Rogue | None
+    rogues: list[Rogue]
     ids: RememberedIds
     names: dict[str, str]
 
     async def found(
-        self, questions: Sequence[labelled.Query], *, trims: bool, attack: str = "none", size: int = 0
+        self,
+        questions: Sequence[labelled.Query],
+        *,
+        trims: bool,
+        fusion: Fusion = Fusion.RRF,
+        attack: str = "none",
+        size: int = 0,
     ) -> Found:
         """Ask everything."""
-        if self.rogue is not None:
-            self.rogue.attack, self.rogue.size = attack, size
+        for rogue in self.rogues:
+            rogue.attack, rogue.size = attack, size
         router = Router(self.by_name, trim_votes=trims, deadline_s=60.0, ids=self.ids)
         recalls, leaks = [], []
         for question in questions:
             asked = RecallRequest(
                 agent_id=AGENT, query=question.query, user_id=question.user_id, k=K, min_relevance=0.0
             )
-            hits = list(await router.recall(replace(asked, fusion=Fusion.RRF)))
+            hits = list(await router.recall(replace(asked, fusion=fusion)))
             gold = {self.names[name] for name in question.gold}
             recalls.append(len(gold & {hit.id for hit in hits}) / len(gold))
             leaks.append(sum(str(hit.content).startswith(_FALSE) for hit in hits) / max(1, len(hits)))
@@ -105,9 +124,9 @@ class Peers:
 
 @asynccontextmanager
 async def filled(
-    embedders: Sequence[Embedder | str], facts: Sequence[labelled.Fact], *, has_rogue: bool
+    embedders: Sequence[Embedder | str], facts: Sequence[labelled.Fact], *, rogues: int
 ) -> AsyncGenerator[Peers]:
-    """Peers with these embedders; the first, by place and by name, is the rogue."""
+    """Peers with these embedders; the first so many, by place and by name, are rogues."""
     async with AsyncExitStack() as closing:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="quipu-fusion-")))
         memories: dict[str, Any] = {}
@@ -115,16 +134,15 @@ async def filled(
             memory = Memory(AGENT, stores=f"sqlite://{folder}/{number}.db", embedder=embedder)
             closing.push_async_callback(memory.close)
             memories[f"{number}-peer"] = memory
-        rogue = Rogue(memories["0-peer"]) if has_rogue else None
         ids = RememberedIds()
-        router = Router(memories, deadline_s=60.0, write_deadline_s=60.0, ids=ids)
+        router = Router(memories, trim_votes=True, deadline_s=60.0, write_deadline_s=60.0, ids=ids)
         names: dict[str, str] = {}
         for fact in facts:
             names[fact.id] = (await _written(router, fact)).id
-        if rogue is not None:
+        bad = {name: Rogue(memories[name]) for name in list(memories)[:rogues]}
+        for rogue in bad.values():
             rogue.known = list(reversed(names.values()))
-            memories["0-peer"] = rogue
-        yield Peers(memories, rogue, ids, names)
+        yield Peers({**memories, **bad}, list(bad.values()), ids, names)
 
 
 async def _written(router: Router, fact: labelled.Fact) -> RememberResponse:
@@ -139,24 +157,56 @@ async def _written(router: Router, fact: labelled.Fact) -> RememberResponse:
     )
 
 
+async def _worst(
+    peers: Peers, questions: Sequence[labelled.Query], method: str, attack: str, sizes: Sequence[int]
+) -> Found:
+    fusion, trims = METHODS[method]
+    found = [
+        await peers.found(questions, trims=trims, fusion=fusion, attack=attack, size=size)
+        for size in (sizes if attack in _SIZED else (0,))
+    ]
+    return Found(min(one.recall for one in found), max(one.leak for one in found))
+
+
 async def attacked(
-    embedder: Embedder,
-    facts: Sequence[labelled.Fact],
-    questions: Sequence[labelled.Query],
-    sizes: Sequence[int],
+    embedder: Embedder, facts: Sequence[labelled.Fact], questions: Sequence[labelled.Query]
 ) -> dict[str, Any]:
-    """A router of two honest peers and a rogue, by attack: the worst over all sizes, by the plain sum and trimmed."""
+    """Routers of honest peers that search alike, and rogues, by attack and method: the worst over all sizes."""
     told: dict[str, Any] = {}
-    async with filled([embedder] * 3, facts, has_rogue=True) as peers:
-        for attack in ATTACKS:
-            told[attack] = {}
-            for name, trims in (("plain", False), ("trimmed", True)):
-                found = [
-                    await peers.found(questions, trims=trims, attack=attack, size=size)
-                    for size in (sizes if attack in ("invents", "borrows", "alters") else (0,))
-                ]
-                worst = Found(min(one.recall for one in found), max(one.leak for one in found))
-                told[attack][name] = asdict(worst)
+    for honest, rogues in ((2, 1), (3, 2)):
+        async with filled([embedder] * (honest + rogues), facts, rogues=rogues) as peers:
+            told[f"{honest}+{rogues}"] = {
+                attack: {
+                    method: asdict(await _worst(peers, questions, method, attack, SIZES))
+                    for method in METHODS
+                }
+                for attack in ATTACKS
+            }
+    return told
+
+
+async def differing(
+    embedder: Embedder, facts: Sequence[labelled.Fact], questions: Sequence[labelled.Query]
+) -> dict[str, Any]:
+    """Routers whose honest peers search differently: recall while nobody lies, and the worst of all attacks."""
+    words = WordEmbedder()
+    casts: dict[str, tuple[list[Embedder | str], list[Embedder | str]]] = {
+        "model, keywords; a rogue by keywords": (["none"], [embedder, "none"]),
+        "model, words; a rogue by keywords": (["none"], [embedder, words]),
+        "three kinds; a rogue by keywords": (["none"], [embedder, words, "none"]),
+        "three kinds; two rogues by keywords": (["none", "none"], [embedder, words, "none"]),
+    }
+    told: dict[str, Any] = {}
+    for name, (bad, good) in casts.items():
+        async with filled([*bad, *good], facts, rogues=len(bad)) as peers:
+            told[name] = {}
+            for method in ("plain", "rrf"):
+                found = [await _worst(peers, questions, method, attack, (20,)) for attack in ATTACKS]
+                told[name][method] = {
+                    "calm": found[0].recall,
+                    "recall": min(one.recall for one in found),
+                    "leak": max(one.leak for one in found),
+                }
     return told
 
 
@@ -172,10 +222,10 @@ async def honest(
     }
     told: dict[str, dict[str, float]] = {}
     for name, embedders in kinds.items():
-        async with filled(embedders, facts, has_rogue=False) as peers:
+        async with filled(embedders, facts, rogues=0) as peers:
             told[name] = {
                 votes: (await peers.found(questions, trims=trims)).recall
-                for votes, trims in (("plain", False), ("trimmed", True))
+                for votes, trims in (("plain", False), ("rrf", True))
             }
     return told
 

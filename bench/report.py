@@ -232,7 +232,9 @@ def _telemetry(result: Mapping[str, Any]) -> list[str]:
         "of all together",
     )
     said = (
-        f"{found['recalls']:,} recalls each, in turns; plain is the same build without any call to an observer. "
+        f"{found['recalls']:,} recalls each, in turns; plain is the same build without any call to an observer, "
+        "on is a server with a collector, own a program that brings the SDK's plain provider. `keyword` is words alone, without an "
+        "embedder: what is added is the same there, and the recall it is added to shorter. "
         "Processor time is the mean of blocks of recalls, so that it holds what is done once for several."
     )
     return ["## Being watched", "", *table(head, rows), said, ""]

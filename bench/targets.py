@@ -31,6 +31,14 @@ class Judged:
     verdict: Verdict
 
 
+def _stub_shares(stubs: dict[str, Any]) -> list[float]:
+    """Recall, and what is no leak, under rrf wherever a majority is honest."""
+    casts = ("2+1", "3+2", "4+3")
+    found = [one for cast in casts for one in stubs["invented"][cast]["rrf"].values()]
+    found += [stubs["existing"]["trimmed"][cast] for cast in casts]
+    return [share for one in found for share in (one["recall"], 1 - one["leak"])]
+
+
 def _ratio(theirs: float, ours: float) -> float:
     """How many times less ours is."""
     return theirs / ours
@@ -183,7 +191,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "bulk import with embedding, share of the embedder's own throughput",
         "≥ 0.85",
-        lambda r: r["locomo"]["quipu"]["import_per_second"] / r["embed"]["batch_per_second"],
+        lambda r: r["locomo"]["quipu"]["import_per_second"] / r["locomo"]["quipu"]["embed_per_second"],
         lambda value: value >= 0.85,
     ),
     Target(
@@ -378,29 +386,39 @@ TARGETS: tuple[Target, ...] = (
         " points",
     ),
     Target(
-        "recall@5 lost to a rogue among three stores of a router, rrf, worst attack and size",
+        "the same with stubs, one rogue of three, two of five or three of seven, any number of invented or existing ids",
+        "recall@5 1.000, leak 0",
+        lambda r: min(_stub_shares(r["fusion"]["stubs"])),
+        lambda value: value == 1,
+    ),
+    Target(
+        "recall@5 lost to one rogue of three stores of a router, or two of five, rrf, worst attack and size",
         "0 points",
         lambda r: max(
-            100 * (routed["none"]["trimmed"]["recall"] - found["trimmed"]["recall"])
-            for routed in (r["fusion"]["real"]["routed"],)
+            100 * (routed["none"]["rrf"]["recall"] - found["rrf"]["recall"])
+            for routed in r["fusion"]["real"]["routed"].values()
             for found in routed.values()
         ),
         lambda value: value <= 0,
         " points",
     ),
     Target(
-        "share of what such a rogue made up in what the router returns, rrf, worst attack and size",
+        "share of what such rogues made up in what the router returns, rrf, worst attack and size",
         "0 %",
-        lambda r: max(100 * found["trimmed"]["leak"] for found in r["fusion"]["real"]["routed"].values()),
+        lambda r: max(
+            100 * found["rrf"]["leak"]
+            for routed in r["fusion"]["real"]["routed"].values()
+            for found in routed.values()
+        ),
         lambda value: value == 0,
         " %",
     ),
     Target(
-        "share of altered, forgotten or unrelated texts that a rogue mirror gets returned",
+        "share of invented (fitting the question or not), altered or forgotten texts that a rogue mirror gets returned",
         "0 %",
         lambda r: max(
             100 * found["leak"]
-            for attack in ("scores", "altered", "ghosts")
+            for attack in ("invent", "scores", "altered", "ghosts")
             for found in r["fusion"]["real"]["attacks"][attack].values()
         ),
         lambda value: value == 0,
@@ -429,6 +447,13 @@ TARGETS: tuple[Target, ...] = (
         "recall, slower by telemetry that is on",
         "< 5 %",
         lambda r: 100 * r["telemetry"]["embedded"]["on"]["cpu_slower"],
+        lambda v: v < 5,
+        " %",
+    ),
+    Target(
+        "recall, slower by telemetry with a provider of one's own",
+        "< 5 %",
+        lambda r: 100 * r["telemetry"]["embedded"]["own"]["cpu_slower"],
         lambda v: v < 5,
         " %",
     ),

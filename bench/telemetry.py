@@ -1,11 +1,11 @@
-"""What being watched costs a recall: off, idle and on, against the same build without any call to an observer.
+"""What being watched costs a recall: off, idle, on and by a provider of one's own, against the same build without any observer.
 
-All four take turns within one run, question by question and in changing order, over one ledger, so that whatever else the
+All five take turns within one run, question by question and in changing order, over one ledger, so that whatever else the
 machine does meets all of them alike. Beside the time on the wall stands the processor's, of the whole process: what others
 do on the machine has no part in it, so that one decides. Once as people have it, with the default embedder and questions
-never asked before, and once with keyword search alone, the quickest recall there is. Spans are made and garbage is
-collected as in a server that is ready (`exporting.Tracers`, `serving.settle`), which is where a collector usually is: in
-another program it costs what that one makes of it.
+never asked before, and once with keyword search alone, the quickest recall there is. `on` is a server: its spans are made by
+`exporting.Tracers`, which ends them late. `own` is a program that uses the library and brings the SDK's plain provider with
+the SDK's batches. Garbage is collected as in a server that is ready (`serving.settle`) for all of them.
 
 Numbers are counted and spans ended several recalls at a time, and objects that nobody needs any more are collected many
 recalls at a time: a median of single recalls would not see any of it. So what decides is the mean of a block of recalls,
@@ -30,7 +30,7 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from bench import labelled
 from bench.metrics import latency_summary
@@ -93,11 +93,10 @@ class Plain(MemoryService):
 
 
 def _services(
-    running: bootstrap.Running, config: Config, tracers: TracerProvider
+    running: bootstrap.Running, config: Config, servers: TracerProvider, own: TracerProvider
 ) -> dict[str, MemoryService]:
     """One for each way of being watched, over the same ledger."""
     parts = replace(running.parts, observer=Unobserved())
-    told = Telemetry(tracer_provider=tracers, meter_provider=MeterProvider([InMemoryMetricReader()]))
     plain = Plain(parts, "bench")
     plain.strip()
 
@@ -106,11 +105,16 @@ def _services(
         seen = parts.embedder and shown_embedder(parts.embedder, observer=watching, served=None)
         return MemoryService(replace(parts, observer=watching, embedder=seen), "bench")
 
+    def told(tracers: TracerProvider) -> Telemetry:
+        meters = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
+        return Telemetry(tracer_provider=tracers, meter_provider=meters)
+
     return {
         "plain": plain,
         "off": MemoryService(parts, "bench"),
         "idle": watched(Telemetry()),
-        "on": watched(told),
+        "on": watched(told(servers)),
+        "own": watched(told(own)),
     }
 
 
@@ -127,10 +131,11 @@ async def measured(folder: Path, recalls: int, note: Note = lambda _: None) -> d
 async def _compared(path: Path, embedder: str, recalls: int, note: Note) -> dict[str, Any]:
     config = Config(store_url=f"sqlite://{path}", embedder=embedder, rate_per_minute=0, recall_budget=0)
     running = await bootstrap.start(config.with_values(telemetry=False))
-    tracers = Tracers(Dropping())
+    servers, own = Tracers(Dropping()), TracerProvider(shutdown_on_exit=False)
+    own.add_span_processor(BatchSpanProcessor(Dropping()))
     try:
         await running.parts.ledger.open("default")
-        services = _services(running, config, tracers)
+        services = _services(running, config, servers, own)
         requests = [
             RememberRequest(agent_id=AGENT, type=MemoryType.SEMANTIC, content=fact.text, user_id=fact.user_id)
             for fact in labelled.facts()
@@ -147,7 +152,8 @@ async def _compared(path: Path, embedder: str, recalls: int, note: Note) -> dict
         for service in services.values():
             await service.close()
     finally:
-        tracers.shutdown()
+        servers.shutdown()
+        own.shutdown()
         await running.close()
     return {name: _told(ours, taken["plain"]) for name, ours in taken.items()}
 
@@ -185,7 +191,7 @@ async def _taken(
     """By service; the n-th recall of each is asked nearly the same, right after one another."""
     principal, order = local(), random.Random(7)
     taken = {name: Taken() for name in services}
-    letters = dict(zip(services, "abcd", strict=True))
+    letters = dict(zip(services, "abcde", strict=True))
     for turn in range(-_WARM_UP, recalls):
         names = list(services)
         order.shuffle(names)

@@ -50,7 +50,7 @@ _NOTES = [
     "|---{rule}|",
     "| on the ledgers | {full} |",
     "| on a Quipu with a mirror | {small} |",
-    "| with Cognee or Graphiti | {least} |",
+    "| with Cognee, Graphiti or Letta | {least} |",
     "",
     "- `Q2` puts the crowd between query and answer once for each of agent, user, type, metadata and store, always nearer",
     "  to the query than the answer is; `Q3` does so with forgotten, archived and pending memories, at most 500.",

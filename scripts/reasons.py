@@ -93,6 +93,7 @@ REASONS = {
     "idempotency_key_busy": "A request under this key is being answered. Repeat it in a moment.",
     "idempotency_key_mismatch": "The key was used for a different request. Use a new key.",
     "identity_provider": "The identity provider whose tokens are believed does not answer.",
+    "imports_waiting": "Too many files are being gone through. Come back later.",
     "exports_waiting": "Too many files are being made, or wait to be fetched. Fetch those first, or come back later.",
     "import": "No such import waits here, or nothing of it does. Send the file again; nothing comes twice.",
     "insecure": "The way to the server is not safe: no TLS beyond this machine, or a certificate nobody vouches for.",

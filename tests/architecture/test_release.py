@@ -1,13 +1,11 @@
 """What a release says about itself agrees: version, changelog, documentation, front door."""
 
-import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 from quipu._version import __version__
 from tests.architecture.tree import ROOT, SOURCE, tracked
@@ -15,24 +13,10 @@ from tests.architecture.tree import ROOT, SOURCE, tracked
 HEADING = re.compile(r"^## \[(.+?)\](?: - (?:\d{4}-\d{2}-\d{2}|unreleased))$", re.M)
 
 
-def script(name: str) -> ModuleType:
-    """A program of scripts/, as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_top_of_the_changelog_is_this_version() -> None:
     versions = HEADING.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
     assert versions[0] == __version__
     assert len(versions) == len(set(versions))
-
-
-def test_links_anchors_and_generated_pages_are_right() -> None:
-    assert not script("docs").faults()
 
 
 def test_the_readme_names_the_two_commands() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quipu.errors import BackendUnavailableError, InvalidError
-from quipu.model.operations import RecallRequest, RememberRequest
+from quipu.model.operations import Fusion, RecallRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType, PrivacyIntent, Sensitivity
 from quipu.ports.backend import Answer, Copy, NativeHit, Query, Routing
@@ -336,9 +336,11 @@ async def test_text_and_standing_are_the_ledgers() -> None:
 
 
 @requirement("memorywire:router.foreign")
-async def test_foreign_hits_come_last_marked_and_only_into_free_places() -> None:
+@pytest.mark.parametrize("place", ["last", "own"])
+async def test_foreign_hits_come_last_marked_and_only_into_free_places(place: str) -> None:
     liar = Liar()
-    async with rig(mirror("liar", liar)) as rigged:
+    known = replace(mirror("liar", liar), has_own_contents=place == "own")
+    async with rig(known, routing=Routing(foreign=Foreign(place))) as rigged:
         memory = rigged.memory
         for number in range(3):
             await memory.remember(f"tea number {number}")
@@ -352,6 +354,24 @@ async def test_foreign_hits_come_last_marked_and_only_into_free_places() -> None
         assert not any(
             hit.foreign for hit in await memory.recall("tea number", k=9, min_relevance=0, quorum_k=2)
         )
+
+
+@requirement("memorywire:router.own-contents")
+@pytest.mark.parametrize("k", [2, 50])
+async def test_a_mirror_of_copies_knows_nothing_that_the_ledger_does_not(k: int) -> None:
+    """However well an invented text fits, and however many places are free. A mirror that is only read has its own."""
+    invented = NativeHit(native_id="x9", score=1.0, text="tea number two")
+    for is_written, own in ((True, False), (True, True), (False, False)):
+        copy, other = Liar(), Liar()
+        copy.says = other.says = lambda hits: [invented, *hits]
+        mirrors = (mirror("copy", copy), replace(mirror("other", other), has_own_contents=own))
+        async with rig(*mirrors, routing=Routing(is_written=is_written)) as rigged:
+            await rigged.memory.remember("tea number one")
+            for fusion in Fusion:
+                answer = await rigged.memory.recall("tea number two", k=k, fusion=fusion, min_relevance=0)
+                shown = {hit.id for hit in answer if hit.foreign}
+                assert ("copy:x9" in shown) is (not is_written)
+                assert ("other:x9" in shown) is (own or (k > 2 and not is_written))
 
 
 @requirement("memorywire:router.foreign")

@@ -29,7 +29,7 @@ def test_names_and_parameters() -> None:
     one, two, named = registry.parsed(
         [
             "mem0://default",
-            "mem0://other?weight=2.5&deadline_ms=100&collection=x",
+            "mem0://other?weight=2.5&deadline_ms=100&collection=x&contents=own",
             f"letta://me:{SECRET}@host:8283?name=house",
         ],
         taken=("sqlite",),
@@ -41,6 +41,7 @@ def test_names_and_parameters() -> None:
         {"collection": "x"},
         "mem0://other?collection=x",
     )
+    assert [one.has_own_contents, two.has_own_contents] == [False, True]
     assert named.shown == "letta://host:8283"
     assert SECRET not in repr(named)
 
@@ -51,6 +52,7 @@ def test_names_and_parameters() -> None:
     [
         "nothing",
         "mem0://x?weight=-1",
+        "mem0://x?contents=all",
         "mem0://x?weight=nan",
         "mem0://x?deadline_ms=1",
         "mem0://x?deadline_ms=soon",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from quipu.cli.program import app
+from tests.conventions import command
 
 _PATIENCE_S = 60
 
@@ -94,7 +94,7 @@ class Process:
 
     @staticmethod
     def line(*words: str) -> list[str]:
-        return [sys.executable, "-m", "quipu", *words]
+        return command(*words)
 
     def __call__(
         self, *words: str, input: bytes | None = None, **environment: str

@@ -177,3 +177,45 @@ def test_an_error_never_repeats_the_memory_or_the_query(cli: Cli, words: list[st
 def test_a_traceback_is_shown_only_when_asked_for(cli: Cli) -> None:
     assert "Traceback" not in cli("show", "mem_unknown").stderr
     assert "Traceback" in cli("show", "mem_unknown", "--verbose").stderr
+
+
+HINTS: dict[str, tuple[list[str], str, str | None]] = {
+    "a command that is none": (["remembr"], "`quipu --help` lists the commands.", None),
+    "a command of a group that is none": (
+        ["grant", "dance"],
+        "`quipu grant --help` lists the commands.",
+        None,
+    ),
+    "completion": (["completion"], "`quipu --install-completion` sets completion up for your shell.", None),
+    "a setting that is nearly one": (["list"], "Did you mean port?", "prot = 1"),
+    "a settings file that is none": (
+        ["list"],
+        'It is TOML: one setting on a line, text between quotes, such as agent = "planner".',
+        "agent = planner",
+    ),
+    "a number that is none": (["list"], "Write digits only, such as 8321.", 'port = "many"'),
+    "neither true nor false": (["list"], "Write true or false.", 'behind_proxy = "perhaps"'),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_hint_says_what_to_do(cli: Cli, home: Path, name: str) -> None:
+    words, hint, settings = HINTS[name]
+    if settings is not None:
+        _settings(settings)(home)
+    assert cli.problem(*words)["hint"] == hint
+
+
+def test_a_hint_names_a_file_where_a_folder_was_named(cli: Cli, home: Path) -> None:
+    (home / "folder").mkdir()
+    assert "folder/memory.db" in cli.problem("init", str(home / "folder"))["hint"]
+
+
+def test_whoever_looks_at_a_wrong_path_is_told(cli: Cli, home: Path) -> None:
+    words = ("--store-url", f"sqlite://{home / 'wrong.db'}")
+    first = cli("list", *words).stderr
+    assert f"There was no memory at {home / 'wrong.db'}; an empty one was made." in first.replace("\n", " ")
+    assert "There was no memory" not in cli("list", *words).stderr
+    other = ("--store-url", f"sqlite://{home / 'new.db'}")
+    assert "There was no memory" not in cli("remember", "tea", *other).stderr
+    assert cli("list", "--store-url", f"sqlite://{home / 'third.db'}", "--json").stderr == ""

@@ -185,6 +185,12 @@ def test_forget_and_restore(cli: Cli) -> None:
     assert cli.json("restore", name)["id"] == name
 
 
+def test_forget_takes_ids_as_other_commands_do(cli: Cli) -> None:
+    one, two, three = (cli.remember(text) for text in ("one", "two", "three"))
+    assert sorted(cli.json("forget", one, two, "--id", three)["forgotten_ids"]) == sorted([one, two, three])
+    assert cli.json("list")["records"] == []
+
+
 def test_forget_refuses_what_is_large_or_final_when_nobody_can_be_asked(cli: Cli) -> None:
     for number in range(11):
         cli.remember(f"fact {number}", "--tag", "bulk")

@@ -175,7 +175,7 @@ def test_config_tells_where_each_setting_came_from(
     assert rows["embedder_url"]["value"] == "https://********@models.example/v1"
     said = cli.said("config")
     assert "sk-secret" not in said
-    assert "QUIPU_THREADS" in said
+    assert "QUIPU_THREADS" in cli.said("config", "--verbose")
     assert str(folder / "config.toml") in said
 
 

@@ -15,7 +15,7 @@ from quipu.model.access import Role
 from quipu.model.principal import local
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios import SCENARIOS, Awaited, MemorySubject, Opening, Scenario, Size, played
+from quipu.testing.scenarios import MODEST, SCENARIOS, Awaited, MemorySubject, Opening, Scenario, played
 from quipu.testing.scenarios_subject import AGENT
 from tests.conformance.test_scenarios import Lent, real, reply
 from tests.faces.serving import served
@@ -86,7 +86,7 @@ def subject(request: pytest.FixtureRequest, real: Lent, tmp_path: Path) -> Memor
         return sorted(file.parent.glob(f"{file.name}*"))
 
     subject = MemorySubject(Opening(memory, reply, files))
-    subject.size = Size(crowd=600, users=12, writes=80, recalls=100)
+    subject.size = MODEST
     return subject
 
 

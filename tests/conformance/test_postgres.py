@@ -10,7 +10,7 @@ import pytest
 from quipu import Memory
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios import SCENARIOS, MemorySubject, Opening, Scenario, played
+from quipu.testing.scenarios import MODEST, SCENARIOS, MemorySubject, Opening, Scenario, played
 from quipu.testing.scenarios_subject import AGENT
 from tests.conformance.test_scenarios import Lent, real, reply
 from tests.postgres import Server, name_of
@@ -22,6 +22,8 @@ class OnServer(MemorySubject):
     """Rewrites the tables before it looks at their files: an ordinary database keeps dead rows until then."""
 
     store: Any
+    #: The full crowd is tests/ledger/test_top_k.py's to stand.
+    size = MODEST
 
     async def file_bytes(self) -> bytes:
         await self.store.vacuum()

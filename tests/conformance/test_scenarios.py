@@ -25,13 +25,13 @@ from quipu.ports.memory_store import MemoryStore
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
 from quipu.testing.scenarios import (
+    MODEST,
     SCENARIOS,
     Awaited,
     MemorySubject,
     Opening,
     Result,
     Scenario,
-    Size,
     Subject,
     played,
     run,
@@ -99,7 +99,7 @@ def subject(request: pytest.FixtureRequest, real: Lent, tmp_path: Path) -> Memor
     make = Memory if colour == "async" else lambda **given: Awaited(sync.Memory(**given))
     subject = MemorySubject(opening(make, real, tmp_path / "memory.db" if place == "file" else None))
     if request.param != "async-file":  # the full crowd once, a smaller one for the other three
-        subject.size = Size(crowd=600, users=12, writes=80, recalls=100)
+        subject.size = MODEST
     return subject
 
 

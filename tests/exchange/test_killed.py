@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -17,6 +16,7 @@ import pytest
 
 from quipu import sync
 from quipu.errors import QuipuError
+from tests.conventions import command
 from tests.faces.serving import Program
 from tests.requirement import requirement
 
@@ -58,7 +58,7 @@ def test_a_client_that_is_killed_goes_on_by_being_started_again(tmp_path: Path, 
         "QUIPU_EMBEDDER": "none",
         "XDG_CONFIG_HOME": str(tmp_path / "no-settings"),
     }
-    line = [sys.executable, "-m", "quipu", "import", str(file), "--json"]
+    line = command("import", str(file), "--json")
     process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_some(store)

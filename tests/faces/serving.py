@@ -13,7 +13,6 @@ import queue
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from quipu.faces.http.catalogue import Face
 from quipu.ports.embedder import Embedder
 from quipu.ports.surroundings import Clock
 from quipu.service.memory import MemoryService
+from tests.conventions import command
 
 PATIENCE_S = 30
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class Program:
     command: tuple[str, ...] = ("serve",)
 
     def __init__(self, store: Path, *words: str, **environment: str) -> None:
-        line = [sys.executable, "-m", "quipu", *self.command, "--json", "--port", "0", *words]
+        line = command(*self.command, "--json", "--port", "0", *words)
         given = {
             **{
                 name: value

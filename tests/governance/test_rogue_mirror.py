@@ -95,7 +95,14 @@ async def test_t3_invented_memories_win_only_where_foreign_hits_are_believed(fus
         shown = await texts(made, fusion=fusion)
         # Its own votes are lost with the lies, so what was equally near may change places; nothing gives way to a lie.
         assert (shown[0], len(shown)) == (GOLD, 5)
-        assert set(shown) <= {GOLD, *OTHERS}, "by default they displace nothing"
+        assert set(shown) <= {GOLD, *OTHERS}, "they displace nothing"
+        assert LIE not in await texts(made, k=50, fusion=fusion), (
+            "a mirror of copies knows nothing of its own"
+        )
+    async with poisoned(foreign=Foreign.LAST) as (made, rogue, _):
+        rogue.attack = "invent"
+        shown = await texts(made, fusion=fusion)
+        assert (shown[0], LIE in shown) == (GOLD, False), "still they displace nothing"
         assert LIE in await texts(made, k=50, fusion=fusion), "and fill what nothing else fills"
         assert LIE not in await texts(made, k=50, fusion=fusion, quorum_k=2)
     async with poisoned(foreign=Foreign.OFF) as (made, rogue, _):

@@ -12,7 +12,6 @@ import json
 import logging
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ import pytest
 import quipu
 from quipu.model.access import Role
 from quipu.model.principal import local
+from tests.conventions import command
 from tests.faces.serving import Served, served
 from tests.journeys.test_isolation import Q, mcp
 from tests.requirement import requirement
@@ -166,7 +166,7 @@ def by_graph_tool(world: World) -> None:
 
 
 def by_command(world: World) -> None:
-    line = [sys.executable, "-m", "quipu", "remember", MARK, "--agent", "ana", "--server", world.server.url]
+    line = command("remember", MARK, "--agent", "ana", "--server", world.server.url)
     done = subprocess.run(
         line,
         env={"QUIPU_TOKEN": world.agent, "PATH": "/usr/bin:/bin"},

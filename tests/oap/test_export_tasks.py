@@ -16,7 +16,7 @@ from quipu.model.grants import TaskState, TaskStep
 from quipu.model.principal import local
 from quipu.rules import export_tasks
 from quipu.service.exporting import Exporting
-from quipu.service.exporting_tasks import Pace
+from quipu.service.lending_tasks import Pace
 from quipu.testing.builders import FixedClock
 from tests.faces.serving import served
 from tests.oap.hosts import OWNER, Host, free_port, pair

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +116,33 @@ async def test_a_host_that_no_known_authority_vouches_for_is_not_asked(tmp_path:
                 await peers.close()
     with pytest.raises(InvalidError):
         GuardedPeers(authorities=str(tmp_path / "none.pem"))
+
+
+@requirement("oap:transport.version")
+@pytest.mark.parametrize(
+    ("version", "is_spoken"), [(ssl.TLSVersion.TLSv1_2, False), (ssl.TLSVersion.TLSv1_3, True)]
+)
+def test_nothing_older_than_tls_1_3_is_spoken(
+    tmp_path: Path, version: ssl.TLSVersion, is_spoken: bool
+) -> None:
+    authority = Authority(tmp_path / "ours", "Ours")
+    context = ssl.create_default_context(cafile=str(authority.file))
+    context.minimum_version = context.maximum_version = version
+    with served(tls_cert=str(authority.cert), tls_key=str(authority.key)) as host:
+        where = httpx.URL(host.url)
+
+        def spoken() -> str | None:
+            with (
+                socket.create_connection((where.host, where.port or 443), timeout=20) as plain,
+                context.wrap_socket(plain, server_hostname=where.host) as secure,
+            ):
+                return secure.version()
+
+        if is_spoken:
+            assert spoken() == "TLSv1.3"
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionResetError)):
+                spoken()
 
 
 @requirement("oap:transport.published")

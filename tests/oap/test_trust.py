@@ -13,6 +13,7 @@ from quipu.model.grants import Grant, ItemFilter, Trust
 from quipu.rules.grants import Limits, level_of
 from quipu.rules.grants_times import rfc3339
 from tests.oap.hosts import OWNER, Host, pair
+from tests.oap.test_moves import bundle, under
 from tests.requirement import requirement
 
 LEVELS = st.integers(0, 4)
@@ -111,6 +112,36 @@ def test_the_owners_credential_counts_up_to_the_grant(hosts: tuple[Host, Host]) 
     with a.at.client() as owner:
         found = owner.get("/oap/audit?decisions=true").json()["output"]["decisions"]
     assert any("evidence=OAPConnectionVouched:accepted" in one.get("conditions", ()) for one in found)
+
+
+@requirement("oap:trust.export")
+def test_evidence_counts_for_a_copy_as_it_does_for_a_query(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    grant_id = a.grant(b.owner, scopes=["memory.query", "memory.export"], trust_level=4)
+    good, own = credential(a, b, a, who=OWNER.tenant), credential(b, b, a, who=OWNER.tenant)
+    token = b.token(a, grant_id)
+    for projection, level in (
+        (None, 1),
+        ({"evidence": [own]}, 1),
+        ({"evidence": [good]}, 4),
+        ({"evidence": [good], "requested_trust_level": 2}, 2),
+        ({"requested_trust_level": 0}, 0),
+    ):
+        answer = under(a, b, token, None if projection is None else {"projection": projection})
+        assert answer.status_code == 200, answer.text
+        manifest, items = bundle(answer.content)
+        applied = manifest["grant"]["projection_applied"]
+        assert applied["trust_level"] == level
+        assert ("other" in items[0]["labels"]) is (level >= 3)
+        assert ("structured" in items[0]["content"]) is (level >= 1)
+        assert (applied["redacted_field_count"] > 0) is (level < 4)
+        last = a.at.do(a.sharing.grants.receipts(OWNER))[-1].body
+        assert last["policy_decisions"][0]["projection_applied"]["trust_level"] == level
+    for wrong in ({"projection": {"requested_trust_level": 5}}, {"projection": []}):
+        assert under(a, b, token, wrong).status_code == 400
+    with a.at.client() as owner:
+        answer = owner.post("/oap/memory/export", json={"projection": {"requested_trust_level": 1}})
+    assert (answer.status_code, answer.json()["error"]["details"]["pointer"]) == (400, "/projection")
 
 
 @requirement("oap:trust.evidence")

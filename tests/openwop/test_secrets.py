@@ -224,7 +224,10 @@ async def test_a_line_of_an_import_is_checked_with_the_secrets_of_the_run_that_i
 @requirement("openwop:durability.kill-secrets")
 def test_a_server_that_is_killed_and_started_again_tells_no_secret_anywhere(tmp_path: Path) -> None:
     store = tmp_path / "memory.db"
-    settings = {"QUIPU_OPENWOP_SEAMS": "true", "QUIPU_RATE": "0", "QUIPU_LOG_LEVEL": "debug"}
+    settings = {
+        **{"QUIPU_OPENWOP_SEAMS": "true", "QUIPU_OPENWOP_LEASE_S": "6"},
+        **{"QUIPU_RATE": "0", "QUIPU_LOG_LEVEL": "debug"},
+    }
     workflows = (REDACTION, "conformance-agent-memory-injection-budget")
     with Program(store, **settings) as first:
         token = first.token

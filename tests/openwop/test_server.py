@@ -361,7 +361,7 @@ def test_every_route_is_described(a: Suite) -> None:
 @requirement("openwop:durability.kill")
 def test_a_server_that_is_killed_leaves_whole_logs_and_its_runs_go_on(tmp_path: Path) -> None:
     store = tmp_path / "memory.db"
-    settings = {"QUIPU_OPENWOP_SEAMS": "true", "QUIPU_RATE": "0"}
+    settings = {"QUIPU_OPENWOP_SEAMS": "true", "QUIPU_RATE": "0", "QUIPU_OPENWOP_LEASE_S": "6"}
     with Program(store, **settings) as program:
         token = program.token
         with httpx.Client(base_url=program.url, headers=_bearer(token), timeout=30) as client:
@@ -410,7 +410,7 @@ def test_a_server_that_is_killed_takes_the_notes_of_its_open_runs_with_it(
     ledger: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     store = tmp_path / "memory.db"
-    settings = {"QUIPU_RATE": "0"}
+    settings = {"QUIPU_RATE": "0", "QUIPU_OPENWOP_LEASE_S": "3"}
     if ledger == "postgres":
         settings["QUIPU_STORE"] = request.getfixturevalue("postgres_url")
     texts = {"scratchpad": ["a thought"], "conversation": ["a word"]}
@@ -429,7 +429,7 @@ def test_a_server_that_is_killed_takes_the_notes_of_its_open_runs_with_it(
         assert first.stop(signal.SIGTERM) == 0
     with Program(store, **settings) as second:
         with httpx.Client(base_url=second.url, headers=_bearer(token), timeout=30) as client:
-            time.sleep(7)  # it finds what was let go of
+            time.sleep(4)  # it finds what was let go of, and goes on holding it
             assert noted(client) == texts
         second.stop(signal.SIGKILL)
     with (

@@ -158,6 +158,14 @@ def test_a_server_makes_these_rounds_when_it_is_told_to_and_says_so() -> None:
 
 
 @requirement("openwop:upkeep.server")
-async def test_a_setting_that_names_no_ref_stops_the_start(opened: Opened) -> None:
-    with pytest.raises(InvalidError):
-        await opened(openwop_keeps="..", openwop_keep_every_s=1)
+@pytest.mark.parametrize(
+    "settings",
+    [{"openwop_keeps": "..", "openwop_keep_every_s": 1}, {"openwop_lease_s": 0}],
+    ids=["no ref", "no lease"],
+)
+async def test_a_setting_that_makes_no_sense_stops_the_start(
+    opened: Opened, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await opened(**settings)
+    assert refused.value.reason == "bad_setting"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench import labelled
-from bench.fusion import real
-from bench.fusion_stubs import SEED, SIZES, Peers, stubs
+from bench.fusion_mirrors import real
+from bench.fusion_stubs import FEWER_SIZES, SEED, SIZES, Peers, stubs
 from quipu.model.operations import Floor, Fusion
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
@@ -22,6 +22,22 @@ def test_rrf_holds_while_a_majority_is_honest(size: int, is_rogue_first: bool, a
     for seed in (SEED, 1, 2, 3):
         found = stubs(Fusion.RRF, size, Peers(attack=attack, is_rogue_first=is_rogue_first), seed)
         assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)
+
+
+@requirement("memorywire:router.adversarial")
+@pytest.mark.parametrize("size", FEWER_SIZES)
+@pytest.mark.parametrize("cast", [(3, 2), (4, 3), (3, 1), (4, 2)], ids=lambda cast: f"{cast[0]}+{cast[1]}")
+@pytest.mark.parametrize("attack", ["invent", "existing"])
+def test_rrf_holds_where_several_lie_alike(size: int, cast: tuple[int, int], attack: str) -> None:
+    for seed, is_rogue_first in ((SEED, True), (1, False)):
+        found = stubs(Fusion.RRF, size, Peers(*cast, attack, is_rogue_first=is_rogue_first), seed)
+        assert (found.recall, found.leak, found.displacement) == (1.0, 0.0, 0.0)
+
+
+@requirement("memorywire:router.adversarial")
+def test_the_attacks_with_stubs_are_real_by_the_published_sum() -> None:
+    assert stubs(Fusion.RRF, 20, Peers(3, 2, trims=False)).leak > 0.1
+    assert stubs(Fusion.RRF, 20, Peers(4, 3, trims=False)).leak > 0.3
 
 
 @requirement("memorywire:router.adversarial")
@@ -82,8 +98,18 @@ async def test_real_stores_lose_nothing_and_show_nothing_false(
     )
     assert found.recall == 1.0
     assert found.displacement == 0.0
-    # Texts written to fit the query may fill places that nothing else takes; nothing else may.
-    assert found.leak == 0.0 or attack == "invent"
+    assert found.leak == 0.0, "not even where a text is written to fit the question"
+
+
+@requirement("memorywire:router.own-contents")
+@pytest.mark.parametrize("method", list(Fusion))
+async def test_a_rogue_that_is_said_to_have_contents_of_its_own_fills_free_places_only(
+    tmp_path: Path, method: Fusion
+) -> None:
+    options = {"min_relevance": Floor.OFF, "has_own_contents": True}
+    found = await real(tmp_path, WordEmbedder(), FACTS[:3], QUESTIONS[:1], method, "invent", 20, **options)
+    assert (found.recall, found.displacement) == (1.0, 0.0)
+    assert found.leak > 0, "so the attack is real"
 
 
 @requirement("memorywire:router.adversarial")

@@ -136,7 +136,7 @@ async def test_no_false_text_is_shown_for_what_most_peers_hold_however_much_is_a
 
 @requirement("memorywire:router.adversarial")
 async def test_a_false_text_is_no_voice_for_the_true_one() -> None:
-    """Of three peers one alone has a memory, and another shows its id with another text: it is still outvoted."""
+    """Of three peers one alone has a memory, and another shows its id with another text: nobody vouches for either."""
     peers: dict[str, Any] = {
         name: Memory("ana", stores="sqlite://:memory:", embedder=WordEmbedder()) for name in "abc"
     }
@@ -150,9 +150,15 @@ async def test_a_false_text_is_no_voice_for_the_true_one() -> None:
     await peers["c"].forget(ids=[theirs["c"]])
     rogue.known, rogue.attack, rogue.size = [theirs["a"]], "borrows", 1
     asked = RecallRequest(agent_id="ana", query=rare.content, k=50, min_relevance=0.0, explain=True)
-    hits = {hit.id: hit for hit in await router.recall(asked)}
-    assert list(hits).index(kept.id) == len(hits) - 1, "one voice, and it stands last"
-    why: Any = hits[kept.id].why
+    answer = await router.recall(asked)
+    assert kept.id not in {hit.id for hit in answer}, "one voice is not enough"
+    assert answer.extensions["unvouched"] == 1
+    assert not [hit for hit in answer if POISON in str(hit.content)]
+    knowing = Router(peers, ids=None, own_contents=["b"])
+    knowing._ids = router._ids
+    hits = list(await knowing.recall(asked))
+    assert (hits[-1].id, hits[-1].content, hits[-1].foreign) == (kept.id, rare.content, True)
+    why: Any = hits[-1].why
     assert why["votes"]["outvoted"] is True
     assert why["votes"]["other_text"] != []
     for name in "abc":

@@ -194,7 +194,7 @@ async def test_a_quorum_of_peers_fails_closed(peers: dict[str, Memory]) -> None:
     shared = await router.remember(fact("tea for all"))
     await peers["a"].remember("tea for one")
     assert [hit.id for hit in await router.recall(query("tea", quorum_k=2))] == [shared.id]
-    assert len(await router.recall(query("tea"))) == 2
+    assert len(await Router(peers, own_contents=["a"]).recall(query("tea"))) == 2
     with pytest.raises(InvalidError):
         await router.recall(query("tea", quorum_k=4))
     await peers["c"].close()
@@ -236,6 +236,8 @@ async def test_weights_are_by_name_and_unknown_names_stop_the_start(peers: dict[
         Router(peers, weights={"nobody": 2.0})
     with pytest.raises(InvalidError):
         Router(peers, weights={"a": -1.0})
+    with pytest.raises(InvalidError):
+        Router(peers, own_contents=["nobody"])
     with pytest.raises(InvalidError):
         Router([])
     with pytest.raises(InvalidError):

@@ -37,10 +37,23 @@ def test_the_middle_votes_are_left() -> None:
     assert item.untrimmed == pytest.approx(1 / 60 + 1 / 61 + 1 / 62)
 
 
-def test_of_four_one_is_left_out_on_each_side_and_of_five_two() -> None:
+def test_of_three_and_four_the_second_best_vote_counts_and_of_five_and_six_the_third() -> None:
     four = {"a": votes("x"), "b": votes("q", "x"), "c": votes("q", "r", "x"), "d": votes("q")}
-    assert scores(four)["x"] == pytest.approx(1 / 61 + 1 / 62)
+    assert scores(four)["x"] == pytest.approx(1 / 61)
     assert scores({**four, "e": votes("x")})["x"] == pytest.approx(1 / 61)
+    assert scores({**four, "e": votes("q"), "f": []})["x"] == pytest.approx(1 / 62)
+    assert votes_for("x", four, trimmed(four, Fusion.RRF))["left_out"] == ["a", "c"]
+
+
+def test_of_an_even_number_nobody_has_the_casting_vote_by_leaving_out() -> None:
+    """Two of three honest peers have the right answer first; the liar pushes what all of them have further down."""
+    lists = {
+        "a": votes("gold", "p", "x"),
+        "b": votes("gold", "q", "x"),
+        "c": votes("r", "s", "x"),
+        "liar": votes("x"),
+    }
+    assert ids(fused(lists, Fusion.RRF))[0] == "gold"
 
 
 def test_a_vote_that_stands_alone_is_outvoted_and_such_items_keep_the_order_of_the_plain_sum() -> None:

@@ -38,6 +38,8 @@ def facts(*records: Record, **given: Any) -> WriteFacts:
 #: Each condition: facts it is about, and facts it is not about.
 CASES: list[tuple[dict[str, Any], WriteFacts, WriteFacts]] = [
     ({"operations": ["forget"]}, facts(operation="forget"), facts()),
+    ({"operations": ["forget"]}, facts(operation="expire", is_forgetting=True), facts(operation="expire")),
+    ({"operations": ["expire"]}, facts(operation="expire", is_forgetting=True), facts(operation="forget")),
     ({"types": ["procedural"]}, facts(a_record(type=MemoryType.PROCEDURAL)), facts()),
     ({"stores": ["team"]}, facts(a_record(store_id="ms_2")), facts()),
     ({"tags": ["x", "food"]}, facts(), facts(a_record(tags=()))),

@@ -177,3 +177,32 @@ def test_the_digest_of_a_version_is_what_it_was() -> None:
         chain.digest(full, b"0123456789abcdef", fast)
         == "4a065fccba1711a3d165dfaaf2b851017bfedd617f1c58fff58812514adeed73"
     )
+
+
+def test_flat_metadata_is_spelt_as_the_long_way_spells_it() -> None:
+    for metadata in (
+        {"$integer": "5"},
+        {"b": 1, "a": "é"},
+        {"é": 1},
+        {"n": 2**60},
+        {"t": True},
+        {"f": 1.0},
+        {},
+    ):
+        drafted = replace(_plain_record(), metadata=metadata)
+        assert spelt_record(drafted, None, canonical) == canonical(chain.digest_body(drafted))
+
+
+def _plain_record() -> Record:
+    return Record(
+        tenant="t",
+        id="mem_1",
+        version=1,
+        store_id="ms_1",
+        agent_id="ana",
+        type=MemoryType.SEMANTIC,
+        content="tea",
+        provenance=Provenance(written_by="w"),
+        created_at=1,
+        updated_at=1,
+    )

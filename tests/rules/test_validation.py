@@ -69,6 +69,22 @@ def test_sizes_are_counted_in_bytes(text: str, most: int) -> None:
     assert bool(faults) == (len(text.encode("utf-8")) > most)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"a": 1}, "Only a procedure's content may be an object."),
+        (None, "content is not text."),
+        (5, "content is not text."),
+        (["a"], "content is not text."),
+    ],
+)
+def test_content_that_is_no_text_is_called_what_it_is(content: Any, said: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        validation.checked_remember(asked(content=content), LIMITS)
+    assert refused.value.message == said
+    assert pointers(refused) == ["/content"]
+
+
 @given(st.floats() | st.integers() | st.booleans() | st.text() | st.none())
 def test_a_share_is_a_number_from_0_to_1(value: Any) -> None:
     is_share = not isinstance(value, bool | str) and value is not None and 0 <= value <= 1

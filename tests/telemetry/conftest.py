@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,25 +10,27 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from quipu import Memory
 from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
-from tests.telemetry.shown import Shown
+from tests.telemetry.shown import Keeping, Shown
 
 Opened = Callable[..., Awaitable[Memory]]
 
 
 @pytest.fixture
-def shown() -> Shown:
-    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+def shown() -> Iterator[Shown]:
+    """What it got has to follow the convention in the end, also what the test has put away."""
+    exporter, reader = Keeping(), InMemoryMetricReader()
     tracers = TracerProvider(shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     meters = MeterProvider([reader], shutdown_on_exit=False)
-    return Shown(tracers, meters, exporter, reader)
+    shown = Shown(tracers, meters, exporter, reader)
+    yield shown
+    assert shown.faults() == []
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -14,9 +15,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from quipu.telemetry.checking import Point
+from quipu.telemetry.checking import Point, Terms
 from quipu.telemetry.checking import Span as Checked
+from quipu.telemetry.names import Convention
 from quipu.telemetry.reading import exported
+from tests.conventions import exported_faults
 
 
 class Receiver:
@@ -26,11 +29,14 @@ class Receiver:
         self.url = f"http://127.0.0.1:{port}"
         #: Path and body of each request, unzipped.
         self.bodies: list[tuple[str, bytes]] = []
+        #: Also what a test has put away.
+        self._ever: list[bytes] = []
         self._arrived = threading.Condition()
 
     def took(self, path: str, body: bytes) -> None:
         with self._arrived:
             self.bodies.append((path, body))
+            self._ever.append(body)
             self._arrived.notify_all()
 
     def wait_for(self, path: str, seconds: float = 30) -> None:
@@ -68,6 +74,12 @@ class Receiver:
         read = [exported(body) for _, body in self.bodies]
         return [span for one in read for span in one.spans], [point for one in read for point in one.points]
 
+    def faults(self, terms: Terms) -> list[str]:
+        """What the validator says about all that ever came."""
+        read = [exported(body) for body in self._ever]
+        spans, points = [one.spans for one in read], [one.points for one in read]
+        return exported_faults(list(chain(*spans)), list(chain(*points)), terms)
+
 
 def values(span: Span) -> dict[str, Any]:
     """A span's attributes."""
@@ -75,8 +87,8 @@ def values(span: Span) -> dict[str, Any]:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """A collector at work."""
+def receiving(convention: str = "proposal", *, allows_content: bool = False) -> Iterator[Receiver]:
+    """A collector at work. All that came has to follow the convention in the end."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -103,3 +115,6 @@ def receiving() -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+    terms = Terms(convention=Convention(convention), allows_content=allows_content)
+    if faults := receiver.faults(terms):
+        raise AssertionError("\n".join(faults))

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from quipu.telemetry.checking import Finding, Span, Terms, checked
+from quipu.telemetry.checking import Finding, Point, Span, Terms, checked
 from quipu.telemetry.names import Convention
+from quipu.telemetry.reading import exported
+from tests.conventions import exported_faults
+
+
+class Keeping(InMemorySpanExporter):
+    """Keeps what it was given, also after it was told to forget it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ever: list[ReadableSpan] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._ever += spans
+        return super().export(spans)
+
+    def faults(self, points: Sequence[Point] = ()) -> list[str]:
+        """What the validator says about all of it."""
+        return exported_faults([read(span) for span in self._ever], points)
 
 
 @dataclass
@@ -22,7 +42,7 @@ class Shown:
 
     tracers: TracerProvider
     meters: MeterProvider
-    exporter: InMemorySpanExporter
+    exporter: Keeping
     reader: InMemoryMetricReader
 
     @property
@@ -42,6 +62,12 @@ class Shown:
         """What the validator says about all of it."""
         terms = Terms(convention=Convention(convention), allows_content=allows_content)
         return checked([read(span) for span in self.spans], terms=terms)
+
+    def faults(self) -> list[str]:
+        """What the validator says about all that ever came, numbers too."""
+        data = self.reader.get_metrics_data()
+        points = exported(encode_metrics(data).SerializeToString()).points if data else []
+        return self.exporter.faults(points)
 
     def points(self, name: str) -> list[tuple[dict[str, Any], Any]]:
         """Labels and data of a metric."""

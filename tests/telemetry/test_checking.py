@@ -156,6 +156,45 @@ def test_the_records_schema() -> None:
     assert said(span, IN_MERGED) == {("violation", "records"), ("violation", "content_without_opt_in")}
 
 
+@requirement("telemetry:check.surroundings")
+@pytest.mark.parametrize("convention", Convention)
+def test_spans_of_ours_around_operations_are_judged_and_nobody_elses(convention: Convention) -> None:
+    terms = Terms(convention=convention)
+    request = Span(
+        name="POST /mcp",
+        kind="SERVER",
+        attributes={"http.request.method": "POST", "http.route": "/mcp", "url.scheme": "http"},
+        scope="quipu",
+        scope_version="0",
+    )
+    embedding = replace(
+        request,
+        name="embeddings tiny",
+        kind="CLIENT",
+        attributes={"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "tiny"},
+    )
+    own = replace(request, name="quipu.consolidate", kind="INTERNAL", attributes={})
+    other = with_(replace(request, name="HTTP /mcp"), http__request__method="_OTHER")
+    for right in (request, embedding, own, other):
+        assert said(right, terms) == set()
+    wrong = {
+        "span_name": replace(request, name="POST"),
+        "required": with_(request, ("url.scheme",)),
+        "type_mismatch": with_(request, http__response__status_code="200"),
+        "range": with_(request, http__response__status_code=7),
+        "bad_member": with_(replace(request, name="BREW /mcp"), http__request__method="BREW"),
+        "unknown_attribute": with_(request, enduser__id="mara"),
+        "status_ok": replace(request, status="OK"),
+        "cond_required": replace(own, status="ERROR"),
+        "error_type": with_(own, error__type="timeout"),
+        "span_kind": replace(embedding, kind="INTERNAL"),
+        "strange_span": replace(own, name="tidy"),
+    }
+    for id, span in wrong.items():
+        assert said(span, terms) == {("violation", id)}, id
+        assert said(replace(span, scope="somebody"), terms) == set()
+
+
 @requirement("telemetry:check.foreign")
 def test_another_products_spans_are_judged_by_the_same_facts() -> None:
     """Emitters of the merged names that tell no provider, no store and no error type."""

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from quipu.errors import QuipuError
 from quipu.telemetry.endings import Endings
 from quipu.telemetry.exporting import Tracers
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
-from tests.telemetry.shown import Shown, attributes
+from tests.telemetry.shown import Keeping, Shown, attributes
 
 
 class Unfinished:
@@ -42,11 +41,12 @@ class Ticking:
 
 
 @pytest.fixture
-def exported() -> Iterator[tuple[Tracers, InMemorySpanExporter]]:
-    exporter = InMemorySpanExporter()
+def exported() -> Iterator[tuple[Tracers, Keeping]]:
+    exporter = Keeping()
     tracers = Tracers(exporter)
     yield tracers, exporter
     tracers.shutdown()
+    assert exporter.faults() == []
 
 
 def _told(spans: list[ReadableSpan]) -> list[tuple[object, ...]]:
@@ -59,7 +59,7 @@ def _told(spans: list[ReadableSpan]) -> list[tuple[object, ...]]:
 
 @requirement("telemetry:endings")
 async def test_what_is_exported_is_the_same(
-    opened: Opened, shown: Shown, exported: tuple[Tracers, InMemorySpanExporter]
+    opened: Opened, shown: Shown, exported: tuple[Tracers, Keeping]
 ) -> None:
     tracers, exporter = exported
     for provider in (shown.tracers, tracers):
@@ -90,7 +90,7 @@ def _without_ids(spans: list[ReadableSpan]) -> list[tuple[object, ...]]:
 
 @requirement("telemetry:endings")
 async def test_what_is_beneath_a_recall_is_its_child_and_what_follows_is_not(
-    opened: Opened, exported: tuple[Tracers, InMemorySpanExporter]
+    opened: Opened, exported: tuple[Tracers, Keeping]
 ) -> None:
     tracers, exporter = exported
     memory = await opened({"tracer_provider": tracers}, telemetry_phases=True)
@@ -133,7 +133,7 @@ def test_a_long_row_is_told_by_whoever_makes_it_long_and_the_last_at_the_end() -
 
 @requirement("telemetry:endings")
 async def test_the_end_of_a_provider_loses_nothing(opened: Opened) -> None:
-    exporter = InMemorySpanExporter()
+    exporter = Keeping()
     tracers = Tracers(exporter)
     memory = await opened({"tracer_provider": tracers})
     for _ in range(40):
@@ -141,6 +141,7 @@ async def test_the_end_of_a_provider_loses_nothing(opened: Opened) -> None:
     tracers.shutdown()
     found = [span for span in exporter.get_finished_spans() if span.name == "search_memory main"]
     assert len(found) == 40
+    assert exporter.faults() == []
 
 
 def test_a_program_that_is_ready_does_not_look_through_what_stays_again_and_again() -> None:

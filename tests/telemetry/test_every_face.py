@@ -177,8 +177,8 @@ async def _piped(store: Path, **environment: str) -> None:
 
 
 @pytest.fixture
-def collector() -> Iterator[Receiver]:
-    with receiving() as receiver:
+def collector(convention: str) -> Iterator[Receiver]:
+    with receiving(convention) as receiver:
         yield receiver
 
 

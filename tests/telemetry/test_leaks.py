@@ -96,8 +96,8 @@ def capture(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def collector() -> Iterator[Receiver]:
-    with receiving() as receiver:
+def collector(capture: str) -> Iterator[Receiver]:
+    with receiving("both", allows_content=capture != "NO_CONTENT") as receiver:
         yield receiver
 
 

@@ -125,7 +125,7 @@ def told(span: Span) -> tuple[str, int, int, int]:
 
 @requirement("telemetry:shopping")
 async def test_the_shopping_agents_trace_arrives_as_the_proposal_draws_it() -> None:
-    with receiving() as receiver:
+    with receiving("proposal") as receiver:
         store, new = await shopped(receiver, "proposal")
     client = Span.SPAN_KIND_CLIENT
     agent, search, chat, update = receiver.spans
@@ -166,7 +166,7 @@ async def test_the_shopping_agents_trace_arrives_as_the_proposal_draws_it() -> N
 
 @requirement("telemetry:shopping.merged")
 async def test_the_same_run_under_the_merged_convention() -> None:
-    with receiving() as receiver:
+    with receiving("merged") as receiver:
         store, new = await shopped(receiver, "merged")
     _, search, _, create = receiver.spans
     internal = Span.SPAN_KIND_INTERNAL
@@ -190,7 +190,7 @@ async def test_the_same_run_under_the_merged_convention() -> None:
 
 @requirement("telemetry:shopping.both")
 async def test_the_same_run_under_both() -> None:
-    with receiving() as receiver:
+    with receiving("both") as receiver:
         _, new = await shopped(receiver, "both")
     _, search, _, update = receiver.spans
     assert search.name == "search_memory user-preferences"

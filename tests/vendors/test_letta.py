@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quipu.ports.backend import Backend
+from quipu.testing.scenarios import LEAST
 from tests.vendors.contract import Played, Vendor, VendorContract
 from tests.vendors.sharing import made, setup
 from tests.vendors.starting import Vendors
@@ -48,4 +49,6 @@ class TestLetta(OnServer, VendorContract):
 
 
 class TestQuipuOverLetta(OnServer, Played):
-    """Letta embeds with what this process lends its server."""
+    """Letta embeds with what this process lends its server. That its pages are turned is shown above."""
+
+    size = LEAST

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from quipu.backends.compacting import compact
 from quipu.backends.lending import Lent, embedder_of
 from quipu.backends.process import Hosting, hosted
 from quipu.errors import BackendUnavailableError, InvalidError
@@ -44,6 +45,7 @@ T = TypeVar("T")
 #: LangGraph joins labels with dots and knows no empty one.
 _LEGAL = r"[^.\x00]+"
 _PAGE = 500
+_CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 _FLAGS = frozenset(
     {
         Capability.CLIENT_IDS,
@@ -220,21 +222,18 @@ class LangGraphBackend:
 
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         """`delete` took the rows; this takes the pages and logs they stood on."""
-        statements = {
-            "sqlite": ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"),
-            "postgresql": ("VACUUM FULL store", "VACUUM FULL store_vectors"),
-        }
         await self.delete(places)
-        await self._run(lambda: self._said(statements.get(self._kind, ())))
+        await self._run(self._compact)
 
-    def _said(self, statements: Sequence[str]) -> None:
+    def _compact(self) -> None:
         if self._kind == "sqlite":
-            for statement in statements:
+            for statement in (_CHECKPOINT, "VACUUM", _CHECKPOINT):
                 self._store.conn.execute(statement).fetchall()
         elif self._kind == "postgresql":
             with self._store.conn.connection() as connection:
-                for statement in statements:
-                    connection.execute(statement)
+                # Its rows are dictionaries, ours are not.
+                cursor = connection.cursor(row_factory=import_module("psycopg.rows").tuple_row)
+                compact(cursor, ("store", "store_vectors"))
 
     # -- finding ------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from quipu.backends.compacting import compact
 from quipu.backends.lending import Lent, embedder_of, floats
 from quipu.backends.process import Hosting, hosted
 from quipu.errors import BackendUnavailableError, InvalidError
@@ -247,10 +248,9 @@ class Mem0Backend:
                     connection.execute("VACUUM")
             return
         import psycopg
-        from psycopg import sql
 
         with psycopg.connect(self._address, autocommit=True) as connection:
-            connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(_collection(tenant))))
+            compact(connection, [_collection(tenant)])
 
     # -- finding ------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """From a store URL to a backend: what ships with Quipu by scheme, what others add by entry point.
 
 In a list of URLs the first ledger is the ledger and all others are mirrors. A backend is named after its scheme, with
-`-2`, `-3` for repeats, or by `?name=`. `?weight=`, `?deadline_ms=`, `?require_signed=` and `?python=` are Quipu's; all other
-parameters belong to the adapter. A URL may hold a credential, so it is never logged or shown: `shown` may be.
+`-2`, `-3` for repeats, or by `?name=`. `?weight=`, `?deadline_ms=`, `?require_signed=`, `?contents=` and `?python=` are
+Quipu's; all other parameters belong to the adapter. A URL may hold a credential, so it is never logged or shown: `shown` may be.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "quipu+http": "quipu.backends.remote:make",
     "quipu+https": "quipu.backends.remote:make",
 }
-_OURS: Final = ("name", "weight", "deadline_ms", "require_signed", "python")
+_OURS: Final = ("name", "weight", "deadline_ms", "require_signed", "contents", "python")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 _DEADLINE_MS: Final = 800
+#: What a mirror holds, and whether that is more than it was given.
+_CONTENTS: Final = {"copies": False, "own": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class MirrorAddress:
     weight: float = 1.0
     deadline_ms: int = _DEADLINE_MS
     public_key: str | None = None
+    #: It holds memories that did not come from the ledger.
+    has_own_contents: bool = False
     #: The interpreter of an environment of the vendor's own.
     python: str | None = None
 
@@ -131,6 +135,7 @@ def _taken_apart(url: str, used: set[str]) -> MirrorAddress:
         weight=_number(mine, "weight", 1.0),
         deadline_ms=int(_number(mine, "deadline_ms", _DEADLINE_MS)),
         public_key=mine.get("require_signed"),
+        has_own_contents=_has_own_contents(mine.get("contents", "copies")),
         python=mine.get("python"),
     )
 
@@ -146,6 +151,14 @@ def _name(given: str | None, scheme: str, used: set[str]) -> str:
         return given
     repeats = (f"{scheme}-{count}" for count in range(2, len(used) + 3))
     return scheme if scheme not in used else next(name for name in repeats if name not in used)
+
+
+def _has_own_contents(given: str) -> bool:
+    if given not in _CONTENTS:
+        raise InvalidError.at(
+            "/stores", "bad_value", "contents in a store URL is no such word.", accepted=list(_CONTENTS)
+        )
+    return _CONTENTS[given]
 
 
 def _number(mine: Mapping[str, str], key: str, default: float) -> float:

@@ -304,7 +304,7 @@ async def start(
         if chosen is not None and embedder is None:
             await chosen.close()
         raise
-    lender = Lender(where.beside(".dids"), config, clock)
+    lender = Lender(where.beside(".dids"), config, clock, telemetry.injecting(observer))
     parts = Parts(
         ledger=ledger,
         embedder=chosen,

@@ -72,5 +72,10 @@ def address(url: str) -> Address:
 def _file(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.name:
-        raise InvalidError.at("/stores", "bad_value", f"{text} names a directory, not a database file.")
+        raise InvalidError.at(
+            "/stores",
+            "bad_value",
+            f"{text} names a directory, not a database file.",
+            hint="Name a file in it, such as memory.db.",
+        )
     return path

@@ -10,6 +10,7 @@ from quipu.config import Config
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quipu.crypto.dids_peers import Inject
     from quipu.ports.keys import LendingParts
     from quipu.ports.surroundings import Clock
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 class Lender:
     """Most processes never lend: they need not load what signs, proves and fetches."""
 
-    def __init__(self, folder: Path | None, config: Config, clock: Clock) -> None:
-        self._folder, self._config, self._clock = folder, config, clock
+    def __init__(self, folder: Path | None, config: Config, clock: Clock, inject: Inject) -> None:
+        self._folder, self._config, self._clock, self._inject = folder, config, clock, inject
         self._parts: LendingParts | None = None
         if any(_is_set(config)):  # a setting that makes no sense stops the start
             self()
@@ -27,7 +28,7 @@ class Lender:
         if self._parts is None:
             from quipu.bootstrap.lending import open_lending
 
-            self._parts = open_lending(self._folder, self._config, self._clock)
+            self._parts = open_lending(self._folder, self._config, self._clock, self._inject)
         return self._parts
 
     async def close(self) -> None:

@@ -19,21 +19,21 @@ from quipu.rules.exposure import checked_address
 from quipu.rules.grants import Limits
 
 if TYPE_CHECKING:
-    from quipu.crypto.dids_peers import GuardedPeers
+    from quipu.crypto.dids_peers import GuardedPeers, Inject
 
 
 class LaterPeers:
     """Other hosts; nothing is loaded for them before the first one is asked."""
 
-    def __init__(self, allowed: frozenset[str], authorities: str = "") -> None:
-        self._allowed, self._authorities = allowed, authorities
+    def __init__(self, allowed: frozenset[str], authorities: str, inject: Inject) -> None:
+        self._allowed, self._authorities, self._inject = allowed, authorities, inject
         self._peers: GuardedPeers | None = None
 
     def _opened(self) -> GuardedPeers:
         if self._peers is None:
             from quipu.crypto.dids_peers import GuardedPeers
 
-            self._peers = GuardedPeers(self._allowed, authorities=self._authorities)
+            self._peers = GuardedPeers(self._allowed, authorities=self._authorities, inject=self._inject)
         return self._peers
 
     def url(self, host: str, path: str) -> str:
@@ -57,15 +57,17 @@ class LaterPeers:
             await self._peers.close()
 
 
-def open_peers(config: Config) -> LaterPeers:
+def open_peers(config: Config, inject: Inject = lambda headers: None) -> LaterPeers:
     """Other hosts, behind the guard that keeps requests out of private networks."""
-    return LaterPeers(frozenset(_listed(config.oap_allowed_hosts)), config.oap_authorities)
+    return LaterPeers(frozenset(_listed(config.oap_allowed_hosts)), config.oap_authorities, inject)
 
 
-def open_lending(folder: Path | None, config: Config, clock: Clock) -> LendingParts:
+def open_lending(
+    folder: Path | None, config: Config, clock: Clock, inject: Inject = lambda headers: None
+) -> LendingParts:
     """Everything that lending needs; keys are made when they are first used."""
     url = checked_address(config.public_url)
-    peers = open_peers(config)
+    peers = open_peers(config, inject)
     keyring = FileKeyring(folder, url, _owners(config.oap_owners))
     return LendingParts(
         keyring=keyring,

@@ -125,6 +125,7 @@ def _mirror(
         weight=address.weight,
         keys=_keys(address.public_key),
         shown=address.shown,
+        has_own_contents=address.has_own_contents,
     )
 
 

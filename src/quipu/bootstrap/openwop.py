@@ -28,6 +28,8 @@ def host_options(config: Config) -> HostOptions:
         )
     if config.openwop_entry_bytes < 1:
         raise InvalidError("openwop_entry_bytes is at least 1.", reason="bad_setting")
+    if config.openwop_lease_s < 1:
+        raise InvalidError("openwop_lease_s is at least 1.", reason="bad_setting")
     return HostOptions(
         has_seams=config.openwop_seams,
         tells_writes=config.openwop_attribution,
@@ -35,6 +37,7 @@ def host_options(config: Config) -> HostOptions:
         entry_bytes=min(config.openwop_entry_bytes, config.limit_content_bytes),
         manifests=_manifests(config.openwop_agents),
         history_ms=config.openwop_history_days * _DAY_MS or None,
+        lease_ms=config.openwop_lease_s * 1000,
         keeps=_kept_refs(config.openwop_keeps) if config.openwop_keep_every_s else (),
         compact_above=config.openwop_compact_above,
     )

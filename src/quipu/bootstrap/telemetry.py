@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -100,6 +100,11 @@ def shown_embedder(embedder: Embedder, *, observer: Observer, served: str | None
     from quipu.telemetry.embedding import ShownEmbedder
 
     return ShownEmbedder(embedder, observer, served or embedder.model)
+
+
+def injecting(observer: Observer) -> Callable[[MutableMapping[str, str]], None]:
+    """What puts the current trace into the headers of a request to another host."""
+    return observer.inject if isinstance(observer, Tracing) else lambda headers: None
 
 
 def client_observed(

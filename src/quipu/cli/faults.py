@@ -141,7 +141,11 @@ def _usage_error(error: Any) -> QuipuError:
     ctx: typer.Context | None = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "quipu"
     advice = f"`{path} --help` explains the command with examples."
-    if message.startswith("Got unexpected extra argument"):
+    if message.startswith("No such command 'completion'"):
+        advice = "`quipu --install-completion` sets completion up for your shell."
+    elif message.startswith("No such command"):
+        advice = f"`{path} --help` lists the commands."
+    elif message.startswith("Got unexpected extra argument"):
         message = "There are more arguments than the command takes."
         advice = f"Put text that has spaces between quotes. {advice}"
     elif kind == "NoSuchOption" and not _OPTION.fullmatch(str(getattr(error, "option_name", ""))):

@@ -141,7 +141,7 @@ def receipts(ctx: typer.Context) -> None:
     run = Session.of(ctx)
 
     async def work(sharing: Any, who: Any) -> Any:
-        return await sharing.grants.receipts(who), await sharing.grants.verify(who)
+        return await sharing.grants.chain(who), await sharing.grants.verify(who)
 
     found, faults = lending.lending(run, work)
     body = {"receipts": [one.body for one in found], "faults": [fault.kind for fault in faults]}
@@ -168,7 +168,7 @@ def decisions(ctx: typer.Context) -> None:
     run = Session.of(ctx)
 
     async def work(sharing: Any, who: Any) -> Any:
-        return await sharing.grants.receipts(who)
+        return await sharing.grants.chain(who)
 
     from quipu.rules import grants_decisions
 

@@ -72,6 +72,9 @@ def mcp(
     With --http it is a server like `quipu serve`, with the same tokens, limits and /healthz, but /mcp is all that it
     shows; --host and the options after it are for --http. Beyond this machine it listens only with TLS, and never with
     --no-auth. `quipu serve` offers the same at /mcp, beside the page and the API.
+
+    It is one process, since sessions of older clients and questions that wait for an answer live in it. Further ones over
+    the same memory may run beside it, if whoever spreads the requests sends a client to the same one each time.
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -67,7 +67,7 @@ def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None
 
 
 def live(run: Session) -> Verification:
-    with run.memory() as memory, run.bar("Checking", "entries") as bar:
+    with run.memory(is_looking=True) as memory, run.bar("Checking", "entries") as bar:
         return memory.verify(bar)
 
 

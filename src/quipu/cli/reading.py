@@ -36,7 +36,7 @@ def show(ctx: typer.Context, id: options.RecordId, as_of: options.AsOf = None) -
     See also: history, list, recall.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(is_looking=True) as memory:
         record = memory.get(id, as_of=values.as_of(as_of))
         names = _store_names(memory)
     body = _body(record, names)
@@ -99,7 +99,7 @@ def list_records(
     """
     run = Session.of(ctx)
     chosen = values.json_object(filter, "/filter")
-    with run.memory() as memory:
+    with run.memory(is_looking=True) as memory:
         page = memory.list(
             limit=limit,
             user_id=user,
@@ -163,7 +163,7 @@ def history(ctx: typer.Context, id: options.RecordId) -> None:
     See also: show, restore, audit log.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(is_looking=True) as memory:
         versions = memory.history(id)
         names = _store_names(memory)
     if run.answer_json({"id": id, "versions": [_version(version, names) for version in versions]}):

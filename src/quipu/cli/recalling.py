@@ -68,7 +68,7 @@ def recall(
     run = Session.of(ctx)
     question = values.content(query)
     chosen = values.json_object(filter, "/filter")
-    with run.memory(model=True) as memory:
+    with run.memory(model=True, is_looking=True) as memory:
         response = memory.recall(
             question,
             k=k,

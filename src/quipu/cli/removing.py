@@ -24,8 +24,9 @@ FEW = 10
 @app.command("forget", cls=Command, rich_help_panel="Memory")
 def forget(
     ctx: typer.Context,
+    records: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Records to forget.")] = None,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="A record; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="The same, as an option.")
     ] = None,
     filter: options.Filter = None,
     hard: Annotated[
@@ -42,9 +43,9 @@ def forget(
     """Forget memories, or erase them with --hard.
 
     [bold]Examples[/bold]
-      quipu forget --id mem_...
+      quipu forget mem_...
       quipu forget --filter '{"project": "apollo"}' --dry-run
-      quipu forget --id mem_... --hard --reason "asked by Mara" --yes
+      quipu forget mem_... --hard --reason "asked by Mara" --yes
 
     `quipu restore` undoes a forget; nothing undoes --hard. More than 10 records,
     and every --hard, are asked about first; where nobody can answer, --yes is needed.
@@ -54,7 +55,7 @@ def forget(
     run = Session.of(ctx)
     chosen = values.json_object(filter, "/filter")
     scope: dict[str, Any] = {
-        "ids": ids or None,
+        "ids": [*(records or ()), *(ids or ())] or None,
         "filter": chosen,
         "hard_delete": hard,
         "user_id": user,

@@ -141,8 +141,11 @@ class Session:
             )
 
     @contextmanager
-    def memory(self, *, model: bool = False) -> Generator[Memory]:
-        """The memory, open. Without `model` no embedder is loaded: for what neither writes nor searches text."""
+    def memory(self, *, model: bool = False, is_looking: bool = False) -> Generator[Memory]:
+        """The memory, open. Without `model` no embedder is loaded: for what neither writes nor searches text.
+
+        Who only looks is told when there was nothing to look at.
+        """
         config = self.config()
         server = self.server_of(config)
         if server is not None:
@@ -151,6 +154,7 @@ class Session:
             return
         from quipu.sync import Memory
 
+        missing = self._missing(config) if is_looking else None
         with self.warnings(), self.building() as progress:
             made: Any = Memory  # its signature is the asynchronous one's, which a type checker cannot call
             memory: Memory = made(
@@ -161,9 +165,20 @@ class Session:
             )
             try:
                 memory.open()
+                if missing is not None:
+                    self.note(f"There was no memory at {missing}; an empty one was made.")
                 yield memory
             finally:
                 memory.close()
+
+    def _missing(self, config: Config) -> Path | None:
+        """The file that was named in the command, where it is not there yet: a wrong path is told, not taken for a memory."""
+        if not self.store_urls:
+            return None
+        from quipu import bootstrap
+
+        path = bootstrap.address(config.store_url).path
+        return None if path is None or path.exists() else path
 
     @contextmanager
     def _remote(self, config: Config, server: str) -> Generator[Memory]:

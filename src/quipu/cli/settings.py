@@ -28,9 +28,11 @@ def config(ctx: typer.Context) -> None:
 
     [bold]Examples[/bold]
       quipu config
+      quipu config --verbose
       QUIPU_AGENT=planner quipu config --json
 
     An option wins over the environment, that over the file, that over the default.
+    --verbose adds what each means, and the variable that sets it.
     The file is TOML: $QUIPU_CONFIG, else ~/.config/quipu/config.toml. Secrets are masked.
     See also: doctor, init.
     """
@@ -40,9 +42,15 @@ def config(ctx: typer.Context) -> None:
     if run.answer_json({"file": None if file is None else str(file), "settings": rows}):
         return
     shown = output.console()
-    columns = ["setting", "value", "from", "variable", "meaning"]
-    cells = [[row["name"], str(row["value"]), row["source"], row["environment"], row["help"]] for row in rows]
-    shown.print(output.table(columns, cells, whole=("setting", "from", "variable")))
+    if run.is_verbose:
+        for row in rows:
+            line = f"{row['name']} = {row['value']}   from {row['source']}; {row['environment']}"
+            shown.print(line, markup=False, soft_wrap=True)
+            shown.print(f"    {row['help']}", style="dim", markup=False, soft_wrap=True)
+    else:
+        cells = [[row["name"], str(row["value"]), row["source"]] for row in rows]
+        shown.print(output.table(["setting", "value", "from"], cells, whole=("setting", "from")))
+        run.note("`quipu config --verbose` adds what each means, and the variable that sets it.")
     shown.print(f"settings file: {file or 'none'}", style="dim", markup=False, soft_wrap=True)
 
 

@@ -71,7 +71,7 @@ class RemoteGrants:
             raise
         return told["disclosed"]
 
-    async def receipts(self, principal: Principal) -> Sequence[KeptReceipt]:
+    async def chain(self, principal: Principal) -> Sequence[KeptReceipt]:
         found: list[KeptReceipt] = []
         after: int | None = 0
         while after is not None:

@@ -150,7 +150,8 @@ _MIRRORS = (
     Setting(
         "recall_foreign",
         "QUIPU_FOREIGN",
-        "Hits of mirrors that no record stands behind: last (fill free places), mix, or off.",
+        "Hits of mirrors that no record stands behind fill free places: own (of mirrors that have contents of their own), "
+        "last (of all mirrors); or they take part like others: mix; or never: off.",
     ),
     Setting(
         "recall_trim_votes",

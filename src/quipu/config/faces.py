@@ -110,6 +110,11 @@ OPENWOP = (
         "Days after which a sweep drops the log and variables of a run that has ended; 0: never.",
     ),
     Setting(
+        "openwop_lease_s",
+        "QUIPU_OPENWOP_LEASE_S",
+        "Seconds after which the runs of a server that died are taken up by another, and their notes are gone.",
+    ),
+    Setting(
         "openwop_keeps",
         "QUIPU_OPENWOP_KEEPS",
         "Refs that the server looks after by itself, separated by commas: commitments fire, entries that say the same become one.",

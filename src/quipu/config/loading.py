@@ -40,7 +40,11 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
     )
     if not path.exists():
         if named:
-            raise InvalidError(f"The settings file {path} does not exist.", reason="bad_setting")
+            raise InvalidError(
+                f"The settings file {path} does not exist.",
+                reason="bad_setting",
+                hint="QUIPU_CONFIG names it: correct the path, or unset the variable.",
+            )
         return {}
     import tomllib  # most people have no settings file
 
@@ -48,7 +52,9 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidError(
-            f"The settings file {path} cannot be read: {error}", reason="bad_setting"
+            f"The settings file {path} cannot be read: {error}",
+            reason="bad_setting",
+            hint='It is TOML: one setting on a line, text between quotes, such as agent = "planner".',
         ) from error
     known = {setting.name for setting in SETTINGS}
     for name in found:
@@ -56,9 +62,17 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
             raise InvalidError(
                 f"There is no setting {name} ({path}).",
                 reason="bad_setting",
-                hint=f"Known: {', '.join(sorted(known))}.",
+                hint=_meant(name, known),
             )
     return {name: _parsed(name, str(value), str(path)) for name, value in found.items()}
+
+
+def _meant(name: str, known: set[str]) -> str:
+    """What somebody may have meant who named a setting that is none."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), 3)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(sorted(known))}."
 
 
 def _parsed(name: str, text: str, where: str) -> object:
@@ -80,13 +94,23 @@ def _understood(name: str, kind: object, text: str, where: str) -> object:
     if kind == "bool":
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
-        raise InvalidError(f"{name} in {where} is neither true nor false.", reason="bad_setting")
+        raise InvalidError(
+            f"{name} in {where} is neither true nor false.", reason="bad_setting", hint="Write true or false."
+        )
     if kind == "int":
         try:
             return int(text)
         except ValueError:
-            raise InvalidError(f"{name} in {where} is not a whole number.", reason="bad_setting") from None
+            raise InvalidError(
+                f"{name} in {where} is not a whole number.",
+                reason="bad_setting",
+                hint=f"Write digits only, such as {_default(name)}.",
+            ) from None
     return text
+
+
+def _default(name: str) -> object:
+    return next(field.default for field in fields(Config) if field.name == name)
 
 
 def _home(given: Mapping[str, str], variable: str, fallback: str) -> Path:

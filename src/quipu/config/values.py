@@ -47,7 +47,7 @@ class Config:
     mirror_write_policy: str = "all"
     mirror_write_deadline_ms: int = 250
     recall_deadline_ms: int = 2000
-    recall_foreign: str = "last"
+    recall_foreign: str = "own"
     recall_trim_votes: bool = True
     recall_ledger_votes: bool = True
     recall_sign_hits: bool = False
@@ -110,6 +110,7 @@ class Config:
     openwop_entry_bytes: int = 65_536
     openwop_agents: str = ""
     openwop_history_days: int = 0
+    openwop_lease_s: int = 15
     openwop_keeps: str = ""
     openwop_keep_every_s: int = 0
     openwop_compact_above: int = 0

@@ -4,6 +4,7 @@
 2. An address that is private, loopback, link-local, multicast or reserved is refused, in whatever form it is written.
 3. No redirects, five seconds, and no more bytes than a document has.
 4. A file may lead elsewhere a few times, each place looked at like the first; it may be larger, as it comes in pieces.
+5. The current trace goes along, and nothing else that is propagated: baggage is what callers say of themselves.
 
 Origins that the operator names exactly are let through, so that two hosts on one machine can be tried out; plain http
 only on loopback.
@@ -16,8 +17,8 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -27,6 +28,8 @@ from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ports.keys import Answer
 from quipu.rules import dids
 from quipu.rules.exposure import is_loopback
+
+Inject: TypeAlias = Callable[[MutableMapping[str, str]], None]
 
 MEDIA_TYPE = "application/oap+json"
 _TIMEOUT_S = 5.0
@@ -45,8 +48,12 @@ class GuardedPeers:
         allowed: frozenset[str] = frozenset(),
         client: httpx.AsyncClient | None = None,
         authorities: str = "",
+        inject: Inject = lambda headers: None,
     ) -> None:
-        """`allowed` are exact origins, such as http://127.0.0.1:8321; `authorities` a file of certificates to trust, too."""
+        """`allowed` are exact origins, such as http://127.0.0.1:8321; `authorities` a file of certificates to trust, too.
+
+        `inject` puts the current trace into headers.
+        """
         for origin in allowed:
             parts = urlsplit(origin)
             is_plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
@@ -56,7 +63,7 @@ class GuardedPeers:
                     reason="bad_setting",
                     hint="Such as http://127.0.0.1:8321, without a path.",
                 )
-        self._allowed = allowed
+        self._allowed, self._inject = allowed, inject
         self._client = client or httpx.AsyncClient(
             timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False, verify=_trusted(authorities)
         )
@@ -158,9 +165,21 @@ class GuardedPeers:
             method,
             target,
             content=content,
-            headers={"Accept": f"{MEDIA_TYPE}, application/json", **headers, "Host": parts.netloc},
+            headers={
+                "Accept": f"{MEDIA_TYPE}, application/json",
+                **self._traced(),
+                **headers,
+                "Host": parts.netloc,
+            },
             extensions={"sni_hostname": host},
         )
+
+    def _traced(self) -> dict[str, str]:
+        """Where in which trace this is asked, under both its names (contract 5.1)."""
+        propagated: dict[str, str] = {}
+        self._inject(propagated)
+        place = propagated.get("traceparent")
+        return {} if place is None else {"traceparent": place, "OAP-Trace": place}
 
 
 def _trusted(authorities: str) -> ssl.SSLContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from quipu.ledger.rows import Row, Value
+from quipu.ledger.rows import Row, Value, mentions_of
 from quipu.ports.backend import Container
 from quipu.ports.outbox import CopyState, Intent, Mirrored, Retry, Standing
 
@@ -41,8 +41,8 @@ def container_of(tenant: str, row: Row) -> Container:
 
 def intent_of(row: Row) -> Intent:
     seq, attempts, at, records = row
-    mentions = json.loads(records) if isinstance(records, str) else records
-    return Intent(seq, attempts, at, tuple(dict.fromkeys(mention[0] for mention in mentions)))
+    told = json.loads(records) if isinstance(records, str) else records
+    return Intent(seq, attempts, at, tuple(dict.fromkeys(mention.id for mention in mentions_of(told))))
 
 
 def retry_values(tenant: str, name: str, retry: Retry) -> dict[str, Value]:

@@ -18,6 +18,8 @@ EmbeddingLike = Embedding | Mapping[str, Any] | None
 
 
 def member(kind: type[E], value: str, pointer: str) -> E:
+    if isinstance(value, kind):
+        return value
     try:
         return kind(value)
     except ValueError:

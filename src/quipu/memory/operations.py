@@ -73,7 +73,7 @@ class Operations(Session):
         `details` are the fields of one type: event_time, location, participants (episodic); sentiment, valence,
         arousal, emotion, target (emotional).
         """
-        service = await self._service()
+        service = self._host or await self._service()
         if isinstance(content, RememberRequest):
             return await service.remember(self._principal, content)
         request = RememberRequest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -65,6 +65,7 @@ class Router(routing.Router):
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
         trim_votes: bool = True,
+        own_contents: Collection[str] = (),
         deadline_s: float = routing.DEADLINE_S,
         write_deadline_s: float = routing.WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,
@@ -74,6 +75,10 @@ class Router(routing.Router):
         `ids` is the URL of a ledger that keeps what each peer calls a record, so that one id leads to every copy also
         after a restart and from other processes; without it the map lives as long as the router. It may be a peer's own
         ledger. Peers are known by their names, so give them names that stay.
+
+        Three peers or more are taken for copies of one another: under `rrf` what only a minority shows is left out, and
+        counted in `extensions["unvouched"]`. Name in `own_contents` those that hold memories which the others were not
+        given: what one of them alone shows comes last and is marked `foreign`. With `primary_only` all of them do.
         """
         self._kept = None if ids is None else _Kept(ids)
         super().__init__(
@@ -81,6 +86,7 @@ class Router(routing.Router):
             write_policy=write_policy,
             weights=weights,
             trim_votes=trim_votes,
+            own_contents=own_contents,
             deadline_s=deadline_s,
             write_deadline_s=write_deadline_s,
             clock=clock,

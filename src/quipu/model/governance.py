@@ -104,6 +104,8 @@ class WriteFacts:
     store_names: tuple[tuple[str, str], ...] = ()
     count: int = 1
     is_hard: bool = False
+    #: An expiry that forgets: shown, and carried out, as forgetting what it matched.
+    is_forgetting: bool = False
     is_imported: bool = False
     is_new_source: bool = False
     found: frozenset[Found] = frozenset()

@@ -244,6 +244,8 @@ class HostOptions:
     manifests: tuple[JsonObject, ...] = ()
     #: History of runs that ended longer ago than this is dropped by the sweep; None: kept.
     history_ms: int | None = None
+    #: So long a run stays with a server that is not heard of any more; others look three times as often.
+    lease_ms: int = 15_000
     #: Refs that the server looks after by itself, and from how many entries on they are compacted; 0: never.
     keeps: tuple[str, ...] = ()
     compact_above: int = 0

@@ -285,6 +285,8 @@ class Mirror:
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     #: Where it is, as anybody may see it.
     shown: str = ""
+    #: Whether it holds memories that did not come from this ledger. Otherwise it is a copy, and knows nothing else.
+    has_own_contents: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +299,7 @@ class Routing:
     write_deadline_ms: int = 250
     #: How long a recall takes at most when mirrors are asked.
     deadline_ms: int = 2000
-    foreign: Foreign = Foreign.LAST
+    foreign: Foreign = Foreign.OWN
     #: Whether `rrf` leaves votes out, so that no mirror moves what the ledger found. Without it: the plain sum.
     trim_votes: bool = True
     #: Whom signed hits must be made out to.
@@ -314,7 +316,7 @@ class Setup:
 
     #: What answers call the backend: the scheme as written, `-2` for repeats, or `?name=`.
     name: str
-    #: The whole URL without Quipu's own parameters (`name`, `weight`, `deadline_ms`, `require_signed`).
+    #: The whole URL without Quipu's own parameters (`name`, `weight`, `deadline_ms`, `require_signed`, `contents`).
     url: str
     scheme: str
     #: The parameters that are left, for the adapter; it refuses those it does not know.

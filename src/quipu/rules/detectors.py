@@ -18,9 +18,9 @@ from typing import Final
 
 from quipu.rules import marking, secret_shapes
 from quipu.rules.marking import CARRIED, Marker, Piece, Redacted, Span
-from quipu.rules.patterns import compiled
 from quipu.rules.randomness import is_placeholder
 from quipu.rules.readings import Reading, folded, readings
+from quipu.rules.redaction import Known
 from quipu.rules.secret_shapes import SHAPES
 from quipu.rules.shapes import LONG, Shape
 
@@ -68,26 +68,39 @@ class _Group:
     is_long: bool
     #: The rank of each shape in the table, and the shape.
     shapes: tuple[tuple[int, Shape], ...]
-    #: What finds a keyword.
-    anchor: str
+    #: Whether any shape is tried only where a keyword stands.
+    is_anchored: bool
+    #: Without one of these, in lower case, none of the shapes is found.
+    signs: tuple[str, ...]
 
     def spans(self, text: str, searched: str) -> Iterator[Span]:
+        anchors = self._anchors(searched) if self.is_anchored else ()
         for rank, shape in self.shapes:
             pattern = shape.pattern
-            matches = self._anchored(pattern, text, searched) if shape.begins else pattern.finditer(text)
+            matches = _anchored(pattern, text, anchors) if shape.begins else pattern.finditer(text)
             group = "secret" if pattern.groupindex else 0
             for match in matches:
                 if shape.accepts(match[group]):
                     yield Span(*match.span(group), shape.name, rank)
 
-    def _anchored(self, pattern: re.Pattern[str], text: str, searched: str) -> Iterator[re.Match[str]]:
-        """The pattern is tried where a keyword stands, and nowhere else."""
-        place, anchors = 0, compiled(self.anchor)
-        while anchor := anchors.search(searched, place):
-            match = pattern.match(text, anchor.start())
-            place = match.end() if match else anchor.start() + 1
-            if match:
-                yield match
+    def _anchors(self, searched: str) -> list[int]:
+        """Where keywords stand."""
+        places: set[int] = set()
+        for word in self.keywords:
+            place = searched.find(word)
+            while place >= 0:
+                places.add(place)
+                place = searched.find(word, place + 1)
+        return sorted(places)
+
+
+def _anchored(pattern: re.Pattern[str], text: str, anchors: Iterable[int]) -> Iterator[re.Match[str]]:
+    """The pattern is tried where a keyword stands, and nowhere else."""
+    end = 0
+    for place in anchors:
+        if place >= end and (match := pattern.match(text, place)):
+            end = max(match.end(), place + 1)
+            yield match
 
 
 def _grouped(shapes: Sequence[Shape]) -> tuple[_Group, ...]:
@@ -95,7 +108,14 @@ def _grouped(shapes: Sequence[Shape]) -> tuple[_Group, ...]:
     for rank, shape in enumerate(shapes):
         groups.setdefault((shape.keywords, shape.is_cased, shape.is_long), []).append((rank, shape))
     return tuple(
-        _Group(keywords, is_cased, is_long, tuple(members), "|".join(map(re.escape, keywords)))
+        _Group(
+            keywords,
+            is_cased,
+            is_long,
+            tuple(members),
+            any(shape.begins for _, shape in members),
+            _shortest(word.lower() for _, shape in members for word in shape.signs or keywords),
+        )
         for (keywords, is_cased, is_long), members in groups.items()
     )
 
@@ -123,16 +143,21 @@ class Detectors:
 
     @cached_property
     def _prefix(self) -> re.Pattern[str]:
-        return re.compile("|".join(re.escape(word) for word, _ in self._prefixes) or r"(?!)")
+        return re.compile(_any_of(word for word, _ in self._prefixes))
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
         """Without one of these, in either case, no loose group finds anything."""
-        return _shortest(word.lower() for group in self._loose_groups for word in group.keywords)
+        return _shortest(sign for group in self._loose_groups for sign in group.signs)
 
     @cached_property
-    def _telling(self) -> set[str]:
-        return {word for shape in self._shapes if not shape.is_cased for word in shape.keywords}
+    def _short_signs(self) -> tuple[str, ...]:
+        """The same for a text without long words."""
+        return _shortest(sign for group in self._loose_groups if not group.is_long for sign in group.signs)
+
+    @cached_property
+    def _telling(self) -> tuple[str, ...]:
+        return _shortest(word for shape in self._shapes if not shape.is_cased for word in shape.keywords)
 
     def __call__(self, text: str) -> Redacted:
         """The text with markers in place of the secrets."""
@@ -140,34 +165,95 @@ class Detectors:
             return Redacted(text)
         return marking.cleaned(text, self.spans, self._marker, LABELS)
 
-    def may_hold(self, texts: Sequence[str], keys: Sequence[str]) -> bool:
+    def may_hold(self, texts: Sequence[str], keys: Sequence[str], known: Known | None = None) -> bool:
         """Whether a search of these texts and keys can find anything at all; for most it is a quick no."""
+        if known is not None and self._are_clear(texts, keys, known):
+            return False
         row = [*texts, *keys]
         joined = "\n".join(row)
-        if _ESCAPES.search(joined):
+        if _ESCAPES.search(joined) or (keys and self._tells("\n".join(keys))):
             return True
         if not joined.isascii():
             if self._is_striking(f"{joined}\n{folded(joined)}"):
                 return True
-        elif self._is_striking(joined):
-            if any(word in key.lower() for key in keys for word in self._telling):
-                return True
+        elif not self._is_innocent(joined):
             # There are no other readings, so this is the search itself.
             for text in filter(self._is_striking, row):
                 if any(True for _ in self._shaped(text)) or any(True for _ in self._encoded(text)):
                     return True
         return self._prefix.search(" ".join(map(_last_word, row))) is not None
 
+    def _are_clear(self, texts: Sequence[str], keys: Sequence[str], known: Known) -> bool:
+        """Whether each is clear. Those of a batch name the same people and keys again: each is looked at once."""
+        for text in texts:
+            clear = known.texts.get(text)
+            if clear is None:
+                clear = known.texts[text] = self._is_clear(text, known.words)
+            if not clear:
+                return False
+        for key in keys:
+            clear = known.keys.get(key)
+            if clear is None:
+                clear = known.keys[key] = not self._tells(key) and self._is_clear(key, known.words)
+            if not clear:
+                return False
+        return True
+
+    def _is_clear(self, text: str, plain: set[str]) -> bool:
+        """Whether it holds no secret, and no beginning of one that goes on in the next text, whatever that is.
+
+        What has no other readings is searched; of anything else nothing is said. `plain` are words that are neither
+        long nor hold a sign, as far as they were met.
+        """
+        if len(text) < _SHORTEST_RUN and text.isdecimal():
+            return text.isascii()  # every sign and every prefix has more than digits
+        if not text.isascii() or _ESCAPES.search(text) or self._prefix.search(_last_word(text)):
+            return False
+        words = text.split()
+        if _has_bytes_apart(words):
+            return False
+        new = [word for word in words if word not in plain]
+        long_words = [word for word in new if len(word) >= LONG]
+        if long_words and not self._are_clear_words(long_words):
+            return False
+        if new and self._has_sign(" ".join(new)):
+            return not any(True for _ in self._shaped(text))
+        plain.update([word for word in new if len(word) < LONG] if long_words else new)
+        return True
+
+    def _are_clear_words(self, words: Sequence[str]) -> bool:
+        """Of long words: whether none is a secret as it stands, or carries one. Some secrets take more than a word."""
+        return (
+            max(map(len, words)) < _SHORTEST_LINE
+            and self._prefix.search(" ".join(words)) is None
+            and not any(True for word in words for _ in self._encoded(word))
+        )
+
+    def _is_innocent(self, text: str) -> bool:
+        """Whether a text that has no other readings has nothing to be searched for, whatever stands at its end."""
+        words = text.split()
+        lengths = list(map(len, words))  # each of these is counted by C
+        has_long = max(lengths, default=0) >= LONG
+        if _holds_any(text.lower(), self._signs if has_long else self._short_signs) or (
+            lengths.count(2) >= _FEWEST_PAIRS and _has_bytes_apart(words)
+        ):
+            return False
+        return not has_long or self._are_clear_words([word for word in words if len(word) >= LONG])
+
     def _is_striking(self, text: str) -> bool:
         """Whether it has what every secret has: a long word, or bytes apart, or a sign. Escapes may hide them."""
         words = text.split()
         if max(map(len, words), default=0) >= LONG or _has_bytes_apart(words):
             return True
-        lowered = text.lower()
-        for sign in self._signs:  # noqa: SIM110  twice as fast as any()
-            if sign in lowered:
-                return True
-        return False
+        return _holds_any(text.lower(), self._short_signs)
+
+    def _has_sign(self, text: str) -> bool:
+        """A sign has no white space in it, so that a text has one where one of its words does."""
+        return _holds_any(text.lower(), self._signs)
+
+    def _tells(self, key: str) -> bool:
+        """Whether a key says that a secret may stand under it."""
+        return _holds_any(key.lower(), self._telling)
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand."""
@@ -190,8 +276,7 @@ class Detectors:
 
     def named(self, key: str, text: str) -> Redacted:
         """The text without the secret that its key says it is: `{"password": "…"}`."""
-        name = key.lower()
-        if not any(word in name for word in self._telling):
+        if not self._tells(key):
             return Redacted(text)
         return marking.cleaned(text, partial(self._told, key), self._marker, LABELS)
 
@@ -211,10 +296,8 @@ class Detectors:
             if group.is_long and not long_words:
                 continue
             searched = text if group.is_cased else lowered
-            for word in group.keywords:
-                if word in searched:
-                    yield from group.spans(text, searched)
-                    break
+            if _holds_any(lowered, group.signs) and _holds_any(searched, group.keywords):
+                yield from group.spans(text, searched)
 
     def _encoded(self, text: str) -> Iterator[Span]:
         words = text.split()
@@ -253,8 +336,17 @@ def _last_word(text: str) -> str:
 
 def _has_bytes_apart(words: Sequence[str]) -> bool:
     """Whether twelve bytes in hex may stand apart: all but the first and the last are words of their own."""
+    if len(words) < _FEWEST_PAIRS:
+        return False
     pairs = [word for word in words if len(word) == 2]
     return len(pairs) >= _FEWEST_PAIRS and sum(map(_HEX_DIGITS.issuperset, pairs)) >= _FEWEST_PAIRS
+
+
+def _holds_any(text: str, words: Iterable[str]) -> bool:
+    for word in words:  # noqa: SIM110  twice as fast as any()
+        if word in text:
+            return True
+    return False
 
 
 def _shortest(words: Iterable[str]) -> tuple[str, ...]:
@@ -264,6 +356,14 @@ def _shortest(words: Iterable[str]) -> tuple[str, ...]:
         if not any(short in word for short in kept):
             kept.append(word)
     return tuple(kept)
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """An expression for any of the words, taken together by their first letters: it is tried at every place of a text."""
+    rests: dict[str, list[str]] = {}
+    for word in _shortest(words):
+        rests.setdefault(word[0], []).append(re.escape(word[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items()) or r"(?!)"
 
 
 def _placed(reading: Reading, spans: Iterator[Span]) -> Iterator[Span]:

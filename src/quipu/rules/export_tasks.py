@@ -1,4 +1,4 @@
-"""How a file that is made for somebody outside stands, by the lines that were written about it (OAP contract 5.1, 10.2)."""
+"""How work for somebody outside stands, by the lines that were written about it (OAP contract 5.1, 10.2, 10.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GUESS_MS = 60_000
 
 def is_waiting(last: TaskStep) -> bool:
     """Whether the file is there to be fetched."""
-    return last.state is TaskState.COMPLETED and not last.detail.get("is_fetched")
+    return last.state is TaskState.COMPLETED and "secret" in last.detail
 
 
 def overdue(last: TaskStep, now: int) -> TaskStep | None:
@@ -65,8 +65,7 @@ def told(steps: Sequence[TaskStep], root: str) -> dict[str, Any]:
         said["download_url"] = f"{poll}/file/{last.detail['secret']}"
         said["download_expires_at"] = rfc3339(int(str(last.detail["until"])))
         said |= {name: last.detail[name] for name in _TOLD}
-    if "reason" in last.detail:
-        said["reason"] = last.detail["reason"]
+    said |= {name: last.detail[name] for name in ("reason", "report") if name in last.detail}
     return said
 
 

@@ -29,6 +29,9 @@ DEFAULT_WEIGHT: Final = 1.0
 class Foreign(StrEnum):
     """What becomes of hits that no record of the ledger stands behind."""
 
+    #: Those of mirrors with contents of their own fill free places. What a mirror of copies made up is not shown.
+    OWN = "own"
+    #: Those of every mirror fill free places.
     LAST = "last"
     MIX = "mix"
     OFF = "off"
@@ -83,6 +86,8 @@ def fused(
     if len(lists) == 1:
         ((name, votes),) = lists.items()
         items = _alone(name, votes, method, (weights or {}).get(name, DEFAULT_WEIGHT))
+        if method is Fusion.RRF:  # the order they come in is the order of their scores
+            return [item for item in items if _counts(item, quorum_k)]
     else:
         trim = trimmed(lists, method, trusted) if trim_votes else None
         items = (_item(id, ballot, method, weights or {}, trim) for id, ballot in _ballots(lists).items())
@@ -118,7 +123,7 @@ def ordered(
 ) -> list[tuple[Fused, float]]:
     """Items by their final score, with the tie rules of fusion and the place that foreign hits are given."""
     pairs = [pair for pair in scored if foreign is not Foreign.OFF or not pair[0].foreign]
-    is_apart = foreign is Foreign.LAST
+    is_apart = foreign is not Foreign.MIX
     return sorted(pairs, key=lambda pair: (is_apart and pair[0].foreign, *_place(*pair)))
 
 

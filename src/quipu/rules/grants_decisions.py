@@ -41,19 +41,17 @@ def policy(id: str, outcome: str, rules: Sequence[str], **told: Any) -> dict[str
 
 def record(receipt: JsonObject) -> dict[str, Any] | None:
     """The Decision Record of a receipt; None where nothing was decided."""
-    decisions = receipt.get("policy_decisions")
-    if not isinstance(decisions, Sequence) or isinstance(decisions, str) or not decisions:
+    decided = _decided(receipt)
+    if decided is None:
         return None
-    decided = cast("Mapping[str, Any]", decisions[0])
     rules = [str(rule) for rule in decided.get("rules", ())]
-    action = str(receipt.get("action_id", receipt.get("type")))
     made: dict[str, Any] = {
         "decision_id": str(decided.get("id")),
         "evaluated_at": str(receipt.get("timestamp")),
         "layers_evaluated": sorted({_layer(rule) for rule in rules}),
         "applied_rules": rules,
         "outcome": str(decided.get("outcome")),
-        "explanation": " ".join(_explained(action, str(receipt.get("agent_did")), rules)),
+        "explanation": f"{action(receipt)} for {receipt.get('agent_did')}. {why(rules)}".strip(),
     }
     conditions = _conditions(decided)
     return {**made, "conditions": conditions} if conditions else made
@@ -64,12 +62,33 @@ def records(receipts: Iterable[JsonObject]) -> list[dict[str, Any]]:
     return [made for one in receipts if (made := record(one)) is not None]
 
 
+def _decided(receipt: JsonObject) -> Mapping[str, Any] | None:
+    decisions = receipt.get("policy_decisions")
+    if not isinstance(decisions, Sequence) or isinstance(decisions, str) or not decisions:
+        return None
+    return cast("Mapping[str, Any]", decisions[0])
+
+
 def _layer(rule: str) -> str:
     return _RULES.get(rule, ("L4", ""))[0]
 
 
-def _explained(action: str, agent: str, rules: Sequence[str]) -> Iterable[str]:
-    yield f"{action} for {agent}."
+def action(receipt: JsonObject) -> str:
+    """What was asked for, in OAP's words."""
+    return str(receipt.get("action_id", receipt.get("type")))
+
+
+def ends(receipt: JsonObject, grant_id: str) -> bool:
+    """Whether this is where the owner took all grants back, and this one with them."""
+    return grant_id in (_decided(receipt) or {}).get("grants_revoked", ())
+
+
+def why(rules: Sequence[str]) -> str:
+    """The rules that decided, as sentences."""
+    return " ".join(_explained(rules))
+
+
+def _explained(rules: Sequence[str]) -> Iterable[str]:
     for rule in rules:
         if rule.startswith(REFUSED):
             yield f"Refused: {rule.removeprefix(REFUSED)}."

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
 from quipu.errors import InvalidError
-from quipu.model.grants import Asked, ItemFilter
+from quipu.model.grants import Asked, AskedTrust, ItemFilter
 from quipu.model.moving_formats import WRITTEN, Format
 from quipu.model.value import JsonObject
+from quipu.rules import grants_trust
 from quipu.rules.grants import parsed_filter
 
-_MEMBERS = ("encrypt_to", "filter", "format", "include", "scope_ids", "since")
+_MEMBERS = ("encrypt_to", "filter", "format", "include", "projection", "scope_ids", "since")
 _INCLUDED = ("embeddings", "grants", "logs", "non_exportable", "receipts")
 
 
@@ -29,12 +30,14 @@ class AskedExport:
     embeddings: bool = False
     since: str | None = None
     encrypt_to: tuple[str, ...] = ()
+    #: How far a grantee asks to be trusted; an owner is not asked.
+    trust: AskedTrust | None = None
     body: JsonObject = field(repr=False)
 
     @property
     def listed(self) -> Asked:
         """The same as a query that lists."""
-        return Asked(filter=self.filter, body=self.body)
+        return Asked(filter=self.filter, trust=self.trust, body=self.body)
 
 
 def parsed_export(body: JsonObject) -> AskedExport:
@@ -52,6 +55,7 @@ def parsed_export(body: JsonObject) -> AskedExport:
         filter=_filter(body),
         since=since,
         encrypt_to=_recipients(body.get("encrypt_to")),
+        trust=grants_trust.parsed(body.get("projection")),
         body=body,
         **_included(body.get("include", {})),
     )

@@ -121,7 +121,7 @@ def _is_over(rule: Rule, now: int) -> bool:
 def _fits_surface(when: When, facts: WriteFacts) -> bool:
     """What is known of every write."""
     return (
-        _fits_operation(when, facts.operation)
+        _fits_operation(when, facts)
         and (not when.agents or _globbed(facts.agent_id, when.agents))
         and (not when.principals or _globbed(facts.principal, when.principals))
         and when.hard_delete in (None, facts.is_hard)
@@ -130,14 +130,18 @@ def _fits_surface(when: When, facts: WriteFacts) -> bool:
     )
 
 
-def _fits_operation(when: When, operation: str) -> bool:
+def _fits_operation(when: When, facts: WriteFacts) -> bool:
     """A rule about nothing in particular is about every write; a recall is held by a rule that names it, only.
 
     What is restored is remembered again, so what keeps something from being remembered also keeps it from coming back.
+    An expiry that forgets is forgetting, and no way around a rule about that.
     """
+    operation = facts.operation
     if operation == "recall":
         return "recall" in when.operations
     if not when.operations or operation in when.operations:
+        return True
+    if facts.is_forgetting and "forget" in when.operations:
         return True
     return operation == "restore" and "remember" in when.operations
 

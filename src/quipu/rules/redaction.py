@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
@@ -59,12 +59,29 @@ class Naming(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a redactor has found out about the texts and keys of a batch: whether there is nothing to find in them."""
+
+    texts: dict[str, bool] = field(default_factory=dict[str, bool])
+    keys: dict[str, bool] = field(default_factory=dict[str, bool])
+    #: Words that tell nothing.
+    words: set[str] = field(default_factory=set[str])
+
+
 class Screening(Protocol):
     """A redactor may also say, quickly, that it would find nothing."""
 
-    def may_hold(self, texts: Sequence[str], keys: Sequence[str]) -> bool:
-        """False only if a search of the texts and keys, each alone and all in a row, finds nothing."""
+    def may_hold(self, texts: Sequence[str], keys: Sequence[str], known: Known | None = None) -> bool:
+        """False only if a search of the texts and keys, each alone and all in a row, finds nothing.
+
+        `known` goes from one request of a batch to the next: they mostly have their names and keys in common.
+        """
         ...
+
+
+#: What each redactor knows; made for one batch, as it holds texts.
+Batch: TypeAlias = dict[Redactor, Known]
 
 
 class Policy(StrEnum):
@@ -122,10 +139,10 @@ def guarded_text(text: str, redaction: Redaction, pointer: str) -> tuple[str, tu
 
 
 def guarded_request(
-    request: RememberRequest, redaction: Redaction
+    request: RememberRequest, redaction: Redaction, batch: Batch | None = None
 ) -> tuple[RememberRequest, tuple[str, ...]]:
     """A request that may be kept, and the labels of what was found in it; or SecretLeakageError."""
-    suspecting = _suspecting(request, redaction.redactors)
+    suspecting = _suspecting(request, redaction.redactors, batch)
     if not suspecting:
         return request, ()
     if suspecting != redaction.redactors:
@@ -173,6 +190,10 @@ def _leakage(findings: Findings) -> SecretLeakageError:
 
 def _names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
     yield from zip(_POINTERS, _identities(request), strict=True)
+    yield from _further_names(request)
+
+
+def _further_names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
     for index, link in enumerate(request.links or ()):
         yield f"/links/{index}/to", link.to
     if request.embedding is not None:
@@ -183,22 +204,30 @@ def _names(request: RememberRequest) -> Iterator[tuple[str, str | None]]:
             yield f"/privacy_intent/share_with/{index}", agent
 
 
-def _suspecting(request: RememberRequest, redactors: tuple[Redactor, ...]) -> tuple[Redactor, ...]:
+def _suspecting(
+    request: RememberRequest, redactors: tuple[Redactor, ...], batch: Batch | None
+) -> tuple[Redactor, ...]:
     """The redactors without those that say at a glance that they would find nothing."""
     if request.type is MemoryType.PROCEDURAL:  # a machine in JSON text is searched as what it means
         return redactors
-    texts, keys = [name for _, name in _names(request) if name], list[str]()
+    texts, keys = [name for name in _identities(request) if name], list[str]()
+    texts += [name for _, name in _further_names(request) if name]
     for value in (request.content, request.metadata, request.tags, request.source, request.details):
         if value:
             gather(cast("Json", value), texts, keys)
     texts.extend(link.rel for link in request.links or ())
     if request.reasoning:
         texts.append(request.reasoning)
-    return tuple(
-        redactor
-        for redactor in redactors
-        if not hasattr(redactor, "may_hold") or cast("Screening", redactor).may_hold(texts, keys)
-    )
+    return tuple(redactor for redactor in redactors if _may_find(redactor, texts, keys, batch))
+
+
+def _may_find(redactor: Redactor, texts: Sequence[str], keys: Sequence[str], batch: Batch | None) -> bool:
+    if not hasattr(redactor, "may_hold"):
+        return True
+    known = None
+    if batch is not None and (known := batch.get(redactor)) is None:
+        known = batch[redactor] = Known()
+    return cast("Screening", redactor).may_hold(texts, keys, known)
 
 
 def _rewritten(

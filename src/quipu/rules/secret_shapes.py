@@ -26,10 +26,12 @@ _IS = r"[\"'\]]{0,2}\s{0,4}(?:=>|:=|==?|:)\s{0,4}[\"'(]{0,2}"
 _NEAR = r"[\w .\"'\-]{0,24}(?:=>|[:=]|\bis\b)\s{0,4}[\"']?"
 _VALUE = r"(?P<secret>(?:[^\s\"'`<>,;&|()\[\]{}\\]|&(?!\w{1,40}=)){5,255}[^\s\"'`<>,;&|()\[\]{}\\.:])"
 _PASSWORDS = r"(?:pass(?:word|wd|phrase|code)|pwd)"
+_SIGNS_OF_PASSWORDS = "password passwd passphrase passcode pwd"
 _SECRETS = (
     r"(?:(?:api|app|access|secret|private|auth|encryption|signing|master|account|admin|service|shared|client|webhook)"
     r"[ _.-]?keys?|secret|(?<!page)(?<!page[ _-])(?<!next[ _-])(?<!continuation[ _-])token|credentials?)"
 )
+_SIGNS_OF_SECRETS = "key secret token credential"
 
 #: How each of those begins.
 _WORDS_BEFORE = (
@@ -46,6 +48,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[\s\S])*+(?:-----END [A-Z0-9 ]{0,60}-----)",
         randomness.holds_key,
         is_long=False,
+        signs="--",
     ),
     cased(  # cut off before its end
         "private_key",
@@ -53,12 +56,14 @@ SHAPES: Final[tuple[Shape, ...]] = (
         rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----{_BODY}",
         randomness.holds_key,
         is_long=False,
+        signs="--",
     ),
     cased(
         "private_key",
         "PRIVATE",
         r"---- BEGIN SSH2 [A-Z ]{0,20}PRIVATE KEY ----(?:(?!---- (?:BEGIN|END))[\s\S])*+---- END [A-Z0-9 ]{0,40} ----",
         is_long=False,
+        signs="--",
     ),
     cased(
         "private_key",
@@ -300,13 +305,21 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "machine",
         r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(?P<secret>\S{4,128})",
         randomness.is_url_password,
+        signs="password",
     ),
-    told("password", "pass pwd", rf"{_PASSWORDS}{_IS}{_VALUE}", randomness.is_assigned_password),
+    told(
+        "password",
+        "pass pwd",
+        rf"{_PASSWORDS}{_IS}{_VALUE}",
+        randomness.is_assigned_password,
+        signs=_SIGNS_OF_PASSWORDS,
+    ),
     told(
         "password",
         "pass pwd",
         rf"{_PASSWORDS}>(?P<secret>[^\s<>]{{6,256}})</",
         randomness.is_assigned_password,
+        signs=_SIGNS_OF_PASSWORDS,
     ),
     told(
         "password",
@@ -319,13 +332,21 @@ SHAPES: Final[tuple[Shape, ...]] = (
         "pass pwd",
         rf"{_PASSWORDS}(?: for [\w .-]{{1,40}}?)? (?:is|was|will be|to)[: ] ?[\"'`]?{_VALUE}",
         randomness.is_told_secret,
+        signs=_SIGNS_OF_PASSWORDS,
     ),
-    told("secret", _WORDS_BEFORE, rf"{_SECRETS}{_IS}{_VALUE}", randomness.is_assigned_secret),
+    told(
+        "secret",
+        _WORDS_BEFORE,
+        rf"{_SECRETS}{_IS}{_VALUE}",
+        randomness.is_assigned_secret,
+        signs=_SIGNS_OF_SECRETS,
+    ),
     told(
         "secret",
         _WORDS_BEFORE,
         rf"{_SECRETS}>(?P<secret>[^\s<>]{{8,256}})</",
         randomness.is_assigned_secret,
+        signs=_SIGNS_OF_SECRETS,
     ),
     told(
         "secret",
@@ -338,6 +359,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         _WORDS_BEFORE,
         rf"{_SECRETS}(?: for [\w .-]{{1,40}}?)? (?:is|was)[: ] ?[\"'`]?{_VALUE}",
         lambda text: randomness.is_told_secret(text) and len(text) >= 12,
+        signs=_SIGNS_OF_SECRETS,
     ),
 )
 

@@ -33,6 +33,8 @@ class Shape:
     begins: bool = False
     #: Whether every match has LONG characters or more without white space between.
     is_long: bool = False
+    #: At least one of them, in lower case, is in every match too, and in fewer texts than the keywords are.
+    signs: tuple[str, ...] = ()
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -73,10 +75,20 @@ def told(
     *,
     begins: bool = True,
     is_long: bool = False,
+    signs: str = "",
 ) -> Shape:
     """A secret that is known by the words before it, in either case."""
     words = tuple(keywords.split())
-    return Shape(name, pattern, words, accepts, is_cased=False, begins=begins, is_long=is_long)
+    return Shape(
+        name,
+        pattern,
+        words,
+        accepts,
+        is_cased=False,
+        begins=begins,
+        is_long=is_long,
+        signs=tuple(signs.split()),
+    )
 
 
 def cased(
@@ -86,6 +98,7 @@ def cased(
     accepts: Callable[[str], bool] = randomness.is_varied,
     *,
     is_long: bool = True,
+    signs: str = "",
 ) -> Shape:
     """A secret whose words are always written the same way, somewhere in it."""
-    return Shape(name, pattern, tuple(keywords.split()), accepts, is_long=is_long)
+    return Shape(name, pattern, tuple(keywords.split()), accepts, is_long=is_long, signs=tuple(signs.split()))

@@ -111,7 +111,26 @@ def _number(number: float | None, canonical: Canonical) -> str:
 
 
 def _free(value: JsonObject, canonical: Canonical) -> str:
-    return "{}" if not value and type(value) is dict else canonical(exact(value)).decode("utf-8")
+    return _flat(value) or canonical(exact(value)).decode("utf-8")
+
+
+def _flat(value: JsonObject) -> str | None:
+    """An object of texts and whole numbers, which most metadata is; None for any other."""
+    kind: type = type(value)
+    if kind is not dict:
+        return None
+    members: list[str] = []
+    for key in sorted(value):
+        item = value[key]
+        if not key.isascii() or key[:1] == "$":
+            return None
+        if type(item) is str:
+            members.append(f"{_quoted(key)}:{_quoted(item)}")
+        elif type(item) is int and -_SAFE_INTEGER <= item <= _SAFE_INTEGER:
+            members.append(f"{_quoted(key)}:{item}")
+        else:
+            return None
+    return f"{{{','.join(members)}}}"
 
 
 def _detail(value: JsonObject, canonical: Canonical) -> str:

@@ -43,15 +43,17 @@ def checked_remember(request: RememberRequest, limits: Limits) -> RememberReques
 
 def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
     """Field by field. Most requests leave most fields out, and every write pays for what is asked here."""
-    yield from values.name_faults("/agent_id", request.agent_id, limits, least=1)
-    if request.user_id is not None:
+    if not values.is_plain(request.agent_id, limits.name_length):
+        yield from values.name_faults("/agent_id", request.agent_id, limits, least=1)
+    if request.user_id is not None and not values.is_plain(request.user_id, limits.name_length):
         yield from values.name_faults("/user_id", request.user_id, limits)
     if request.session_id is not None:
         yield from values.name_faults("/session_id", request.session_id, limits)
     if request.source is not None:
         yield from values.maybe_text_faults("/source", request.source)
-    yield from content_faults(request, limits)
-    if request.metadata is not None:
+    if request.type is MemoryType.PROCEDURAL or not values.is_plain(request.content, limits.content_bytes):
+        yield from content_faults(request, limits)
+    if request.metadata is not None and not values.is_plain_object(request.metadata, limits):
         yield from values.json_faults("/metadata", request.metadata, limits)
     if request.confidence is not None:
         yield from values.unit_faults("/confidence", request.confidence)
@@ -59,7 +61,7 @@ def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
         yield from values.unit_faults("/importance", request.importance)
     if request.expires_at is not None:
         yield from values.time_faults("/expires_at", request.expires_at)
-    if request.tags is not None or request.metadata is not None:
+    if request.tags is not None or (request.metadata is not None and "tags" in request.metadata):
         yield from tag_faults(request, limits)
     if request.links is not None:
         yield from link_faults(request, limits)
@@ -185,9 +187,14 @@ def content_faults(request: RememberRequest, limits: Limits) -> Faults:
         if request.type is MemoryType.PROCEDURAL and content:
             yield from _machine_faults(_parsed(content), limits)
     elif request.type is not MemoryType.PROCEDURAL:
-        yield values.fault("/content", "wrong_type", "Only a procedure's content may be an object.", ["text"])
+        yield values.fault("/content", "wrong_type", _misfit(content), ["text"])
     else:
         yield from _machine_faults(content, limits)
+
+
+def _misfit(content: object) -> str:
+    is_object = isinstance(content, Mapping)
+    return "Only a procedure's content may be an object." if is_object else "content is not text."
 
 
 def _machine_faults(machine: object, limits: Limits) -> Faults:

@@ -18,12 +18,37 @@ INT64 = 1 << 63
 #: Bounded by the size of the whole request alone: v0 sets no limit, and a value no record has matches nothing.
 ANY_SIZE = 1 << 40
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+#: The longest text inside free JSON that is looked at no closer, and what a member of two such takes at most: a
+#: control character is written as six, and there are quotes and marks around both.
+_GLANCE = 256
+_GLANCED_BYTES = 2 * 6 * _GLANCE + 16
 #: A fault, and what to say about it when it is the first.
 Faults: TypeAlias = Iterator[tuple[Fault, str]]
 
 
 def fault(pointer: str, reason: str, message: str, accepted: Sequence[str] = ()) -> tuple[Fault, str]:
     return Fault(pointer, reason, tuple(accepted)), message
+
+
+def is_plain(text: object, most: int) -> bool:
+    """Whether a text is right at a glance, as most are. Where it is not, its faults are asked for: there may be none."""
+    return isinstance(text, str) and 0 < len(text) <= most and text.isascii() and "\x00" not in text
+
+
+def is_plain_object(value: JsonObject, limits: Limits) -> bool:
+    """The same for free JSON: a few plain texts and whole numbers under plain names."""
+    if not isinstance(value, dict) or limits.metadata_depth < 1:
+        return False
+    size = 2
+    for key, item in value.items():
+        if not is_plain(key, _GLANCE) or not (
+            is_plain(item, _GLANCE)
+            if isinstance(item, str)
+            else item is None or (isinstance(item, int) and -INT64 <= item < INT64)
+        ):
+            return False
+        size += _GLANCED_BYTES
+    return size <= limits.metadata_bytes
 
 
 def text_faults(pointer: str, text: object, most_bytes: int, least: int = 0) -> Faults:

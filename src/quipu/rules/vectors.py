@@ -53,6 +53,7 @@ def unit_vector(embedding: Embedding, model: str, dimensions: int, pointer: str 
 def _packed_unit(numbers: Sequence[float]) -> bytes | None:
     """Numbers of length one, as bytes: the usual case, and a quarter of the time. None for all others."""
     try:
+        numbers = tuple(numbers)  # once, instead of for each of the two calls
         if not abs(math.hypot(*numbers) - 1) <= _SURELY_UNIT:  # NaN is not below anything
             return None
         return struct.pack(f"<{len(numbers)}f", *numbers)

@@ -10,6 +10,7 @@ from quipu.model.operations import Line, RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Principal
 from quipu.ports.parts import Parts
+from quipu.rules.redaction import Batch
 from quipu.service import answers
 from quipu.service.committing import carried_out
 from quipu.service.gate import Gate
@@ -72,9 +73,10 @@ class Batches:
         async def work(checked: CheckedRuns) -> list[RememberResponse]:
             kept: list[RememberRequest] = []
             held: list[Verdict] = []
+            batch: Batch = {}
             for place, request in enumerate(accepted):
                 with of_item(place):
-                    kept.append(checked.kept(request))
+                    kept.append(checked.kept(request, batch))
             told = await self._told_before(principal, kept)
             for place, request in enumerate(accepted):
                 if place in told:

@@ -57,7 +57,9 @@ async def carried_out(
                 await ledger.commit(*before, guard=guard)
             return planned.answer(None)
         try:
-            effects = [by(_caused(commit, before), rule) for commit in (*planned.ahead, planned.commit)]
+            effects: Sequence[Commit] = (*planned.ahead, planned.commit)
+            if before or rule is not None:
+                effects = [by(_caused(commit, before), rule) for commit in effects]
             done = await ledger.commit(*before, *effects, guard=guard)
         except ConflictError as conflict:
             if conflict.reason != "version_mismatch" or is_fixed or attempts >= _ATTEMPTS:

@@ -76,9 +76,7 @@ class Disclosing:
             raise _not_granted("scope_missing", "The token allows no queries.")
         if asked.include_embeddings and EMBEDDINGS not in lent.scopes:
             raise _not_granted("scope_missing", "The grant shows no embeddings.")
-        if asked.trust is not None:
-            trust = await self._evidence.weighed(lent.grant, asked.trust)
-            lent = replace(lent, grant=replace(lent.grant, trust=trust))
+        lent = await self._trusted(lent, asked)
         for turn in range(_TURNS - 1):
             if (answer := await self._answered(lent, asked, as_last_seen=not turn)) is not None:
                 return answer
@@ -113,6 +111,7 @@ class Disclosing:
         self._check_rate(lent)
         if EXPORT not in lent.scopes:
             raise _not_granted("scope_missing", "The grant allows no export.")
+        lent = await self._trusted(lent, asked)
         listed: list[Ranked] = []
         place: Place | None = None
         last, turn, is_first = _AFTER_ALL, 0, True
@@ -159,6 +158,13 @@ class Disclosing:
         if answer is not None:
             self._proofs.reached(one.seen for one in page.found)
         return answer
+
+    async def _trusted(self, lent: Lent, asked: Asked) -> Lent:
+        """The same, with what the grantee asks for and shows beyond its grant (7.1)."""
+        if asked.trust is None:
+            return lent
+        trust = await self._evidence.weighed(lent.grant, asked.trust)
+        return replace(lent, grant=replace(lent.grant, trust=trust))
 
     def _salts(self) -> tuple[str, str]:
         return receipts.b64(self._parts.mint_salt()), receipts.b64(self._parts.mint_salt())

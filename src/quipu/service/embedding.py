@@ -89,6 +89,8 @@ class Vectors:
             for embedding in given
         ]
         missing = [place for place, vector in enumerate(vectors) if vector is None]
+        if not missing:
+            return vectors
         made = await self._embedded([embedding_text(records[place]) for place in missing])
         for place, vector in zip(missing, made, strict=True):
             vectors[place] = vector

@@ -12,6 +12,7 @@ from quipu.model.governance import Effect, Found, Verdict, WriteFacts
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import (
     BatchRequest,
+    ExpireAction,
     ExpireRequest,
     ForgetRequest,
     MergeRequest,
@@ -69,6 +70,7 @@ class Gate:
             is_admin=principal.may(Permission.ADMIN),
             count=count,
             is_hard=isinstance(request, ForgetRequest) and request.hard_delete,
+            is_forgetting=isinstance(request, ExpireRequest) and request.action is ExpireAction.FORGET,
             is_imported=is_imported,
         )
         if asked := policy.open_questions(rules, facts, now):
@@ -76,8 +78,31 @@ class Gate:
         verdict = policy.decided(
             rules, facts, now, caller_asks=request.approval_required, default=self._policies.default
         )
-        await self._refuse_denied(principal, facts, verdict, position, is_trial=is_trial)
+        if verdict.effect is Effect.DENY:
+            await self._refuse(principal, facts, verdict, position, is_trial=is_trial)
         return verdict
+
+    async def judged_alike(
+        self, principal: Principal, agent_id: str, position: int, *, is_imported: bool, count: int
+    ) -> Verdict | None:
+        """The verdict on whatever of so many an agent remembers without asking for a person, if all are let through.
+
+        None where the rules want to look at each, or one holds or denies them.
+        """
+        rules = await self._policies.in_force(principal.tenant, position)
+        now = self._parts.clock()
+        facts = WriteFacts(
+            operation="remember",
+            agent_id=agent_id,
+            principal=principal.name,
+            is_admin=principal.may(Permission.ADMIN),
+            count=count,
+            is_imported=is_imported,
+        )
+        if policy.open_questions(rules, facts, now):
+            return None
+        verdict = policy.decided(rules, facts, now, default=self._policies.default)
+        return verdict if verdict.effect is Effect.ALLOW else None
 
     async def judged_recall(self, principal: Principal, request: RecallRequest, position: int) -> Verdict:
         """The same for a recall, which only a rule that names recalls is about. The default is not."""
@@ -89,10 +114,11 @@ class Gate:
         )
         rules = await self._policies.in_force(principal.tenant, position)
         verdict = policy.decided(rules, facts, self._parts.clock(), caller_asks=request.approval_required)
-        await self._refuse_denied(principal, facts, verdict, position)
+        if verdict.effect is Effect.DENY:
+            await self._refuse(principal, facts, verdict, position)
         return verdict
 
-    async def _refuse_denied(
+    async def _refuse(
         self,
         principal: Principal,
         facts: WriteFacts,
@@ -101,8 +127,6 @@ class Gate:
         *,
         is_trial: bool = False,
     ) -> None:
-        if verdict.effect is not Effect.DENY:
-            return
         draft = Draft(
             op=Op.DENY,
             actor=principal.name,

@@ -26,6 +26,7 @@ from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import drafting
 from quipu.rules.policy_classes import classes
+from quipu.rules.redaction import Batch
 from quipu.service import import_vectors
 from quipu.service.governance import Governance
 from quipu.service.import_owners import Kin, Planted
@@ -193,9 +194,10 @@ class Bringing:
     ) -> _Outcome:
         outcome = _Outcome()
         kept: list[tuple[int, Line, bool]] = []
+        batch: Batch = {}
         for number, line in chunk:
             try:
-                clean = checked.kept(line.request)
+                clean = checked.kept(line.request, batch)
             except QuipuError as error:
                 outcome.refused.append((number, error))
                 continue

@@ -61,6 +61,14 @@ class _Waiting:
     items: int
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A file that was taken in."""
+
+    file: BinaryIO
+    sha256: str
+
+
 class Importing:
     """Tries and carries out; what was tried waits in a file of its own."""
 
@@ -90,8 +98,21 @@ class Importing:
         progress: Progress | None = None,
     ) -> ImportReport:
         """What would come in. Nothing is written; the file waits for an hour to be carried out."""
+        received = await self.received(principal, pieces, request)
+        return await self.gone_through(principal, received, request, progress)
+
+    async def received(
+        self, principal: Principal, pieces: AsyncIterable[bytes], request: FileImport
+    ) -> Received:
+        """The file, taken in and not yet looked at. Whoever takes it hands it on to be gone through, or closes it."""
         self._access.authorise(principal, Permission.WRITE, request.agent_id)
-        file, sha256 = await _kept(pieces)
+        return Received(*await _kept(pieces))
+
+    async def gone_through(
+        self, principal: Principal, received: Received, request: FileImport, progress: Progress | None = None
+    ) -> ImportReport:
+        """What would come in of a file that was taken in."""
+        file, sha256 = received.file, received.sha256
         try:
             opened = await self._opened(file, request)
             name = _import_id(opened, sha256, request)

@@ -207,20 +207,24 @@ class Lending:
         """A stretch of the owner's chain."""
         return await self._parts.ledger.lending.receipts(owner_of(self._access, principal), after, limit)
 
+    async def chain(self, principal: Principal) -> Sequence[KeptReceipt]:
+        """All of it."""
+        found: list[KeptReceipt] = []
+        while page := await self.receipts(principal, found[-1].seq if found else 0):
+            found.extend(page)
+        return found
+
     async def verify(self, principal: Principal) -> Sequence[Fault]:
         """What is wrong with the owner's chain of receipts; nothing, if all is well."""
-        tenant, own = owner_of(self._access, principal), self._own
+        owner_of(self._access, principal)
+        own = self._own
         document, host = own.keyring.document(None), own.keyring.did(None)
 
         def check(message: bytes, kid: str, value: str) -> bool:
             key = dids.key_of(document, host, kid)
             return key is not None and own.jose.verify(message, value, key.jwk)
 
-        bodies: list[JsonObject] = []
-        after = 0
-        while page := await self._parts.ledger.lending.receipts(tenant, after):
-            bodies.extend(receipt.body for receipt in page)
-            after = page[-1].seq
+        bodies = [receipt.body for receipt in await self.chain(principal)]
         return receipts.chain_faults(bodies, check, self._parts.canonical)
 
     async def status(self, grant_id: str) -> dict[str, Any]:

@@ -22,11 +22,13 @@ from quipu.rules.grants_exports import AskedExport
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.exporting import Exporting
-from quipu.service.exporting_tasks import ExportTasks, Who
+from quipu.service.exporting_tasks import ExportTasks
 from quipu.service.exporting_watch import Watch
 from quipu.service.import_register import Imports
+from quipu.service.import_tasks import ImportTasks
 from quipu.service.importing import Importing
 from quipu.service.lending import lending_parts, owner_of
+from quipu.service.lending_tasks import Who
 
 
 class Moves:
@@ -45,6 +47,13 @@ class Moves:
         self._exporting, self._importing, self._imports = exporting, importing, imports
         #: Files that are made while somebody waits, or asks again later.
         self.tasks = ExportTasks(parts, access, self._made)
+        #: Files that are gone through likewise.
+        self.trials = ImportTasks(parts, access)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self.tasks.close()
+        await self.trials.close()
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -53,6 +62,8 @@ class Moves:
 
     async def exported(self, principal: Principal, asked: AskedExport) -> ExportedFile:
         """The owner's own copy."""
+        if asked.trust is not None:
+            raise InvalidError.at("/projection", "bad_value", "An owner's own copy is whole.")
         tenant = owner_of(self._access, principal)
         wanted = asked.filter
         made = await self._exporting.made(
@@ -90,8 +101,10 @@ class Moves:
         grant = lent.grant
         items: list[dict[str, Any]] = []
         told: list[dict[str, Any]] = []
+        applied: dict[str, Any] = {"redacted_field_count": 0}
         async for answer in self._disclosing.export(lent, asked.listed):
             items.extend(answer.output["items"])
+            applied = _summed(applied, answer.output["projection_applied"])
             names = ("receipt_id", "input_salt", "output_salt")
             told.append({name: answer.receipt[name] for name in names})
         watch = await Watch.begun(self._parts, lent.tenant)
@@ -104,7 +117,12 @@ class Moves:
                     spool.add(self._exporting.line(item, loss))
             more = {
                 "redaction_profile": grant.profile,
-                "grant": {"grant_id": grant.id, "grant_hash": grant.hash, "receipts": told},
+                "grant": {
+                    "grant_id": grant.id,
+                    "grant_hash": grant.hash,
+                    "receipts": told,
+                    "projection_applied": applied,
+                },
             }
             shelf = self._exporting.shelf(request, spool, relations, tombstones, loss, more=more)
             made = await self._exporting.finished(request, shelf)
@@ -119,16 +137,29 @@ class Moves:
     # -- in ------------------------------------------------------------------------------------------------------
 
     async def tried(
-        self, principal: Principal, pieces: AsyncIterable[bytes], request: FileImport
-    ) -> ImportReport:
-        """What would come in; nothing is written."""
+        self,
+        principal: Principal,
+        pieces: AsyncIterable[bytes],
+        request: FileImport,
+        root: str,
+        *,
+        is_later: bool = False,
+    ) -> ImportReport | dict[str, Any]:
+        """What would come in, or the task that finds out; nothing is written. `root` is where this host is asked."""
         owner_of(self._access, principal)
-        return await self._importing.tried(principal, pieces, request)
+        self.trials.check_room(principal, is_later=is_later)
+        received = await self._importing.received(principal, pieces, request)
+        work = self._importing.gone_through(principal, received, request)
+        return await self.trials.tried(principal, work, root, is_later=is_later)
 
-    async def fetched(self, principal: Principal, url: str, request: FileImport) -> ImportReport:
+    async def fetched(
+        self, principal: Principal, url: str, request: FileImport, root: str, *, is_later: bool = False
+    ) -> ImportReport | dict[str, Any]:
         """The same of a file at an address."""
         owner_of(self._access, principal)
-        return await self._importing.fetched(principal, url, request)
+        self.trials.check_room(principal, is_later=is_later)
+        work = self._importing.fetched(principal, url, request)
+        return await self.trials.tried(principal, work, root, is_later=is_later)
 
     async def committed(self, principal: Principal, import_id: str) -> ImportReport:
         """Carry out what was tried, and join it to the chain by a Migration Receipt (10.3, step 10)."""
@@ -186,3 +217,9 @@ class Moves:
             return Writes(receipts=[made])
 
         await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)
+
+
+def _summed(before: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    """What was applied to all batches: each is treated alike, and what was left out adds up."""
+    name = "redacted_field_count"
+    return {**applied, name: before[name] + applied[name]}

@@ -60,7 +60,7 @@ class MemoryService(Assembly):
 
     async def remember(self, principal: Principal, request: RememberRequest) -> RememberResponse:
         done = await self._observing.remember(principal, request, self._operating.remember)
-        return await self.mirrors.told(principal.tenant, done)
+        return await self.mirrors.told(principal.tenant, done) if self._parts.mirrors else done
 
     async def recall(self, principal: Principal, request: RecallRequest) -> RecallResponse:
         return await self._observing.recall(principal, request, self._operating.recall)
@@ -191,7 +191,7 @@ class MemoryService(Assembly):
         if self.is_built("importing"):
             await self.importing.close()
         if self.is_built("moves"):
-            await self.moves.tasks.close()
+            await self.moves.close()
         if self.is_built("_recalling"):
             await self._recalling.asking.close()
         if self._parts.mirrors:

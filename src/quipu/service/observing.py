@@ -51,11 +51,12 @@ class Observing(Unasked):
 
     # -- the five operations ------------------------------------------------------------------------------------
 
-    async def remember(
+    def remember(
         self, principal: Principal, request: RememberRequest, work: Work[RememberRequest, RememberResponse]
-    ) -> RememberResponse:
+    ) -> Awaitable[RememberResponse]:
+        """To be awaited."""
         if not self._parts.observer.is_watching:
-            return await work(principal, request)
+            return work(principal, request)
         seen = observing.remembering(request, principal.tenant, principal.user_id)
 
         async def told(answer: RememberResponse) -> None:
@@ -66,7 +67,7 @@ class Observing(Unasked):
                 kept = (await self._checked(principal.tenant, request.run_id)).kept(request)
                 seen.records.append({"id": answer.id, "content": kept.content})
 
-        return await self._observed(seen, request.store, lambda: work(principal, request), told)
+        return self._observed(seen, request.store, lambda: work(principal, request), told)
 
     async def remember_many(
         self,

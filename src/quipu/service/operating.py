@@ -66,7 +66,7 @@ class Operating:
 
         async def work(checked: Checked) -> RememberResponse:
             kept = checked.kept(accepted)
-            if (first := await self._first(principal, kept)) is not None:
+            if kept.idempotency_key is not None and (first := await self._first(principal, kept)) is not None:
                 return answers.again(RememberResponse, first)
             verdict = await self._gate.judged(
                 principal, kept, checked.position, has_secret=kept is not accepted

@@ -51,18 +51,19 @@ class Policies:
         known = self._kept.get(tenant)
         if known is None or known[0] != position:
             known = self._kept[tenant] = position, await self._own(tenant)
-        of_file = self._of_file()
-        await self._tell(tenant, of_file)
+        file = self._parts.rules_file
+        if file is None:
+            return (*known[1], *policy.SHIPPED)
+        of_file = file.rules()
+        if self._told.get(tenant, 0) != file.edition:
+            await self._tell(tenant, of_file, file.edition)
         return (*of_file, *known[1], *policy.SHIPPED)
 
     def _of_file(self) -> tuple[Rule, ...]:
         return () if self._parts.rules_file is None else self._parts.rules_file.rules()
 
-    async def _tell(self, tenant: str, rules: tuple[Rule, ...]) -> None:
+    async def _tell(self, tenant: str, rules: tuple[Rule, ...], edition: int) -> None:
         """The journal tells which rules of the file decide from here on, where they have changed since the start."""
-        edition = 0 if self._parts.rules_file is None else self._parts.rules_file.edition
-        if self._told.get(tenant, 0) == edition:
-            return
         self._told[tenant] = edition
         draft = Draft(
             op=Op.CHANGE_RULES,
@@ -170,6 +171,7 @@ class Policies:
             store_names=names,
             count=max(1, len({mention.id for mention in entry.records})),
             is_hard=entry.op is Op.ERASE,
+            is_forgetting=entry.op is Op.EXPIRE,
             is_imported=entry.op is Op.IMPORT,
             found=frozenset(one for record in records for one in classes(record.content)),
         )

@@ -203,12 +203,12 @@ class Recalling:
     ) -> dict[str, strangers.Judged]:
         """Foreign hits that may be shown, by id. Where our own fill the answer, nobody looks at them."""
         place, (known, question, floor) = self._parts.routing.foreign, judging
-        is_full = place is fusion.Foreign.LAST and kept >= request.k
-        if place is fusion.Foreign.OFF or is_full or not heard.strangers:
+        is_full = place is not fusion.Foreign.MIX and kept >= request.k
+        if is_full or not heard.strangers:
             return {}
         told = await strangers.judged(
             self._parts,
-            list(heard.strangers.values())[: 4 * request.k],
+            strangers.believed(heard.strangers.values(), self._parts.routing)[: 4 * request.k],
             search,
             found.candidates,
             known,

@@ -8,13 +8,15 @@ give for it.
   the first error is raised. Who failed is told in `extensions`.
 - A recall asks all of them at once, each within its deadline and behind a circuit breaker, and fuses their rankings by
   the rules of `quipu.rules.fusion`. The order in which peers are given never matters.
+- Under `rrf` three peers or more show nothing that only a minority could have made up: see `quipu.rules.vouching`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -38,9 +40,10 @@ from quipu.model.outcomes import (
 from quipu.model.value import Json
 from quipu.ports.memory_store import MemoryStore
 from quipu.ports.peer_ids import PeerIds
-from quipu.rules import fusion
+from quipu.rules import fusion, vouching
 from quipu.rules.breaker import Breaker
-from quipu.rules.peers import is_one_write, shown_as
+from quipu.rules.fusion_trimmed import liars
+from quipu.rules.peers import id_of_write, is_one_write, shown_as
 from quipu.service import routing_hits
 from quipu.service.peer_ids import RememberedIds, SeenIds
 
@@ -67,6 +70,7 @@ class Router:
         write_policy: str = "all",
         weights: Mapping[str, float] | None = None,
         trim_votes: bool,
+        own_contents: Collection[str] = (),
         deadline_s: float = DEADLINE_S,
         write_deadline_s: float = WRITE_DEADLINE_S,
         clock: Callable[[], int] | None = None,
@@ -74,8 +78,10 @@ class Router:
     ) -> None:
         """`peers` by name, or in a list, where they are called `peer-1`, `peer-2` and so on.
 
-        Of three peers or more `rrf` leaves votes out, so that a minority that lies moves nothing; `trim_votes=False` is
-        memorywire's plain sum. `ids` is where the map of ids is kept; without one, in memory.
+        Of three peers or more `rrf` leaves votes out, so that a minority that lies moves nothing, and shows what most
+        peers vouch for; `trim_votes=False` is memorywire's plain sum. `own_contents` names the peers that hold memories
+        which the others were not given; with `primary_only` it is all of them. `ids` is where the map of ids is kept;
+        without one, in memory.
         """
         named = (
             peers if isinstance(peers, Mapping) else {f"peer-{n}": peer for n, peer in enumerate(peers, 1)}
@@ -94,7 +100,15 @@ class Router:
             _Peer(name, store, (weights or {}).get(name, fusion.DEFAULT_WEIGHT))
             for name, store in named.items()
         ]
+        if strangers := sorted(set(own_contents) - named.keys()):
+            raise InvalidError.at(
+                "/own_contents",
+                "bad_value",
+                f"There is no peer of the name {strangers[0][:40]!r}.",
+                accepted=sorted(named),
+            )
         self._is_all, self._trims = write_policy != "primary_only", trim_votes
+        self._own = frozenset(own_contents if self._is_all else named)
         self._deadline_s, self._write_deadline_s = deadline_s, write_deadline_s
         self._clock = clock or (lambda: time.monotonic_ns() // 1_000_000)
         self._ids: PeerIds = RememberedIds() if ids is None else ids
@@ -134,7 +148,7 @@ class Router:
             lambda peer: peer.store.remember(replace(request, id=next(iter(theirs[peer.name]), None)))
         )
         name, first = next(iter(told.items()))
-        known = request.id if request.id is not None else first.id
+        known = request.id if request.id is not None else await self._id_of_write(told)
         await self._ids.note(known, {peer: answer.id for peer, answer in told.items()}, request.agent_id)
         stores = tuple(peer for peer, answer in told.items() if not answer.pending_approval)
         extensions = {**first.extensions, **_failures(failed)}
@@ -186,6 +200,9 @@ class Router:
         told, failed = await self._asked(self._peers, lambda peer: peer.store.recall(asked), seconds=seconds)
         if not told:
             raise next(iter(failed.values()))
+        told = {  # who sends more than was asked for is not read to the end
+            peer: replace(answer, results=answer.results[:wanted]) for peer, answer in told.items()
+        }
         fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(told))
         ours = await self._ours(
             {
@@ -195,24 +212,25 @@ class Router:
         )
         hits = routing_hits.hits_by_id(told, ours)
         trim = fusion.trimmed(told, request.fusion) if self._trims else None
-        contradicting = frozenset[tuple[str, str]]() if trim is None else routing_hits.contradicting(hits)
-        lists = {
-            peer: [
-                fusion.Vote(id=id, similarity=found.relevance, relevance=found.relevance)
-                for id, found in ranking.items()
-                if (peer, id) not in contradicting
-            ]
-            for peer, ranking in hits.items()
-        }
+        is_vouched = self._trims and vouching.is_asked_for(len(self._peers), request.fusion)
+        contradicting = (
+            routing_hits.contradicting(hits, liars(len(told)), self._own)
+            if is_vouched
+            else frozenset[tuple[str, str]]()
+        )
+        lists = routing_hits.votes(hits, contradicting)
         weights = {peer.name: peer.weight for peer in self._peers}
         order = fusion.fused(
             lists, request.fusion, weights, quorum_k=request.quorum_k, trim_votes=self._trims
         )
+        found = vouching.vouched(order, await self._vouching(order, told) if is_vouched else None)
+        foreign = {place.id for place in found.foreign}
+        shown = found.order[: request.k]
         results = [
-            routing_hits.as_most_tell(place, rank, hits, ours)
-            for rank, place in enumerate(order[: request.k], 1)
+            routing_hits.as_most_tell(place, rank, hits, ours, is_foreign=place.id in foreign)
+            for rank, place in enumerate(shown, 1)
         ]
-        for place in order[: request.k]:
+        for place in shown:
             self._note_seen(place, hits, ours)
         if request.explain:
             results = [routing_hits.explained(hit, lists, trim, contradicting) for hit in results]
@@ -221,7 +239,7 @@ class Router:
             fusion_used=request.fusion,
             stores_queried=tuple(told),
             latency_ms=int((time.perf_counter() - started) * 1000),
-            extensions=_failures(failed),
+            extensions={**_failures(failed), **({"unvouched": found.left_out} if found.left_out else {})},
         )
 
     # -- asking peers -----------------------------------------------------------------------------------------------
@@ -233,6 +251,20 @@ class Router:
             peer: tuple(names.get(id) or self._seen.of(peer, id) for id in ids)
             for peer, names in known.items()
         }
+
+    async def _id_of_write(self, told: Mapping[str, RememberResponse]) -> str:
+        """What a new memory is called."""
+        theirs = {peer: answer.id for peer, answer in told.items()}
+        noted = {peer: await self._ids.of(peer, tuple(theirs.values())) for peer in theirs}
+        return id_of_write(theirs, noted)
+
+    async def _vouching(self, order: Sequence[fusion.Fused], answered: Collection[str]) -> vouching.Vouching:
+        """Who may vouch for these. The map is asked about those only that most do not vouch for anyway."""
+        unsure = [item.id for item in order if len(item.backends) <= liars(len(self._peers))]
+        holders = Counter[str]()
+        for peer in answered if unsure else ():
+            holders.update(list(await self._ids.of(peer, unsure)))
+        return vouching.Vouching(len(self._peers), len(answered), self._own, holders)
 
     def _note_seen(
         self,

@@ -28,7 +28,6 @@ from quipu.service.runs_stepping import Stepping, changed
 from quipu.service.secrets import Secrets
 
 _log = logging.getLogger("quipu.runs")
-_LEASE_MS = 15_000
 _NODE_S = 10.0
 #: The tenant in which a probe plants what nobody else may see.
 _PROBED_TENANT = "openwop-conformance-probe"
@@ -157,7 +156,8 @@ class Engine:
         recorded = [event for event in mine if event.type is EventType.MEMORY_WRITTEN]
         work = Work(run, node, _Around(self, run, principal, name), recorded)
         try:
-            async with asyncio.timeout(_NODE_S):
+            # It ends well before the lease does, so that nobody else takes the run meanwhile.
+            async with asyncio.timeout(min(_NODE_S, self._parts.host.lease_ms / 1500)):
                 results = await self._stepping.clean(run, await runs_nodes.performed(work))
         except TimeoutError:
             return await self._node_failed(run, name, DeadlineError(reason="node_timeout"))
@@ -182,7 +182,7 @@ class Engine:
         return failure
 
     async def _step(self, run: Run, change: RunStep) -> None:
-        until = self._parts.clock() + _LEASE_MS
+        until = self._parts.clock() + self._parts.host.lease_ms
         leased = RunStep(
             run_id=change.run_id,
             events=change.events,

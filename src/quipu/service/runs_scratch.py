@@ -21,8 +21,6 @@ from quipu.service.secrets import Checked, Secrets
 
 BACKENDS = ("scratchpad", "conversation")
 _MOST = 1_000
-#: How long the notes of a server that was killed can still be seen.
-_LEASE_MS = 15_000
 _log = logging.getLogger("quipu.runs")
 
 
@@ -97,7 +95,7 @@ class Scratch:
         self._held.clear()
 
     def _lease(self) -> int:
-        return self._parts.clock() + _LEASE_MS
+        return self._parts.clock() + self._parts.host.lease_ms
 
     def _is_long(self, text: str) -> bool:
         return len(text.encode("utf-8")) > self._parts.host.entry_bytes

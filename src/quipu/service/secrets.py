@@ -39,10 +39,10 @@ class Checked:
     position: int
     limits: Limits
 
-    def kept(self, request: H) -> H:
-        """The request as it may be kept; or SecretLeakageError."""
+    def kept(self, request: H, batch: redaction.Batch | None = None) -> H:
+        """The request as it may be kept; or SecretLeakageError. `batch`: what is known of the others it came with."""
         if isinstance(request, RememberRequest):
-            return cast("H", self._remembered(request))
+            return cast("H", self._remembered(request, batch))
         changed = {
             name: self.reason(getattr(request, name), f"/{name}")
             for name in ("reason", "reasoning")
@@ -50,8 +50,8 @@ class Checked:
         }
         return replace(request, **cast("Any", changed)) if changed else request
 
-    def _remembered(self, request: RememberRequest) -> RememberRequest:
-        clean, found = redaction.guarded_request(request, self.redaction)
+    def _remembered(self, request: RememberRequest, batch: redaction.Batch | None) -> RememberRequest:
+        clean, found = redaction.guarded_request(request, self.redaction, batch)
         if found and clean.type is MemoryType.PROCEDURAL:
             # A marker may stand where only a name of a state or a fact can.
             try:
@@ -87,10 +87,10 @@ class CheckedRuns:
         """The earliest: a secret that came later makes the commit a conflict."""
         return min(checked.position for checked in self.by_run.values())
 
-    def kept(self, request: H) -> H:
+    def kept(self, request: H, batch: redaction.Batch | None = None) -> H:
         """The request as it may be kept; or SecretLeakageError."""
         run_id = request.run_id if isinstance(request, RememberRequest) else None
-        return self.by_run[run_id].kept(request)
+        return self.by_run[run_id].kept(request, batch)
 
     def reason(self, text: str | None) -> str | None:
         """Somebody's words about all of them: without the secrets of any."""

@@ -20,6 +20,7 @@ from quipu.service.erasing import Erasing
 from quipu.service.lending import Lending, lending_parts, owner_of
 from quipu.service.lending_agents import Agents
 from quipu.service.lending_borrowing import Borrowing
+from quipu.service.lending_decisions import GrantDecisions
 from quipu.service.lending_invoking import Invocations
 from quipu.service.lending_keys import Keys
 from quipu.service.lending_requests import Requests
@@ -32,6 +33,7 @@ class Sharing:
     def __init__(self, parts: Parts, access: Access, vectors: Vectors, version: str) -> None:
         self._parts, self._access, self._version = parts, access, version
         self.grants = Lending(parts, access)
+        self.decisions = GrantDecisions(parts, self.grants)
         self.doors = Doors(parts, self.grants)
         self.requests = Requests(parts, access, self.grants, self.doors.callers)
         self.disclosing = Disclosing(parts, access, self.grants)

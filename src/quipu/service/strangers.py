@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from quipu.errors import BackendUnavailableError
 from quipu.model.operations import RecallRequest
 from quipu.model.outcomes import Hit
 from quipu.model.record import MemoryType, Provenance, Tier, Trust
 from quipu.model.search import Candidate, Search
+from quipu.ports.backend import Routing
 from quipu.ports.parts import Parts
 from quipu.rules import relevance
 from quipu.rules.blending import Blended
+from quipu.rules.fusion import Foreign
 from quipu.rules.mirroring import covered, reported
 from quipu.service.asking import Stranger
 
@@ -26,6 +29,19 @@ class Judged:
     blended: Blended
     relevance: float
     similarity: float
+
+
+def believed(strangers: Iterable[Stranger], routing: Routing) -> list[Stranger]:
+    """Those that may be shown at all. A mirror that is only read has nothing but contents of its own."""
+    match routing.foreign:
+        case Foreign.OFF:
+            return []
+        case Foreign.OWN:
+            return [one for one in strangers if one.mirror.has_own_contents or not routing.is_written]
+        case Foreign.LAST | Foreign.MIX:
+            return list(strangers)
+        case _:
+            assert_never(routing.foreign)
 
 
 async def judged(

@@ -18,6 +18,7 @@ from quipu.model.search import Context, Restriction, Scope, Search, Snapshot
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, procedures, texts, validation
+from quipu.rules.redaction import Batch
 from quipu.service import answers, runs_attribution
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
@@ -110,12 +111,15 @@ class Writing:
         """How a new memory is kept, as things stand."""
         now = self._parts.clock()
         store = await self._access.store(principal.tenant, request.store)
-        await self._check_links(principal, request)
+        if request.links:
+            await self._check_links(principal, request)
         record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
         (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
         similar = await self._similar(principal, record, vector) if request.finds_similar else []
         put = self.put(record, vector)
         plan = self._plan(principal, request, put, Op.REMEMBER, now, similar)
+        if request.run_id is None:
+            return plan
         return await runs_attribution.attributed(self._parts, request, put.record, plan)
 
     async def change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
@@ -152,10 +156,10 @@ class Writing:
         return current
 
     def put(self, record: Record, vector: bytes | None) -> Put:
-        """A version as it is written: sealed, and searched by its words and its vector while it is live."""
+        """A version that was just drafted, as it is written: sealed, and searched by words and vector while it is live."""
         if record.type is MemoryType.PROCEDURAL:
             procedures.stored(record.content)  # also what waited, or is to come back, and was no machine
-        sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
+        sealed = drafting.seal(record, self._parts.mint_salt(), self._parts.canonical)
         is_searched = record.state is State.LIVE
         text = texts.search_text(record) if is_searched else None
         model = self._vectors.model(record.tenant)
@@ -257,7 +261,8 @@ class Writing:
         self, principal: Principal, lines: Sequence[Line], import_id: str | None
     ) -> Sequence[RememberResponse | QuipuError]:
         async def work(checked: CheckedRuns) -> Sequence[RememberResponse | QuipuError]:
-            kept = [_with_request(line, checked.kept(line.request)) for line in lines]
+            batch: Batch = {}
+            kept = [_with_request(line, checked.kept(line.request, batch)) for line in lines]
             told, held, by = await self.judged(principal, lines, kept, checked.position, import_id)
             free = [place for place in range(len(kept)) if place not in told and place not in held]
             planned = await self.creations(
@@ -288,9 +293,16 @@ class Writing:
         refused: dict[int, RememberResponse | QuipuError] = {}
         held: dict[int, Verdict] = {}
         by: dict[int, str] = {}
+        plain: dict[str, Verdict | None] = {}
         for place, line in enumerate(kept):
             try:
-                verdict = await self._gate.judged(
+                agent_id = line.request.agent_id
+                if agent_id not in plain:
+                    plain[agent_id] = await self._gate.judged_alike(
+                        principal, agent_id, position, is_imported=import_id is not None, count=len(given)
+                    )
+                verdict = None if line.request.approval_required else plain[agent_id]
+                verdict = verdict or await self._gate.judged(
                     principal,
                     line.request,
                     position,

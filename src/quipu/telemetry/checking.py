@@ -81,11 +81,16 @@ def facts(name: str) -> Facts:
 
 def is_memory(span: Span) -> bool:
     """Whether a span tells of an operation of memory, in any convention."""
-    known = {*facts("proposal")["operations"], *facts("merged")["operations"]}
-    marks = tuple(facts("proposal")["marks"])
-    return span.attributes.get(OPERATION_NAME) in known or any(
+    operations, marks = _memory_marks()
+    return span.attributes.get(OPERATION_NAME) in operations or any(
         name.startswith(marks) for name in span.attributes
     )
+
+
+@cache
+def _memory_marks() -> tuple[frozenset[str], tuple[str, ...]]:
+    known = (*facts("proposal")["operations"], *facts("merged")["operations"])
+    return frozenset(known), tuple(facts("proposal")["marks"])
 
 
 def checked(spans: Sequence[Span], points: Iterable[Point] = (), terms: Terms = Terms()) -> list[Finding]:  # noqa: B008  frozen, so one for all is safe
@@ -95,6 +100,7 @@ def checked(spans: Sequence[Span], points: Iterable[Point] = (), terms: Terms = 
     found: list[Finding] = []
     for span in spans:
         if not is_memory(span):
+            found += _checked_around(span, terms)
             continue
         found += _Check(span, terms).findings()
         if span.parent_id and span.parent_id not in ids and span.trace_id in roots:
@@ -108,10 +114,10 @@ def checked(spans: Sequence[Span], points: Iterable[Point] = (), terms: Terms = 
 class _Check:
     """One span under one convention."""
 
-    def __init__(self, span: Span, terms: Terms) -> None:
+    def __init__(self, span: Span, terms: Terms, known: Facts | None = None) -> None:
         self._span, self._terms = span, terms
         is_merged = terms.convention is Convention.MERGED
-        self._facts = facts("merged" if is_merged else "proposal")
+        self._facts = known or facts("merged" if is_merged else "proposal")
         #: Under `both` the merged attributes may be there too, and then have to be right.
         self._others = facts("merged") if terms.convention is Convention.BOTH else None
         self._found: list[Finding] = []
@@ -135,14 +141,26 @@ class _Check:
         self._check_one_record(str(operation))
         return self._found
 
+    def around(self, wanted: Mapping[str, Any]) -> list[Finding]:
+        """Of a span that stands around operations, or beneath one: no convention of memory asks more of it."""
+        self._check_frame(wanted)
+        if self._span.status == "ERROR" and ERROR_TYPE not in self._span.attributes:
+            self._say("cond_required", f"{ERROR_TYPE} is required on an error")
+        for name, level in wanted["attributes"].items():
+            self._check_level(name, level)
+        for name, value in self._span.attributes.items():
+            if name in wanted["attributes"]:
+                self._check_known(name, value, self._facts["attributes"][name])
+            else:
+                self._say("unknown_attribute", f"{name} is no part of this span")
+        return self._found
+
     def _say(self, id: str, message: str, level: Level = Level.VIOLATION) -> None:
         self._found.append(Finding(level, id, self._span.name, message))
 
     def _check_frame(self, wanted: Mapping[str, Any]) -> None:
         span = self._span
-        parts = [span.attributes.get(part.strip("{}")) for part in wanted["name"].split(" ")]
-        name = " ".join(str(part) for part in parts if part is not None)
-        if span.name != name:
+        if "name" in wanted and span.name != (name := self._name(wanted["name"])):
             self._say("span_name", f"the name should be {name!r}")
         if span.kind not in wanted["kinds"]:
             self._say("span_kind", f"{span.kind} instead of {' or '.join(wanted['kinds'])}")
@@ -153,6 +171,12 @@ class _Check:
             self._say("error_type", f"{ERROR_TYPE} without an error status")
         if span.scope is not None and not span.scope_version:
             self._say("scope_version", "the instrumentation scope has no version", Level.IMPROVEMENT)
+
+    def _name(self, template: str) -> str:
+        """Its parts that are there, some of them under another word."""
+        parts = [self._span.attributes.get(part.strip("{}")) for part in template.split(" ")]
+        words: Mapping[str, str] = self._facts.get("said", {})
+        return " ".join(words.get(str(part), str(part)) for part in parts if part is not None)
 
     def _check_level(self, name: str, level: str | Mapping[str, str]) -> None:
         if name in self._span.attributes:
@@ -219,6 +243,25 @@ class _Check:
             return
         if self._span.attributes.get(one["count"]) == 1 and one["id"] not in self._span.attributes:
             self._say("cond_required", f"{one['id']} is required where one record is updated")
+
+
+def _checked_around(span: Span, terms: Terms) -> list[Finding]:
+    """Of Quipu's own spans the others too: requests, decisions, passes, phases, calls of a model. Nobody else's."""
+    known = facts("surroundings")
+    if span.scope != known["scope"]:
+        return []
+    for wanted in known["spans"].values():
+        if _is_meant(span, wanted["when"]):
+            return _Check(span, terms, known).around(wanted)
+    return [Finding(Level.VIOLATION, "strange_span", span.name, "Quipu makes no such span")]
+
+
+def _is_meant(span: Span, when: Mapping[str, str]) -> bool:
+    if "kind" in when:
+        return span.kind == when["kind"]
+    if "operation" in when:
+        return span.attributes.get(OPERATION_NAME) == when["operation"]
+    return span.name.startswith(when["prefix"])
 
 
 def record_faults(value: object) -> list[str]:

@@ -66,7 +66,7 @@ class RequestSpan:
         tracing = self._tracing
         self._began = time.perf_counter()
         engine = tracing.tracing
-        if engine is not None or tracing.recent is not None:
+        if engine is not None or tracing.recent is not None or tracing.block_watchers:
             is_inside = engine is not None and engine.current().is_valid
             path = {_PATH: self._route} if self._route and "{" not in self._route else {}
             self._block = tracing.block(

@@ -39,6 +39,8 @@ _MOST_KNOWN = 4_096
 
 #: Told of every finished operation: what was seen, how it is shown here, and what it failed with.
 Watcher = Callable[[Observation, Showing, BaseException | None], None]
+#: Told of every other span that has ended: its name, its kind, its attributes, and what it failed with.
+BlockWatcher = Callable[[str, str, Mapping[str, Any], str | None], None]
 
 
 class Tracing:
@@ -46,6 +48,8 @@ class Tracing:
 
     #: Whoever wants every operation of this process, in whatever way it is shown: a test suite that checks them all.
     watchers: ClassVar[tuple[Watcher, ...]] = ()
+    #: The same for what stands around operations: requests, decisions, passes in the background, calls of a model.
+    block_watchers: ClassVar[tuple[BlockWatcher, ...]] = ()
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class Tracing:
 
     @property
     def is_watching(self) -> bool:
-        if self._is_live or self.recent is not None or self.watchers:
+        if self._is_live or self.recent is not None or self.watchers or self.block_watchers:
             return True
         try:
             self._is_live = self.tracing is not None or self.measuring is not None
@@ -250,6 +254,8 @@ class Block:
             said = None if error is None else description(error)
             told = None if failed is None else (failed, said)
             self._opened.close(end, attributes=self.found, error=told)
+        for watcher in self._tracing.block_watchers:
+            watcher(self._name, self._kind, {**self._attributes, **self.found}, failed)
 
 
 class _Operation:

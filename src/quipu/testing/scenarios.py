@@ -21,6 +21,7 @@ from quipu.testing.scenarios_sixteen import SIXTEEN
 from quipu.testing.scenarios_subject import (
     FULL,
     LEAST,
+    MODEST,
     SMALL,
     Broken,
     Check,
@@ -33,6 +34,7 @@ from quipu.testing.scenarios_subject import (
 __all__ = [
     "FULL",
     "LEAST",
+    "MODEST",
     "SCENARIOS",
     "SMALL",
     "Awaited",

@@ -24,7 +24,7 @@ class LiveSubject(Subject):
     """Quipu's own `Memory`, wherever it leads."""
 
     store: FullMemory
-    size = Size(crowd=300, users=10, writes=80, recalls=50)
+    size = Size(crowd=300, users=10, each=20, rows=1_050, writes=80, recalls=50)
     is_alone = False
     brief_ms = 5_000
 

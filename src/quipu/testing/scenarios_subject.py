@@ -93,19 +93,23 @@ class Size:
     #: So many people share one store, and each has so many memories in it.
     users: int = 100
     each: int = 100
-    #: So many memories of one kind, for large `k`: never below 257, where a page of a store is most often cut.
+    #: So many memories of one kind, for large `k`: above 257, where a page of a store is most often cut, and 1,000.
     rows: int = 1_500
-    #: So many writes for each number of writers at once: never below 40, the largest of them.
+    #: At most so many writes for each number of writers at once: never below 40, the largest of them.
     writes: int = 300
     #: So many recalls in a row, to see that they do not write.
     recalls: int = 1_000
 
 
 FULL = Size()
+#: For the second and third way into a store that has stood the full crowd.
+MODEST = Size(crowd=600, users=12, writes=80, recalls=100)
 #: For stores that take their time: still more than the largest page of any vendor, in each direction.
 SMALL = Size(crowd=110, users=10, each=12, rows=300, writes=40, recalls=20)
-#: For those that take a second for each memory: still more than a recall of one ever asks a mirror for at first.
-LEAST = Size(crowd=24, users=4, each=12, rows=260, writes=40, recalls=20)
+#: For mirrors that take up to a second for each memory: still more than a recall of one ever asks a mirror for at
+#: first. The ledger beside it answers in full for any `k`, which is what the mirror is asked for too; that its pages
+#: are turned is for the suite of the port to show.
+LEAST = Size(crowd=24, users=4, each=12, rows=60, writes=40, recalls=20)
 
 
 class Subject:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, ElicitResult
 
+from tests.conventions import command
 from tests.faces.serving import Served
 
 #: The newest, and the one with sessions.
@@ -65,9 +65,8 @@ def stdio(store: Path, *words: str, **environment: str) -> StdioServerParameters
         "QUIPU_EMBEDDER": "none",
         "XDG_CONFIG_HOME": str(store.parent / "no-settings"),
     }
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "quipu", "mcp", *words], env={**kept, **given, **environment}
-    )
+    program, *line = command("mcp", *words)
+    return StdioServerParameters(command=program, args=line, env={**kept, **given, **environment})
 
 
 class Person:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -12,6 +11,7 @@ import pytest
 
 from quipu import Memory
 from quipu.config import Config
+from tests.conventions import command
 from tests.faces.mcp.hosts import body, fault, over_http
 from tests.faces.mcp.test_http import HEADERS, LISTING
 from tests.faces.serving import Program, Served
@@ -39,7 +39,7 @@ def run(store: Path, *words: str, **environment: str) -> subprocess.CompletedPro
         "XDG_CONFIG_HOME": str(store.parent),
     }
     return subprocess.run(
-        [sys.executable, "-m", "quipu", "mcp", *words],
+        command("mcp", *words),
         input="",
         capture_output=True,
         text=True,

@@ -155,7 +155,7 @@ async def test_the_papers_agent_loop(at: Served, mode: str, agent: str) -> None:
     assert "nuts" in person.asked[0]
 
 
-@requirement("mcp:stdio.identity")
+@requirement("mcp:stdio.tenant")
 async def test_the_tenant_of_a_pipe_is_configuration_too(tmp_path: Path, mode: str) -> None:
     store = tmp_path / "m.db"
     async with Client(stdio(store, QUIPU_TENANT="acme"), mode=mode) as client:

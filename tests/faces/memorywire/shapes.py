@@ -193,7 +193,9 @@ def _objects(node: dict[str, Any], made: Any) -> st.SearchStrategy[dict[str, Any
     if not members and "patternProperties" not in node:
         return OBJECTS
     some = (
-        st.fixed_dictionaries(required, optional=optional) if len(optional) < 9 else _few(required, optional)
+        st.fixed_dictionaries(required, optional=optional)
+        if len(optional) < 9 and "patternProperties" not in node
+        else _few(required, optional, is_nested="patternProperties" in node)
     )
     for free in node.get("patternProperties", {}).values():
         return st.tuples(st.dictionaries(WORDS, made(free), max_size=2), some).map(
@@ -202,9 +204,16 @@ def _objects(node: dict[str, Any], made: Any) -> st.SearchStrategy[dict[str, Any
     return some
 
 
-def _few(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """With a handful of the optional members: all of them at once would hide what each does."""
+def _few(
+    required: dict[str, Any], optional: dict[str, Any], *, is_nested: bool
+) -> st.SearchStrategy[dict[str, Any]]:
+    """With a handful of the optional members: all of them at once would hide what each does.
+
+    What holds more of its own kind seldom has one: else most would never come to an end, and be thrown away.
+    """
     chosen = st.lists(st.sampled_from(sorted(optional)), unique=True, max_size=6)
+    if is_nested:
+        chosen = st.one_of(st.just([]), st.just([]), chosen)
     return chosen.flatmap(
         lambda names: st.fixed_dictionaries(required | {name: optional[name] for name in names})
     )

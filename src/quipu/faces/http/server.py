@@ -101,6 +101,15 @@ def address_of(options: ServerOptions, listening: socket.socket) -> str:
     return f"{options.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+class Settings(uvicorn.Config):
+    """uvicorn's settings, with TLS 1.3 or later: grants and tokens travel over nothing older (OAP contract 5.1)."""
+
+    def load(self) -> None:
+        super().load()
+        if self.ssl is not None:
+            self.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which drains before it stops and ends quietly."""
 
@@ -143,7 +152,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 def server(app: ASGIApp, lifecycle: Lifecycle, options: ServerOptions) -> Server:
     """A server that is not running yet."""
     protocol: Any = ImpatientProtocol
-    config = uvicorn.Config(
+    config = Settings(
         app,
         http=protocol,
         ws="none",

@@ -21,12 +21,12 @@ from quipu.faces.oap.requests import Requests
 from quipu.model.moving import ExportedFile, FileImport, Format, ImportReport
 from quipu.model.principal import Principal
 from quipu.rules.grants_exports import parsed_export
-from quipu.service.exporting_tasks import Who
+from quipu.rules.import_reports import told_import
 from quipu.service.lending_moves import Moves
+from quipu.service.lending_tasks import Who
 from quipu.service.sharing import Sharing
 
 _PIECE = 256 << 10
-_FOLLOWED = ("conflict", "updated", "removed", "removals_waiting", "kept")
 _FIELDS = frozenset({"agent_id", "foreign_owner", "format", "store"})
 
 
@@ -81,14 +81,16 @@ class Moving:
         return sent(made, {"OAP-Version": "1.0", "OAP-Export-Report": json.dumps(told)})
 
     async def tried(self, request: Request) -> Response:
-        """A form with a file, the file as the body, or where it is. What would come in is told; nothing is written."""
-        owner = _owner(request)
+        """A form with a file, the file as the body, or where it is. What would come in is told; nothing is written.
+
+        Where that takes long, the answer is a task.
+        """
+        owner, how = _owner(request), _how(request, self._root(request))
         link = await linked(request, _FIELDS)
         if link is not None:
             members = {name: _text(value) for name, value in link.items() if name != "url"}
             wanted = _wanted({**request.query_params, **members}, None)
-            report = await self._moves.fetched(owner, link["url"], wanted)
-            return enveloped(request, self._sharing, _told(report))
+            return self._trial(request, await self._moves.fetched(owner, link["url"], wanted, **how))
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
             async with request.form(max_files=1, max_fields=len(_FIELDS)) as form:
                 given = {name: value for name, value in form.items() if isinstance(value, str)}
@@ -96,26 +98,31 @@ class Moving:
                 if not isinstance(file, UploadFile):
                     raise InvalidError.at("/file", "missing_field", "Send a file.")
                 wanted = _wanted(given, (file.filename or "")[:256] or None)
-                report = await self._moves.tried(owner, _pieces(file), wanted)
+                report = await self._moves.tried(owner, _pieces(file), wanted, **how)
         else:
             wanted = _wanted(dict(request.query_params), None)
             async with aclosing(request.stream()) as pieces:
                 try:
-                    report = await self._moves.tried(owner, pieces, wanted)
+                    report = await self._moves.tried(owner, pieces, wanted, **how)
                 except QuipuError:
                     async for (
                         _
                     ) in pieces:  # a sender that is cut off in the middle would never see the answer
                         pass
                     raise
-        return enveloped(request, self._sharing, _told(report))
+        return self._trial(request, report)
+
+    def _trial(self, request: Request, made: ImportReport | dict[str, Any]) -> Response:
+        if isinstance(made, dict):
+            return enveloped(request, self._sharing, made, 202)
+        return enveloped(request, self._sharing, told_import(made))
 
     async def commit(self, request: Request) -> Response:
         """Carry out what was tried; what a rule holds waits for a person."""
         owner = _owner(request)
 
         async def done() -> tuple[dict[str, Any], int]:
-            return _told(await self._moves.committed(owner, request.path_params["id"])), 200
+            return told_import(await self._moves.committed(owner, request.path_params["id"])), 200
 
         return await answered(
             request, self._sharing, caller(owner), "memory_import", {}, done, unkept=("sample",)
@@ -144,6 +151,10 @@ def _is_later(request: Request) -> bool:
     """Whether the caller would rather come back for it (RFC 7240)."""
     wishes = ",".join(request.headers.getlist("prefer")).split(",")
     return any(wish.partition(";")[0].strip().lower() == "respond-async" for wish in wishes)
+
+
+def _how(request: Request, root: str) -> dict[str, Any]:
+    return {"root": root, "is_later": _is_later(request)}
 
 
 def _owner(request: Request) -> Principal:
@@ -180,13 +191,3 @@ def _wanted(given: dict[str, str], name: str | None) -> FileImport:
         file_name=name,
         foreign_owner=given.get("foreign_owner") == "true",
     )
-
-
-def _told(report: ImportReport) -> dict[str, Any]:
-    names = ("import_id", "sha256", "signature", "dry_run", "read", "accepted", "quarantined", "duplicate")
-    return {
-        **{name: getattr(report, name) for name in (*names, *_FOLLOWED, "instruction_like")},
-        "format": report.format.value,
-        "rejected": [{"line": one.line, "reason": one.reason} for one in report.rejected],
-        "sample": list(report.sample),
-    }

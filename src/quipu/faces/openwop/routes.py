@@ -29,7 +29,6 @@ EVENTS = "/v1/runs/{run_id}/events"
 POLL = "/v1/runs/{run_id}/events/poll"
 #: Quipu's own surface for orchestrators outside.
 OUTSIDE = "/v1/x-host-quipu-runs"
-_RECOVER_S = 5.0
 _log = logging.getLogger("quipu.runs")
 
 
@@ -39,7 +38,7 @@ def face(service: MemoryService, options: HostOptions, clock: Clock, version: st
     @contextlib.asynccontextmanager
     async def at_work() -> AsyncGenerator[None]:
         """While the server runs, runs that nobody is at work on are taken up, and notes are kept alive."""
-        looking = asyncio.create_task(_recovering(service))
+        looking = asyncio.create_task(_recovering(service, options.lease_ms / 3000))
         try:
             yield
         finally:
@@ -57,14 +56,14 @@ def face(service: MemoryService, options: HostOptions, clock: Clock, version: st
     )
 
 
-async def _recovering(service: MemoryService) -> None:
+async def _recovering(service: MemoryService, every_s: float) -> None:
     while True:
         try:
             await service.runs.engine.recover()
             await service.runs.scratch.tend()
         except QuipuError as error:
             _log.debug("Runs were not looked after: %s", error.code)
-        await asyncio.sleep(_RECOVER_S)
+        await asyncio.sleep(every_s)
 
 
 def routes(service: MemoryService, options: HostOptions, clock: Clock, version: str) -> list[BaseRoute]:

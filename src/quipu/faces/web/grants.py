@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError
 from quipu.faces.web.grants_requests import number
-from quipu.faces.web.visit import Visit
+from quipu.faces.web.visit import Visit, address
 from quipu.model.grants import TaskState
 from quipu.model.principal import Permission
 
@@ -25,6 +27,18 @@ _FIELDS = (
     "most",
     "everything",
 )
+#: A place in a chain, as an address may name it.
+_PLACE = re.compile("[0-9]{1,18}", re.ASCII)
+#: What is asked for under a grant, as a person says it.
+_ACTIONS = {
+    "memory_grant_create": "Lent",
+    "memory_grant_revoke": "Taken back or given up",
+    "memory_query": "Asked",
+    "memory_vector_read": "Fetched a vector",
+    "memory_export": "Took a copy",
+    "kill_switch": "Everything taken back",
+}
+_OUTCOMES = {"allow": "Allowed", "allow_with_conditions": "Allowed, on terms", "block": "Refused"}
 _BLANK = {"scope": "personal", "level": "1", "days": "30", "most": "500"}
 
 
@@ -60,7 +74,19 @@ async def detail(visit: Visit) -> Response:
     grant_id, sharing = visit.request.path_params["id"], visit.service.sharing
     kept = await sharing.grants.get(visit.principal, grant_id)
     shown = await sharing.grants.shown(visit.principal, grant_id)
-    return visit.page("grant.html", kept=kept, standing=kept.standing(visit.site.clock()).value, shown=shown)
+    before = visit.asked("before") or ""
+    decided, older = await sharing.decisions.page(
+        visit.principal, grant_id, int(before) if _PLACE.fullmatch(before) else None
+    )
+    return visit.page(
+        "grant.html",
+        kept=kept,
+        standing=kept.standing(visit.site.clock()).value,
+        shown=shown,
+        decided=[(one, _ACTIONS.get(one.action), _OUTCOMES.get(one.outcome, one.outcome)) for one in decided],
+        older=older and address(f"/grants/{quote(grant_id, safe='')}", before=str(older)),
+        is_first=not before,
+    )
 
 
 async def revoke(visit: Visit) -> Response:

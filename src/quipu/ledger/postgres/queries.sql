@@ -902,6 +902,12 @@ SELECT seq, hash FROM receipt WHERE tenant = %(tenant)s ORDER BY seq DESC LIMIT 
 SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
 WHERE tenant = %(tenant)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s;
 
+-- receipts_about --
+-- Those of one grant, and of whatever ends all of them, newest first.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = %(tenant)s AND seq < %(before)s AND (grant_id = %(grant_id)s OR type = 'kill_switch')
+ORDER BY seq DESC LIMIT %(limit)s;
+
 -- add_receipt --
 -- The next receipt.
 INSERT INTO receipt (tenant, seq, id, type, agent, grant_id, at, body, hash)

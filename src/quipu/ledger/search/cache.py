@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -58,6 +58,8 @@ class PartitionCache:
         self._limit = limit_bytes
         self._loaded: OrderedDict[Owner, Loaded] = OrderedDict()
         self._lock = threading.Lock()
+        #: Whose partition was read last.
+        self._latest: tuple[str, Loaded] | None = None
 
     @contextmanager
     def partition(self, source: Source, scope: Scope) -> Generator[Loaded]:
@@ -73,6 +75,7 @@ class PartitionCache:
             if news is not None:
                 loaded.take_in(news)
                 self._shrink(owner)
+            self._latest = (owner.tenant, loaded)
             yield loaded
 
     def is_at_hand(self, scope: Scope, is_level: Callable[[Known], bool]) -> bool:
@@ -85,9 +88,21 @@ class PartitionCache:
         finally:
             loaded.lock.release()
 
+    def were_just_read(self, tenant: str, ids: Iterable[str]) -> bool:
+        """Whether records are of the partition that was read last, and it is small: their rows are in memory, too."""
+        if self._latest is None:
+            return False
+        owner, loaded = self._latest
+        return (
+            owner == tenant
+            and len(loaded.partition) <= _SMALL
+            and all(loaded.partition.rows_of(record_id) for record_id in ids)
+        )
+
     def clear(self) -> None:
         with self._lock:
             self._loaded.clear()
+            self._latest = None
 
     def _shrink(self, keep: Owner) -> None:
         """Drop what was used longest ago, until the rest fits."""

@@ -23,6 +23,8 @@ from quipu.rules.texts import body_text, named
 
 #: A subject that everything shares must not make a clique of everything.
 _SAME_SUBJECT = 64
+#: So many records are read sooner than another thread would have begun.
+_FEW = 16
 
 
 class Finder:
@@ -31,10 +33,15 @@ class Finder:
     def __init__(self, cache: PartitionCache) -> None:
         self._cache = cache
         self._latest: tuple[str, Words] = ("", [])
+        self._reached: tuple[Known, Scope, Snapshot, Mask] | None = None
 
     def is_at_hand(self, scope: Scope, by: Restriction | None, is_level: Callable[[Known], bool]) -> bool:
         """Whether an answer takes less than a millisecond: nothing to load, and no filter that may have to read rows."""
         return (by is None or by.filter is None) and self._cache.is_at_hand(scope, is_level)
+
+    def were_just_read(self, tenant: str, ids: Sequence[str]) -> bool:
+        """Whether a few records are of the small partition that was searched last."""
+        return len(ids) <= _FEW and self._cache.were_just_read(tenant, ids)
 
     def _words(self, tokenizer: Tokenizer, text: str) -> Words:
         """The words of a text. A recall needs them twice: for their shares, and to search for them."""
@@ -44,12 +51,24 @@ class Finder:
             self._latest = (text, words)
         return words
 
+    def _in_reach(self, loaded: Loaded, scope: Scope, snapshot: Snapshot) -> Mask:
+        """What a reader may see. A recall needs it twice, too, of one position and one moment."""
+        named = Snapshot(loaded.partition.seq if snapshot.seq is None else snapshot.seq, snapshot.now)
+        if self._reached is not None:
+            known, reader, seen_at, mask = self._reached
+            if known is loaded.known and seen_at == named and reader == scope:
+                return mask
+        mask = loaded.partition.in_reach(scope, named)
+        mask.flags.writeable = False
+        self._reached = (loaded.known, scope, named, mask)
+        return mask
+
     def search(self, source: Source, tokenizer: Tokenizer, search: Search) -> Found:
         with self._cache.partition(source, search.scope) as loaded:
             if search.vector is not None and search.model not in (None, loaded.known.vectors.model):
                 raise moved_on(loaded.known.vectors.model)
             partition = loaded.partition
-            scope = partition.in_reach(search.scope, search.snapshot)
+            scope = self._in_reach(loaded, search.scope, search.snapshot)
             visible = partition.narrowed(scope, search.restriction)
             if search.restriction.filter is not None:
                 tree = filters.compiled(search.restriction.filter)
@@ -90,7 +109,7 @@ class Finder:
     ) -> WordShares:
         with self._cache.partition(source, scope) as loaded:
             partition = loaded.partition
-            mask = partition.in_reach(scope, snapshot)
+            mask = self._in_reach(loaded, scope, snapshot)
             in_reach = int(np.count_nonzero(mask))
             words = self._words(tokenizer, text)
             # A word of several terms is as common as the rarest of them.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import TypeAlias, cast
 from zlib import crc32
 
@@ -20,6 +22,8 @@ _UNSPACED = re.compile("([\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u
 Words: TypeAlias = list[tuple[str, list[int]]]
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _POSSESSIVE = re.compile("['\u2019]s$")
+#: So many texts are worth the means of doing them together.
+_MANY = 64
 
 
 class Tokenizer:
@@ -50,6 +54,13 @@ class Tokenizer:
             often = bytes(min(counts[key], 255) for key in keys)
         return struct.pack(f"<{len(keys)}I", *keys) + often
 
+    def all_terms(self, texts: Sequence[str]) -> list[bytes]:
+        """The blobs of many texts. They have words in common, and are sorted in one go."""
+        if len(texts) < _MANY:
+            return [self.terms(text) for text in texts]
+        known = _Numbers()
+        return _blobs([[known[stem] for stem in self.stems(text)] for text in texts])
+
     def words(self, text: str) -> Words:
         """The words as written, each with the terms it stands for. A possessive s is no term: every text has it."""
         return [
@@ -60,3 +71,26 @@ class Tokenizer:
 
 def term(stem: str) -> int:
     return crc32(stem.encode())
+
+
+class _Numbers(dict[str, int]):
+    """The numbers of stems, worked out as stems are met. It holds words, so it is gone with the texts they are from."""
+
+    def __missing__(self, stem: str) -> int:
+        self[stem] = number = term(stem)
+        return number
+
+
+def _blobs(texts: Sequence[Sequence[int]]) -> list[bytes]:
+    """What `Tokenizer.terms` makes of the stems of each text."""
+    import numpy as np  # slow to load, and whoever writes a few texts does not need it
+
+    lengths = [len(numbers) for numbers in texts]
+    numbers = np.fromiter(chain.from_iterable(texts), np.uint64, sum(lengths))
+    # Place of the text, then number: what is the same in both is one word.
+    words = np.repeat(np.arange(len(texts), dtype=np.uint64) << np.uint64(32), lengths) | numbers
+    distinct, counts = np.unique(words, return_counts=True)
+    keys = distinct.astype("<u4").tobytes()  # the lower half
+    often = np.minimum(counts, 255).astype(np.uint8).tobytes()
+    ends = np.cumsum(np.bincount((distinct >> np.uint64(32)).astype(np.int64), minlength=len(texts))).tolist()
+    return [keys[4 * start : 4 * end] + often[start:end] for start, end in pairwise((0, *ends))]

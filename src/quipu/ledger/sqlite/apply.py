@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import apsw
 
-from quipu.errors import ConflictError, InvalidError, NotFoundError
+from quipu.errors import ConflictError, NotFoundError
 from quipu.ledger import rows
-from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import answers, registry, runs, statements
+from quipu.ledger.sqlite import adding, answers, registry, runs, statements
 from quipu.model.change import (
     Approve,
     Change,
@@ -43,9 +42,7 @@ class _Head:
     hash: bytes
     at: int
     changed: int
-    space: int | None
-    dimensions: int | None
-    model: str | None
+    space: adding.Space
     guarded: int
     has_mirrors: bool
 
@@ -65,9 +62,7 @@ class Transaction:
         self._seq = 0
         self._at = 0
         self._actor = ""
-        self._space: int | None = None
-        self._dimensions: int | None = None
-        self._model: str | None = None
+        self._space = adding.Space(None, None, None)
         self._heads: dict[str, _Head] = {}
         self._stores: set[tuple[str, str]] = set()
 
@@ -87,9 +82,11 @@ class Transaction:
         at = max(commit.draft.at, head.at)
         self._tenant, self._seq, self._at = commit.tenant, head.seq + 1, at
         self._actor, self._space = commit.draft.actor, head.space
-        self._dimensions, self._model = head.dimensions, head.model
         mentions = list(commit.mentions)
-        for change in commit.changes:
+        new = adding.plainly_new(commit.changes)
+        if new:
+            mentions.extend(self._put_all(new))
+        for change in commit.changes[len(new) :]:
             mentions.extend(self._change(change))
         is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
         self._tie(commit, head, mentions, is_change=is_change)
@@ -111,8 +108,10 @@ class Transaction:
         row = self._first("ground", tenant=tenant)
         if row is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
-        *columns, has_mirrors = row
-        head = self._heads[tenant] = _Head(*columns, has_mirrors=bool(has_mirrors))
+        seq, digest, at, changed, *space, guarded, has_mirrors = row
+        head = self._heads[tenant] = _Head(
+            seq, digest, at, changed, adding.Space(*space), guarded, has_mirrors=bool(has_mirrors)
+        )
         return head
 
     def _tie(self, commit: Commit, head: _Head, mentions: Sequence[Mention], *, is_change: bool) -> None:
@@ -133,7 +132,9 @@ class Transaction:
             hash="",
         )
         digest = bytes.fromhex(entry_hash(entry, self._canonical))
-        statements.insert(self._connection, "add_entry", (*rows.entry_values(entry)[:-1], digest))
+        statements.insert(
+            self._connection, "add_entry", (*rows.entry_values(entry, is_terse=True)[:-1], digest)
+        )
         head.seq, head.hash, head.at = self._seq, digest, self._at
         head.changed = self._seq if is_change else head.changed
         self._run(
@@ -188,14 +189,9 @@ class Transaction:
         record = put.record
         self._check_store(record.store_id)
         previous = self._expected(record.id, put.expects) if put.expects else None
-        terms = None if put.search_text is None else self._tokenizer.terms(put.search_text)
         if previous is not None and not previous.is_closed:
             self._end(previous.row, record.id, "replaced", None)
-        try:
-            statements.insert(self._connection, "add_version", rows.record_values(record, self._seq, terms))
-        except apsw.ConstraintError as error:
-            raise ConflictError("This id is taken.", reason="version_mismatch") from error
-        row = self._connection.last_insert_rowid()
+        row = adding.add(self._connection, self._tokenizer, self._seq, put)
         self._index(put, row, previous)
         for link in record.links:
             self._run(
@@ -211,6 +207,16 @@ class Transaction:
         if put.lifts_demotion and put.expects:
             self._run("lift_demotion", tenant=record.tenant, id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
+
+    def _put_all(self, puts: Sequence[Put]) -> Sequence[Mention]:
+        """What `_put` does for each, by as few statements as it takes."""
+        for store_id in {put.record.store_id for put in puts}:
+            self._check_store(store_id)
+        adding.add_all(self._connection, self._tokenizer, self._seq, self._space, puts)
+        latest = max(put.record.created_at for put in puts)
+        if latest > self._at:
+            self._run("move_ahead", tenant=self._tenant, created_at=latest)
+        return [Mention(put.record.id, put.record.version, put.record.digest) for put in puts]
 
     def _survivor(self, record_id: str) -> str:
         """The record itself, or the one it was merged into."""
@@ -228,14 +234,8 @@ class Transaction:
         if put.keeps_index and previous is not None:
             self._run("copy_terms", source=previous.row, target=row)
             self._run("copy_vectors", source=previous.row, target=row)
-        elif put.vector is not None and self._space is not None:
-            if put.model is not None and put.model != self._model:
-                raise moved_on(self._model)
-            if len(put.vector) != 4 * (self._dimensions or 0):
-                raise InvalidError.at(
-                    "/embedding", "embedding_mismatch", "A vector has the wrong dimensions."
-                )
-            self._run("add_vector", slot=2 * row + self._space % 2, space=self._space, data=put.vector)
+        else:
+            adding.add_vector(self._connection, self._space, put, row)
 
     def _close(self, close: Close) -> Sequence[Mention]:
         record = close.record

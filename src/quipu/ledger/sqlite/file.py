@@ -112,7 +112,12 @@ def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> Non
 
 def _refuse_foreign(path: Path) -> None:
     if path.is_dir():
-        raise InvalidError.at("/stores", "bad_value", f"{path} is a directory, not a database file.")
+        raise InvalidError.at(
+            "/stores",
+            "bad_value",
+            f"{path} is a directory, not a database file.",
+            hint=f"Name a file in it, such as {path / 'memory.db'}.",
+        )
     try:
         with path.open("rb") as file:
             header = file.read(100)

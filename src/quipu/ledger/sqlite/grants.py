@@ -90,6 +90,14 @@ class SqliteLending:
         found = await self._rows("receipts", tenant=tenant, after=after, limit=limit)
         return [rows.receipt_of(row) for row in found]
 
+    async def receipts_about(
+        self, tenant: str, grant_id: str, before: int, limit: int
+    ) -> Sequence[KeptReceipt]:
+        found = await self._rows(
+            "receipts_about", tenant=tenant, grant_id=grant_id, before=before, limit=limit
+        )
+        return [rows.receipt_of(row) for row in found]
+
     async def erasures(self, tenant: str) -> Sequence[Erasure]:
         return [rows.erasure_of(row) for row in await self._rows("erasures", tenant=tenant)]
 

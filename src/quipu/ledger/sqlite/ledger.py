@@ -206,6 +206,9 @@ class SqliteLedger(Reads, Governing, RunReads):
                         found[record_id] = rows.record_of(row)
             return found
 
+        if self._can_find and self._finder.were_just_read(tenant, ids):
+            with file.translated():
+                return work(*self._reader())
         return await self._read(work)
 
     async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
@@ -279,33 +282,38 @@ class SqliteLedger(Reads, Governing, RunReads):
 
         return Finder(PartitionCache(self._cache_bytes))
 
+    @property
+    def _can_find(self) -> bool:
+        """Whether something has been searched already, and nobody has closed the ledger."""
+        return "_finder" in self.__dict__ and not self._is_closed
+
     # -- finding ------------------------------------------------------------------------------------------------
 
     async def search(self, search: Search) -> Found:
         return await self._find(
             search.scope,
             search.restriction,
-            lambda c, tokenizer: self._finder.search(FileSource(c), tokenizer, search),
+            lambda source, tokenizer: self._finder.search(source, tokenizer, search),
         )
 
     async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
         return await self._find(
             scope,
             None,
-            lambda c, tokenizer: self._finder.word_shares(FileSource(c), tokenizer, scope, snapshot, text),
+            lambda source, tokenizer: self._finder.word_shares(source, tokenizer, scope, snapshot, text),
         )
 
     async def _find(
-        self, scope: Scope, by: Restriction | None, work: Callable[[apsw.Connection, Tokenizer], T]
+        self, scope: Scope, by: Restriction | None, work: Callable[[FileSource, Tokenizer], T]
     ) -> T:
         """On the caller's own thread where that is done sooner than another thread would have begun."""
-        if "_finder" in self.__dict__ and not self._is_closed:
+        if self._can_find:
             with file.translated():
-                mine = self._reader()
-                source = FileSource(mine[0])
+                connection, tokenizer = self._reader()
+                source = FileSource(connection)
                 if self._finder.is_at_hand(scope, by, lambda known: source.is_level(scope.tenant, known)):
-                    return work(*mine)
-        return await self._read(work)
+                    return work(source, tokenizer)
+        return await self._read(lambda c, tokenizer: work(FileSource(c), tokenizer))
 
     async def neighbours(self, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         return await self._read(lambda c, _: self._finder.neighbours(FileSource(c), scope, snapshot, ids))
@@ -317,7 +325,7 @@ class SqliteLedger(Reads, Governing, RunReads):
         return await self._find(
             scope,
             None,
-            lambda c, words: self._finder.shared_words(FileSource(c), words, scope, snapshot, *wanted),
+            lambda source, words: self._finder.shared_words(source, words, scope, snapshot, *wanted),
         )
 
     # -- upkeep -------------------------------------------------------------------------------------------------

@@ -891,6 +891,12 @@ SELECT seq, hash FROM receipt WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1;
 SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
 WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit;
 
+-- receipts_about --
+-- Those of one grant, and of whatever ends all of them, newest first.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = :tenant AND seq < :before AND (grant_id = :grant_id OR type = 'kill_switch')
+ORDER BY seq DESC LIMIT :limit;
+
 -- add_receipt --
 -- The next receipt.
 INSERT INTO receipt (tenant, seq, id, type, agent, grant_id, at, body, hash)

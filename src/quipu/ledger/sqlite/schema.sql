@@ -103,7 +103,7 @@ CREATE INDEX record_agent ON record (tenant, agent_id, id);
 CREATE INDEX record_died ON record (tenant, agent_id, died) WHERE died IS NOT NULL;
 CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
 CREATE INDEX record_emptied ON record (tenant, emptied) WHERE emptied IS NOT NULL;
-CREATE INDEX record_created ON record (tenant, agent_id, created_at, born, id);
+CREATE INDEX record_created ON record (tenant, agent_id, created_at, born);
 
 -- A tenant moves between two spaces at a time, so slot = 2 × row + (space mod 2) holds both without another index.
 CREATE TABLE vector (

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 
 
 class FileSource:
-    """Asks one file."""
+    """Asks one file, for one question."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        #: What was level with the file when it was looked at.
+        self._level: Known | None = None
 
     # -- partitions ---------------------------------------------------------------------------------------------
 
     def is_level(self, tenant: str, known: Known) -> bool:
-        """Whether nothing is new since then."""
-        return known.is_level(statements.first(self._connection, "head", tenant=tenant))
+        """Whether nothing is new since then. What was level when the question came stays so for the answer."""
+        if known is not self._level:
+            head = statements.first(self._connection, "head", tenant=tenant)
+            self._level = known if known.is_level(head) else None
+        return known is self._level
 
     def news(self, owner: Owner, known: Known) -> News | None:
         connection = self._connection

@@ -29,6 +29,12 @@ def insert(connection: apsw.Connection, statement: str, values: tuple[Value, ...
     connection.execute(_SQL[statement], values)
 
 
+def insert_many(connection: apsw.Connection, statement: str, values: Sequence[tuple[Value, ...]]) -> None:
+    """Do it once for each of these, values by position."""
+    if values:
+        connection.executemany(_SQL[statement], values)
+
+
 def select(connection: apsw.Connection, statement: str, /, **values: Value) -> list[Row]:
     """All rows."""
     return cast("list[Row]", connection.execute(_SQL[statement], values).fetchall())

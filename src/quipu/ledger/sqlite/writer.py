@@ -8,16 +8,16 @@
 4. A caller that goes away does not take back what was already handed over.
 5. What callers that were answered together ask for next is handed over together, once all of them have had their
    turn: the thread then finds one group instead of one job and a crowd behind it, and the two threads do not get in each
-   other's way. A caller that is alone waits for nobody.
+   other's way. Where jobs of others are being done meanwhile, they are waited for too: else two groups would take turns
+   for ever, each written while the next of the other is being prepared. A caller that is alone waits for nobody.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -57,6 +57,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[Sequence[_Waiting] | None] = queue.SimpleQueue()
         #: Jobs held back until everybody who was answered has had their turn, by event loop.
         self._held: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+        #: How many jobs were handed over and not answered yet, by event loop.
+        self._owed: Counter[asyncio.AbstractEventLoop] = Counter()
         self._is_closed = False
         #: A job of the last group failed, so one of the next may as well.
         self._is_wary = False
@@ -74,6 +76,7 @@ class Writer:
             waiting = _Waiting(job, future, loop, alone)
             held = self._held.get(loop)
             if held is None:
+                self._owed[loop] += 1
                 self._jobs.put((waiting,))
             else:
                 held.append(waiting)
@@ -188,8 +191,11 @@ class Writer:
         """Tell the callers, all of one event loop in one go."""
         for loop in {waiting.loop for waiting in group}:
             mine = [waiting for waiting in group if waiting.loop is loop]
-            with contextlib.suppress(RuntimeError):  # a loop that has been closed has nobody left to tell
+            try:
                 loop.call_soon_threadsafe(self._settle, loop, mine)
+            except RuntimeError:  # a loop that has been closed has nobody left to tell
+                with self._lock:
+                    del self._owed[loop]
 
     def _settle(self, loop: asyncio.AbstractEventLoop, group: Sequence[_Waiting]) -> None:
         for waiting in group:
@@ -199,17 +205,23 @@ class Writer:
                 waiting.future.set_exception(waiting.failure)
             else:
                 waiting.future.set_result(waiting.result)
-        if len(group) > 1:
-            with self._lock:
-                self._held.setdefault(loop, [])
-            loop.call_soon(self._end_of_turn, loop)  # behind the callers just woken
+        with self._lock:
+            self._owed[loop] -= len(group)
+            if not self._owed[loop]:
+                del self._owed[loop]  # a loop that is done with is not held on to
+            if len(group) == 1 and loop not in self._held:
+                return
+            self._held.setdefault(loop, [])
+        loop.call_soon(self._end_of_turn, loop)  # behind the callers just woken
 
     def _end_of_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            self._hand_over(loop)
+            if not self._owed[loop]:  # else it is done with what those who will be answered next ask for
+                self._hand_over(loop)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         if held := self._held.pop(loop, None):
+            self._owed[loop] += len(held)
             self._jobs.put(held)
 
 

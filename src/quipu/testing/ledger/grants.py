@@ -50,11 +50,13 @@ def a_step(scribe: Scribe, number: int, name: str = "tsk_1", at: int = 1) -> Tas
     )
 
 
-def next_receipt(standing: Standing, scribe: Scribe, name: str = "1", grant_id: str | None = None) -> Writes:
+def next_receipt(
+    standing: Standing, scribe: Scribe, name: str = "1", grant_id: str | None = None, kind: str = "consent"
+) -> Writes:
     made = receipt(
         standing.end,
         id=name,
-        type="consent",
+        type=kind,
         at=scribe.clock(),
         principal="did:web:user.example",
         agent="did:web:b.example",
@@ -134,6 +136,25 @@ class GrantsContract(LedgerCase):
             end = after(kept)
         assert end.seq == 8
         assert [kept.seq for kept in await lending.receipts(tenant, after=3, limit=2)] == [4, 5]
+
+    async def test_what_a_grant_has_receipts_of_is_read_back_from_its_end(self, scribe: Scribe) -> None:
+        lending, tenant = scribe.ledger.lending, scribe.tenant
+        named = [("1", "mgr_1", "consent"), ("2", "mgr_2", "consent"), ("3", None, "kill_switch")]
+        for name, grant_id, kind in [*named, ("4", None, "incident"), ("5", "mgr_1", "invocation")]:
+            await lending.decide(
+                tenant,
+                Question(),
+                lambda s, n=name, g=grant_id, k=kind: next_receipt(s, scribe, n, g, k),
+            )
+
+        async def about(grant_id: str, before: int, limit: int = 9) -> list[int]:
+            return [one.seq for one in await lending.receipts_about(tenant, grant_id, before, limit)]
+
+        assert await about("mgr_1", 99) == [5, 3, 1]
+        assert await about("mgr_1", 99, limit=2) == [5, 3]
+        assert await about("mgr_1", 3) == [1]
+        assert await about("mgr_2", 1 << 62) == [3, 2]
+        assert list(await lending.receipts_about(f"{tenant}-other", "mgr_1", 99, 9)) == []
 
     async def test_what_a_decision_raises_leaves_nothing_behind(self, scribe: Scribe) -> None:
         lending, tenant = scribe.ledger.lending, scribe.tenant

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError
+from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError, QuipuError
 from quipu.model.change import Close, Demote, Put
 from quipu.model.journal import Op
 from quipu.model.record import (
@@ -206,6 +206,56 @@ class RecordsContract(LedgerCase):
         )
         assert done[1].seq == done[0].seq + 1
         assert (await scribe.ledger.read(scribe.tenant, [first.id]))[first.id].content == "two"
+
+    async def test_each_of_many_new_records_has_its_own_words_and_vector(
+        self, ledger: Ledger, scribe: Scribe
+    ) -> None:
+        first = await scribe.put("the first", vector=vector("first"))
+        ahead = scribe.clock() + 1_000
+        many = [scribe.drafted(f"herb{number} tea", created_at=ahead - number) for number in range(100)]
+        puts = [
+            replace(adding(record, vector=None if number % 7 == 3 else vector(number)), search_text=None)
+            if number % 9 == 4
+            else adding(record, vector=None if number % 7 == 3 else vector(number))
+            for number, record in enumerate(many)
+        ]
+        last = scribe.drafted("linked", links=linked(first.id))
+        done = await scribe.commit(*puts, adding(last, vector=vector("last")))
+        assert (await ledger.read(scribe.tenant, [many[42].id]))[many[42].id] == replace(
+            many[42], born=done.seq
+        )
+        entry = (await ledger.entries(scribe.tenant))[-1]
+        assert [mention.id for mention in entry.records] == [record.id for record in (*many, last)]
+        rows = await self.raw(ledger, "SELECT ahead FROM tenant WHERE tenant = :tenant", tenant=scribe.tenant)
+        assert [tuple(row) for row in rows] == [(ahead,)]
+        for number, record in enumerate(many):
+            assert await scribe.found(f"herb{number}") == (set() if number % 9 == 4 else {record.id})
+        kept = await ledger.vectors(scribe.tenant, [first, *many, last])
+        assert kept == {
+            first.id: vector("first"),
+            last.id: vector("last"),
+            **{record.id: vector(number) for number, record in enumerate(many) if number % 7 != 3},
+        }
+
+    async def test_one_of_many_that_cannot_be_kept_keeps_all_of_them_out(self, scribe: Scribe) -> None:
+        taken = await scribe.put()
+        others = [adding(scribe.drafted(f"tea {number}"), vector=vector(number)) for number in range(3)]
+        faulty = [
+            adding(scribe.drafted("again", id=taken.id)),
+            adding(scribe.drafted("short"), vector=b"1234"),
+            replace(adding(scribe.drafted("of another"), vector=vector("m")), model="another"),
+            adding(scribe.drafted("nowhere", store_id="ms_none")),
+        ]
+        reasons: list[str | None] = []
+        for one in faulty:
+            with pytest.raises(QuipuError) as refused:
+                await scribe.commit(*others, one)
+            reasons.append(refused.value.reason)
+        assert reasons == ["version_mismatch", "embedding_mismatch", "embedding_mismatch", "store"]
+        assert await scribe.scanned() == [taken.id]
+        done = await scribe.commit(*others)
+        assert done.seq == taken.born + 1
+        assert len(await scribe.scanned()) == 4
 
     async def test_of_concurrent_changes_of_one_version_one_wins(self, scribe: Scribe) -> None:
         record = await scribe.put("start")

@@ -1,0 +1,34 @@
+"""What an import would do, or did, as memory exchange tells it (OAP contract 10.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quipu.model.moving import ImportReport
+
+_NAMES = (
+    "import_id",
+    "sha256",
+    "signature",
+    "dry_run",
+    "read",
+    "accepted",
+    "quarantined",
+    "duplicate",
+    "conflict",
+    "updated",
+    "removed",
+    "removals_waiting",
+    "kept",
+    "instruction_like",
+)
+
+
+def told_import(report: ImportReport) -> dict[str, Any]:
+    """The report, with a few items as they would be kept."""
+    return {
+        **{name: getattr(report, name) for name in _NAMES},
+        "format": report.format.value,
+        "rejected": [{"line": one.line, "reason": one.reason} for one in report.rejected],
+        "sample": list(report.sample),
+    }
