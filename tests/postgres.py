@@ -201,6 +201,11 @@ class Server:
                 connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
         return self.shared
 
+    def files_of(self, url: str) -> Path:
+        """Where the server keeps a database."""
+        told = self.execute("SELECT oid FROM pg_database WHERE datname = %(name)s", name=name_of(url))
+        return self.data / "base" / str(told[0][0])
+
     def drop(self, url: str) -> None:
         name = sql.Identifier(name_of(url))
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:

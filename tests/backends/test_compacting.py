@@ -29,5 +29,5 @@ def test_a_row_that_somebody_still_sees_is_waited_for(postgres: Server) -> None:
         compact(connection, ["notes"])
         leaving.join()
         connection.execute("CHECKPOINT")
-        assert files_with(postgres.data / "base", _MARKER) == []
+        assert files_with(postgres.files_of(address), _MARKER) == []
         assert connection.execute("SELECT text FROM notes").fetchall() == [("tea",)]

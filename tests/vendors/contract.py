@@ -60,7 +60,7 @@ class VendorContract(Vendor, BackendContract):
 
 
 class OnPostgres(VendorContract):
-    """The same where a vendor keeps its things in PostgreSQL: the server's own files are looked through."""
+    """The same where a vendor keeps its things in PostgreSQL: the files of its database are looked through."""
 
     @pytest.fixture
     async def unreachable(self, tmp_path: Path) -> Backend:
@@ -69,9 +69,9 @@ class OnPostgres(VendorContract):
         )
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
-        server = type(self).running.postgres
-        await asyncio.to_thread(server.execute, "CHECKPOINT")
-        return files_with(server.data / "base", marker)
+        running = type(self).running
+        await asyncio.to_thread(running.postgres.execute, "CHECKPOINT")
+        return files_with(running.postgres.files_of(running.at(self.url).url), marker)
 
 
 class Played(Vendor):
