@@ -11,8 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import string
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from quipu.rules.randomness import is_placeholder
 from quipu.rules.readings import Reading, folded, readings
 from quipu.rules.redaction import Known
 from quipu.rules.secret_shapes import SHAPES
+from quipu.rules.shape_groups import Group, any_of, grouped, holds_any, shortest
 from quipu.rules.shapes import LONG, Shape
 
 #: Labels that are never a secret themselves.
@@ -59,67 +59,6 @@ _LONGEST_PIECE = 2_048
 _GOES_ON = re.compile(r"[0-9]|[a-z][A-Z]|[A-Z][a-z]?[A-Z]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Shapes that are looked for together, because they have their keywords in common."""
-
-    keywords: tuple[str, ...]
-    is_cased: bool
-    is_long: bool
-    #: The rank of each shape in the table, and the shape.
-    shapes: tuple[tuple[int, Shape], ...]
-    #: Whether any shape is tried only where a keyword stands.
-    is_anchored: bool
-    #: Without one of these, in lower case, none of the shapes is found.
-    signs: tuple[str, ...]
-
-    def spans(self, text: str, searched: str) -> Iterator[Span]:
-        anchors = self._anchors(searched) if self.is_anchored else ()
-        for rank, shape in self.shapes:
-            pattern = shape.pattern
-            matches = _anchored(pattern, text, anchors) if shape.begins else pattern.finditer(text)
-            group = "secret" if pattern.groupindex else 0
-            for match in matches:
-                if shape.accepts(match[group]):
-                    yield Span(*match.span(group), shape.name, rank)
-
-    def _anchors(self, searched: str) -> list[int]:
-        """Where keywords stand."""
-        places: set[int] = set()
-        for word in self.keywords:
-            place = searched.find(word)
-            while place >= 0:
-                places.add(place)
-                place = searched.find(word, place + 1)
-        return sorted(places)
-
-
-def _anchored(pattern: re.Pattern[str], text: str, anchors: Iterable[int]) -> Iterator[re.Match[str]]:
-    """The pattern is tried where a keyword stands, and nowhere else."""
-    end = 0
-    for place in anchors:
-        if place >= end and (match := pattern.match(text, place)):
-            end = max(match.end(), place + 1)
-            yield match
-
-
-def _grouped(shapes: Sequence[Shape]) -> tuple[_Group, ...]:
-    groups: dict[tuple[tuple[str, ...], bool, bool], list[tuple[int, Shape]]] = {}
-    for rank, shape in enumerate(shapes):
-        groups.setdefault((shape.keywords, shape.is_cased, shape.is_long), []).append((rank, shape))
-    return tuple(
-        _Group(
-            keywords,
-            is_cased,
-            is_long,
-            tuple(members),
-            any(shape.begins for _, shape in members),
-            _shortest(word.lower() for _, shape in members for word in shape.signs or keywords),
-        )
-        for (keywords, is_cased, is_long), members in groups.items()
-    )
-
-
 class Detectors:
     """Finds secrets by their shape: text in, text and classes out."""
 
@@ -129,11 +68,11 @@ class Detectors:
     # What a search goes by is made of the table with the first text: many processes never look at one.
 
     @cached_property
-    def _groups(self) -> tuple[_Group, ...]:
-        return _grouped(self._shapes)
+    def _groups(self) -> tuple[Group, ...]:
+        return grouped(self._shapes)
 
     @cached_property
-    def _loose_groups(self) -> tuple[_Group, ...]:
+    def _loose_groups(self) -> tuple[Group, ...]:
         """All but those that stand, from their first sign to their last, in one long word: most texts have none."""
         return tuple(group for group in self._groups if not all(_begins(shape) for _, shape in group.shapes))
 
@@ -143,21 +82,21 @@ class Detectors:
 
     @cached_property
     def _prefix(self) -> re.Pattern[str]:
-        return re.compile(_any_of(word for word, _ in self._prefixes))
+        return re.compile(any_of(word for word, _ in self._prefixes))
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
         """Without one of these, in either case, no loose group finds anything."""
-        return _shortest(sign for group in self._loose_groups for sign in group.signs)
+        return shortest(sign for group in self._loose_groups for sign in group.signs)
 
     @cached_property
     def _short_signs(self) -> tuple[str, ...]:
         """The same for a text without long words."""
-        return _shortest(sign for group in self._loose_groups if not group.is_long for sign in group.signs)
+        return shortest(sign for group in self._loose_groups if not group.is_long for sign in group.signs)
 
     @cached_property
     def _telling(self) -> tuple[str, ...]:
-        return _shortest(word for shape in self._shapes if not shape.is_cased for word in shape.keywords)
+        return shortest(word for shape in self._shapes if not shape.is_cased for word in shape.keywords)
 
     def __call__(self, text: str) -> Redacted:
         """The text with markers in place of the secrets."""
@@ -234,7 +173,7 @@ class Detectors:
         words = text.split()
         lengths = list(map(len, words))  # each of these is counted by C
         has_long = max(lengths, default=0) >= LONG
-        if _holds_any(text.lower(), self._signs if has_long else self._short_signs) or (
+        if holds_any(text.lower(), self._signs if has_long else self._short_signs) or (
             lengths.count(2) >= _FEWEST_PAIRS and _has_bytes_apart(words)
         ):
             return False
@@ -245,15 +184,15 @@ class Detectors:
         words = text.split()
         if max(map(len, words), default=0) >= LONG or _has_bytes_apart(words):
             return True
-        return _holds_any(text.lower(), self._short_signs)
+        return holds_any(text.lower(), self._short_signs)
 
     def _has_sign(self, text: str) -> bool:
         """A sign has no white space in it, so that a text has one where one of its words does."""
-        return _holds_any(text.lower(), self._signs)
+        return holds_any(text.lower(), self._signs)
 
     def _tells(self, key: str) -> bool:
         """Whether a key says that a secret may stand under it."""
-        return _holds_any(key.lower(), self._telling)
+        return holds_any(key.lower(), self._telling)
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand."""
@@ -296,7 +235,7 @@ class Detectors:
             if group.is_long and not long_words:
                 continue
             searched = text if group.is_cased else lowered
-            if _holds_any(lowered, group.signs) and _holds_any(searched, group.keywords):
+            if holds_any(lowered, group.signs) and holds_any(searched, group.keywords):
                 yield from group.spans(text, searched)
 
     def _encoded(self, text: str) -> Iterator[Span]:
@@ -340,30 +279,6 @@ def _has_bytes_apart(words: Sequence[str]) -> bool:
         return False
     pairs = [word for word in words if len(word) == 2]
     return len(pairs) >= _FEWEST_PAIRS and sum(map(_HEX_DIGITS.issuperset, pairs)) >= _FEWEST_PAIRS
-
-
-def _holds_any(text: str, words: Iterable[str]) -> bool:
-    for word in words:  # noqa: SIM110  twice as fast as any()
-        if word in text:
-            return True
-    return False
-
-
-def _shortest(words: Iterable[str]) -> tuple[str, ...]:
-    """The words without those that hold another."""
-    kept: list[str] = []
-    for word in sorted(set(words), key=lambda word: (len(word), word)):
-        if not any(short in word for short in kept):
-            kept.append(word)
-    return tuple(kept)
-
-
-def _any_of(words: Iterable[str]) -> str:
-    """An expression for any of the words, taken together by their first letters: it is tried at every place of a text."""
-    rests: dict[str, list[str]] = {}
-    for word in _shortest(words):
-        rests.setdefault(word[0], []).append(re.escape(word[1:]))
-    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items()) or r"(?!)"
 
 
 def _placed(reading: Reading, spans: Iterator[Span]) -> Iterator[Span]:
