@@ -180,7 +180,7 @@ def test_a_traceback_is_shown_only_when_asked_for(cli: Cli) -> None:
 
 
 HINTS: dict[str, tuple[list[str], str, str | None]] = {
-    "a command that is none": (["remembr"], "`quipu --help` lists the commands.", None),
+    "a command that is none": (["zzzzzz"], "`quipu --help` lists the commands.", None),
     "a command of a group that is none": (
         ["grant", "dance"],
         "`quipu grant --help` lists the commands.",

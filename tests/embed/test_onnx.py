@@ -169,8 +169,8 @@ async def test_int8_stays_near_a_plain_float32_forward_pass(
     cosines = [
         float(array(vector) @ reference(text)) for text, vector in zip(SENTENCES, vectors, strict=True)
     ]
-    assert min(cosines) >= 0.98
-    assert sum(cosines) / len(cosines) >= 0.995
+    assert min(cosines) >= 0.99
+    assert sum(cosines) / len(cosines) >= 0.9975
 
 
 # numpy has no error function; between points this near, a straight line is exact to seven digits.

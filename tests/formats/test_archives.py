@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import stat
 import struct
 import zipfile
@@ -100,7 +103,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a link": (lambda: _named("a.md", external_attr=(stat.S_IFLNK | 0o777) << 16), "hostile_archive"),
     "one name twice": (_twice, "hostile_archive"),
     "an encrypted entry": (_encrypted, "encrypted_archive"),
-    "packed in an odd way": (_odd_packing, "bad_file"),
+    "packed in an odd way": (_odd_packing, "packed_file"),
     "a bomb": (_bomb, "too_large"),
     "archives inside archives": (_nested, "unknown_format"),
     "a name in no encoding": (_misnamed, "bad_file"),
@@ -231,3 +234,38 @@ def test_nesting_without_end_is_refused_and_breaks_nothing(depth: int) -> None:
     first = found[0]
     assert isinstance(first, InvalidError)
     assert first.reason in ("too_deep", "bad_json", "too_large")
+
+
+def _zstd(data: bytes) -> bytes:
+    """A frame of one segment whose only block holds the bytes as they are (RFC 8878)."""
+    size = len(data).to_bytes(4, "little")
+    return b"\x28\xb5\x2f\xfd\xa0" + size + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "zstd": _zstd,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+    "gzip": gzip.compress,
+}
+
+
+@requirement("moving:packed-otherwise")
+@pytest.mark.parametrize("format", [None, Format.BUNDLE, Format.TEXT])
+@pytest.mark.parametrize("packer", PACKERS)
+def test_who_sends_what_another_tool_has_packed_is_told_by_which_and_what_to_do(
+    packer: str, format: Format | None
+) -> None:
+    data = PACKERS[packer](b"- Mara likes tea\n")
+    with pytest.raises(InvalidError, match=packer) as refused:
+        opened(Source(io.BytesIO(data), f"mine.{packer}"), CHECKING, format)
+    assert refused.value.reason == "packed_file"
+    assert f"{packer} -d" in (refused.value.hint or "")
+    assert "Mara" not in str(refused.value)
+
+
+@requirement("moving:packed-otherwise")
+@pytest.mark.parametrize("text", ["BZh9 is the plate of the car", "7z is short for seven zeds", "(a note)"])
+def test_a_text_that_only_begins_like_something_packed_is_read(text: str) -> None:
+    (item,) = opened(Source(io.BytesIO(text.encode())), CHECKING).items()
+    assert not isinstance(item, InvalidError)

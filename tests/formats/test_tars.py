@@ -153,10 +153,10 @@ def test_a_tar_archive_has_bounds() -> None:
     assert len(Source(io.BytesIO(many), "x", Bounds(entries=50)).names) == 50
 
 
-def test_what_gzip_packed_and_is_no_tar_is_told_as_unknown() -> None:
+def test_what_gzip_packed_and_is_no_tar_is_to_be_unpacked_first() -> None:
     with pytest.raises(InvalidError) as refused:
         opened(source(gzip.compress(b"Mara rows\n" * 100)), CHECKING)
-    assert refused.value.reason == "unknown_format"
+    assert refused.value.reason == "packed_file"
 
 
 @given(st.data())

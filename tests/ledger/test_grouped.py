@@ -17,7 +17,7 @@ from quipu.model.disclosure import Question, Standing, Writes
 from quipu.model.journal import Op
 from quipu.model.record import Ending
 from quipu.ports.ledger import Space
-from quipu.testing.builders import CountedIds, FixedClock, Scribe, adding
+from quipu.testing.builders import CountedIds, FixedClock, Scribe, adding, unit
 
 
 @pytest.fixture
@@ -122,3 +122,92 @@ async def test_a_vector_after_a_change_of_space_is_refused_in_the_same_group(scr
     )
     assert not isinstance(before, Exception)
     assert getattr(after, "reason", None) == "embedding_mismatch"
+
+
+async def test_new_records_of_a_group_each_have_their_own_vector_words_and_place(scribe: Scribe) -> None:
+    await scribe.ledger.adopt_space(scribe.tenant, Space("small", 2))
+    before = (await scribe.ledger.head(scribe.tenant)).seq
+    given = [unit((1.0, float(number))) if number % 3 else None for number in range(40)]
+    records = await grouped(
+        scribe, *(scribe.put(f"word{number}", vector=vector) for number, vector in enumerate(given))
+    )
+    assert [record.born for record in records] == list(range(before + 1, before + 41))
+    kept = await scribe.ledger.vectors(scribe.tenant, records)
+    assert [kept.get(record.id) for record in records] == given
+    for number, record in enumerate(records):
+        assert await scribe.found(f"word{number}") == {record.id}
+    assert await scribe.audit() == []
+
+
+async def test_what_is_new_in_a_group_can_be_changed_and_erased_in_it(scribe: Scribe) -> None:
+    first, second = scribe.drafted("first"), scribe.drafted("second")
+    done = await grouped(
+        scribe,
+        scribe.put_drafted(first),
+        scribe.put_drafted(second),
+        scribe.change(first, content="changed"),
+        scribe.erase(second.id),
+        scribe.put("third"),
+    )
+    assert not [one for one in done if isinstance(one, Exception)]
+    known = await scribe.ledger.read(scribe.tenant, [first.id, second.id])
+    assert (known[first.id].content, known[first.id].version, known[second.id].is_emptied) == (
+        "changed",
+        2,
+        True,
+    )
+    assert await scribe.audit() == []
+
+
+async def test_one_that_leaves_a_group_takes_none_of_what_waits_with_it(scribe: Scribe) -> None:
+    await scribe.ledger.adopt_space(scribe.tenant, Space("small", 2))
+    fits, wide = unit((1.0, 0.0)), unit((1.0, 0.0, 0.0))
+    *others, refused = await grouped(
+        scribe, scribe.put("one", vector=fits), scribe.put("two", vector=fits), scribe.put("bad", vector=wide)
+    )
+    assert getattr(refused, "reason", None) == "embedding_mismatch"
+    assert set(await scribe.scanned()) == {record.id for record in others}
+    assert await scribe.ledger.vectors(scribe.tenant, others) == {record.id: fits for record in others}
+    assert await scribe.audit() == []
+
+
+async def test_tenants_that_share_a_group_keep_chains_of_their_own(scribe: Scribe) -> None:
+    other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+    await grouped(scribe, *(one.put(f"{number}") for number in range(3) for one in (scribe, other)))
+    for one in (scribe, other):
+        assert len(await one.scanned()) == 3
+        assert await one.audit() == []
+
+
+async def test_a_tenant_whose_commit_was_taken_back_is_where_it_was(scribe: Scribe) -> None:
+    other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+    taken = await other.put("taken")
+    _, refused = await grouped(
+        scribe, scribe.put("stands"), other.put_drafted(other.drafted("again", id=taken.id))
+    )
+    assert isinstance(refused, ConflictError)
+    assert (await other.ledger.head("other")).seq == taken.born
+    assert await other.audit() == []
+
+
+async def test_work_beside_commits_sees_those_of_its_group(scribe: Scribe) -> None:
+    await scribe.ledger.adopt_space(scribe.tenant, Space("small", 2))
+    record, found = await grouped(
+        scribe,
+        scribe.put("without a vector"),
+        scribe.ledger.without_vector(scribe.tenant, Space("small", 2), 10),
+    )
+    assert [one.id for one in found] == [record.id]
+
+
+async def test_each_commit_of_one_call_builds_on_those_before_it(scribe: Scribe) -> None:
+    first = scribe.drafted("first")
+    done = await scribe.ledger.commit(
+        scribe.committing(adding(first)),
+        scribe.committing(adding(scribe.next_version(first, content="changed"), expects=1), op=Op.UPDATE),
+        scribe.committing(adding(scribe.drafted("second"))),
+        scribe.committing(KeepRules(rules=({"id": "a"},)), op=Op.CHANGE_RULES),
+        scribe.committing(adding(scribe.drafted("third"))),
+    )
+    assert [one.seq for one in done] == list(range(done[0].seq, done[0].seq + 5))
+    assert await scribe.audit() == []

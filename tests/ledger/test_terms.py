@@ -4,7 +4,7 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quipu.ledger.search.terms import Tokenizer
@@ -43,3 +43,17 @@ def test_many_texts_have_the_terms_of_each(drawn: list[str]) -> None:
     many = [*drawn, "", *("tea for two " * number for number in range(100)), "tea " * 300, *reversed(drawn)]
     assert TOKENIZER.all_terms(many) == [TOKENIZER.terms(text) for text in many]
     assert TOKENIZER.all_terms(drawn) == [TOKENIZER.terms(text) for text in drawn]
+
+
+@example("Don't tell Ana's sister what Bo says")
+@example("She asked what Bo's dogs were eating")
+@given(
+    strategies.sentences()
+    | strategies.texts(max_size=60)
+    | st.text("aZ9 '\u2019s-\u00e9_\u4e2d", max_size=30)
+)
+def test_a_word_has_the_terms_it_has_alone(text: str) -> None:
+    words = TOKENIZER.words(text)
+    for word, terms in words:
+        bare = word[:-2] if word.endswith(("'s", "\u2019s")) else word
+        assert terms == [zlib.crc32(stem.encode()) for stem in TOKENIZER.stems(bare)]

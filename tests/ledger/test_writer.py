@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -150,7 +151,7 @@ async def test_two_groups_that_take_turns_become_one(counted: Counted) -> None:
     assert len(counted.rows()) == 1 + 2 * 3
 
 
-async def test_a_job_that_fails_alone_leaves_nothing_and_the_writer_goes_on(counted: Counted) -> None:
+async def test_a_job_that_fails_aloneleaves_nothing_and_the_writer_goes_on(counted: Counted) -> None:
     with pytest.raises(ConflictError):
         await counted.writer.run(failing("bad"))
     assert (counted.rows(), counted.transactions) == (set(), 0)
@@ -158,7 +159,7 @@ async def test_a_job_that_fails_alone_leaves_nothing_and_the_writer_goes_on(coun
     assert counted.rows() == {"good"}
 
 
-async def test_a_job_that_fails_in_a_group_leaves_the_others(counted: Counted) -> None:
+async def test_a_job_that_fails_in_a_groupleaves_the_others(counted: Counted) -> None:
     gate, first = await held_up(counted)
     jobs = [keeping("a"), failing("b"), keeping("c"), keeping("a")]
     rest = [asyncio.create_task(counted.writer.run(job)) for job in jobs]
@@ -219,6 +220,57 @@ async def test_after_a_fault_groups_are_done_apart_until_there_is_none(counted: 
     assert await together(counted, keeping("e"), keeping("f")) == ["e", "f"]
     assert await together(counted, noting(keeping("g"), runs), failing("h")) == ["g", "ConflictError"]
     assert len(runs) == 1 + 2
+
+
+class Later:
+    """Leaves names to be kept for all jobs of a group, as a ledger does."""
+
+    def __init__(self, path: Path) -> None:
+        self.names: list[str] = []
+        self.flushed: list[list[str]] = []
+        self.connection = apsw.Connection(str(path))
+        self.connection.execute("CREATE TABLE kept (name TEXT PRIMARY KEY)")
+        self.writer = Writer(self.connection, self.names.clear, self.flush)
+
+    def flush(self) -> None:
+        self.flushed.append(list(self.names))
+        self.connection.executemany("INSERT INTO kept VALUES (?)", [(name,) for name in self.names])
+        self.names.clear()
+
+    async def together(self, *names: str) -> list[str]:
+        gate, begun = threading.Event(), threading.Event()
+        first = asyncio.create_task(self.writer.run(lambda _: (begun.set(), gate.wait())))
+        await asyncio.to_thread(begun.wait)
+        rest = [asyncio.create_task(self.writer.run(partial(self.leave, name))) for name in names]
+        await asyncio.sleep(0)
+        gate.set()
+        await first
+        answers = await asyncio.gather(*rest, return_exceptions=True)
+        return [answer if isinstance(answer, str) else type(answer).__name__ for answer in answers]
+
+    def leave(self, name: str, _: apsw.Connection) -> str:
+        self.names.append(name)
+        return name
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Iterator[Later]:
+    later = Later(tmp_path / "later.db")
+    yield later
+    later.writer.close()
+
+
+async def test_what_a_group_has_left_is_written_once_before_anybody_is_answered(later: Later) -> None:
+    assert await later.together("a", "b", "c") == ["a", "b", "c"]
+    assert later.flushed == [[], ["a", "b", "c"]]
+
+
+async def test_who_cannot_be_written_is_told_and_the_others_stand(later: Later) -> None:
+    assert await later.together("a", "a", "b") == ["a", "ConflictError", "b"]
+    assert later.flushed[-3:] == [["a"], ["a"], ["b"]]
+    with pytest.raises(ConflictError):
+        await later.writer.run(partial(later.leave, "b"))
+    assert await later.writer.run(partial(later.leave, "c")) == "c"
 
 
 async def test_what_is_held_back_when_the_writer_is_closed_is_still_done(counted: Counted) -> None:

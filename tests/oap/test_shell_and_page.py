@@ -105,10 +105,14 @@ def test_lending_on_the_page(hosts: tuple[Host, Host]) -> None:
         assert name in seen
         sent(f"/grants/{kept.id}/revoke", csrf=secret(f"/grants/{kept.id}"))
         assert a.at.do(a.sharing.grants.get(OWNER, kept.id)).status == "revoked"
-        done = sent("/erasures", csrf=secret("/erasures"), ids=name, reason="")
+        unsure = sent("/erasures", csrf=secret("/erasures"), ids=name, reason="")
+        assert unsure.status_code == 400
+        assert "Tick that you mean it" in unsure.text
+        assert browser.get(f"/memories/{name}").status_code == 200, "still there"
+        done = sent("/erasures", csrf=secret("/erasures"), ids=name, reason="", sure="yes")
         assert "urn:oap:deletion:" in done.text
         assert "has let go of it" in done.text
-        assert sent("/erasures", csrf=secret("/erasures"), ids=" ").status_code == 400
+        assert sent("/erasures", csrf=secret("/erasures"), ids=" ", sure="yes").status_code == 400
 
 
 @requirement("oap:grant.request")

@@ -146,7 +146,7 @@ async def test_a_false_text_is_no_voice_for_the_true_one() -> None:
     for text in TEXTS:
         await router.remember(replace(rare, content=text))
     kept = await router.remember(rare)
-    theirs = {name: (await router._ids.of(name, [kept.id]))[kept.id] for name in "ac"}
+    theirs = {name: (await router._naming.ids.of(name, [kept.id]))[kept.id] for name in "ac"}
     await peers["c"].forget(ids=[theirs["c"]])
     rogue.known, rogue.attack, rogue.size = [theirs["a"]], "borrows", 1
     asked = RecallRequest(agent_id="ana", query=rare.content, k=50, min_relevance=0.0, explain=True)
@@ -155,7 +155,7 @@ async def test_a_false_text_is_no_voice_for_the_true_one() -> None:
     assert answer.extensions["unvouched"] == 1
     assert not [hit for hit in answer if POISON in str(hit.content)]
     knowing = Router(peers, ids=None, own_contents=["b"])
-    knowing._ids = router._ids
+    knowing._naming.ids = router._naming.ids
     hits = list(await knowing.recall(asked))
     assert (hits[-1].id, hits[-1].content, hits[-1].foreign) == (kept.id, rare.content, True)
     why: Any = hits[-1].why

@@ -336,14 +336,19 @@ async def test_without_a_place_the_map_lives_as_long_as_the_router(tmp_path: Pat
 
 
 @requirement("memorywire:router.ids-kept")
-async def test_a_router_whose_map_cannot_be_reached_writes_nothing_under_a_known_id(tmp_path: Path) -> None:
+async def test_a_router_whose_map_cannot_be_reached_writes_nothing(tmp_path: Path) -> None:
     peers = _kept(tmp_path)
     (tmp_path / "router.db").write_bytes(b"this is no ledger, and long enough to be looked at" * 100)
     router = Router(peers, ids=f"sqlite://{tmp_path}/router.db")
     with pytest.raises(QuipuError):
         await router.forget(ForgetRequest(agent_id="ana", ids=("mem_1",)))
+    with pytest.raises(QuipuError):
+        await router.remember(fact("tea"))
     await router.close()
     for memory in peers.values():
+        assert len(await memory.recall("tea", min_relevance=0)) == 0, (
+            "nor anything that nobody could find again"
+        )
         await memory.close()
 
 

@@ -142,13 +142,13 @@ async def test_a_memory_that_one_peer_alone_took_is_shown_by_that_one(peers: dic
 async def test_what_was_forgotten_is_not_brought_back_by_one_that_kept_it(peers: dict[str, Puppet]) -> None:
     router, like = await filled(peers)
     await router.forget(ForgetRequest(agent_id="ana", ids=(like.id,)))
-    theirs = (await router._ids.of("a", [like.id]))[like.id]
+    theirs = (await router._naming.ids.of("a", [like.id]))[like.id]
     peers["a"].says = lambda hits: [replace(like, id=theirs), *hits]
     assert like.content not in told(await router.recall(query(TEXTS[0], k=50)))
 
 
 @requirement("memorywire:router.own-contents")
-@pytest.mark.parametrize("options", [{"own_contents": "abc"}, {"write_policy": "primary_only"}])
+@pytest.mark.parametrize("options", [{"own_contents": ["a", "b", "c"]}, {"write_policy": "primary_only"}])
 async def test_peers_with_contents_of_their_own_are_all_heard(
     peers: dict[str, Puppet], options: dict[str, Any]
 ) -> None:

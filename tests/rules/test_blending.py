@@ -133,3 +133,47 @@ def test_scale_and_shift_make_no_difference(values: list[float], scale: float, s
 @given(st.lists(st.none() | st.just(3.5), max_size=10))
 def test_what_does_not_differ_says_nothing(values: list[float | None]) -> None:
     assert standardised(values) == [0.0] * len(values)
+
+
+# -- the whole of it ----------------------------------------------------------------------------------------------
+
+
+def plainly_blended(
+    found: list[Candidate], subjects: frozenset[str], users: frozenset[str]
+) -> list[tuple[str, float, float]]:
+    """Ids, scores and shares of sessions as the rules are written down, one after the other."""
+    trust = word_trust(found, WEIGHTS)
+    words = [trust * level for level in standardised([one.keyword for one in found])]
+    near = [WEIGHTS.vector * level for level in standardised([one.near for one in found])]
+    logs = [None if one.session_id is None else math.log(max(1, one.length)) for one in found]
+    totals: list[float] = []
+    for place, level in enumerate(standardised(logs)):
+        one = found[place]
+        gained = [0.0, WEIGHTS.common * one.common]
+        gained += [WEIGHTS.subject] * (one.subject in subjects)
+        gained += [WEIGHTS.user] * (bool(users) and (one.user_id in users or one.named >= 1))
+        turn = 0.0
+        if one.session_id is not None:
+            turn = WEIGHTS.length * max(-2.0, min(2.0, level)) + WEIGHTS.asking * one.asks
+        totals.append(words[place] + near[place] + max(gained) + turn)
+    scored: list[tuple[str, float, float]] = []
+    for one, total in zip(found, totals, strict=True):
+        beside = [other for two, other in zip(found, totals, strict=True) if two.session_id == one.session_id]
+        share = 0.0 if one.session_id is None else WEIGHTS.session * max(beside)
+        scored.append((one.id, total + share, share))
+    return sorted(scored, key=lambda item: (-item[1], item[0]))
+
+
+@given(lists(), SUBJECTS, SUBJECTS)
+def test_the_blend_is_what_the_rules_say(
+    found: list[Candidate], subjects: frozenset[str], users: frozenset[str]
+) -> None:
+    ranked = blended(found, subjects, WEIGHTS, users)
+    assert [(item.candidate.id, item.score, item.session) for item in ranked] == plainly_blended(
+        found, subjects, users
+    )
+
+
+@given(lists(min_size=2, keyword=st.just(1.0), cosine=st.none(), session_id=st.none(), common=st.just(0.0)))
+def test_equals_come_by_id(found: list[Candidate]) -> None:
+    assert [item.candidate.id for item in blended(found, (), WEIGHTS)] == sorted(one.id for one in found)

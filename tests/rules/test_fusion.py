@@ -473,3 +473,20 @@ def test_trimmed_votes_hold_where_repeating_honest_ids_beats_plain_rrf(
         attacked(honest, rogues, repeating, Fusion.RRF, seed=seed, trim=True, trusted=trusted)
         for seed in (1337, *SEEDS)
     } == {(1.0, 0.0)}
+
+
+# Already in order
+
+_NEAR = st.sampled_from((0.0, 4e-13, 1e-12, 2e-12, 3e-12, 0.01))
+
+
+@given(st.lists(st.tuples(_NEAR, st.booleans(), st.text("ab", min_size=1, max_size=3)), max_size=8))
+def test_what_comes_in_order_is_ordered_as_anything_else(steps: list[tuple[float, bool, str]]) -> None:
+    score, pairs = 0.5, list[tuple[Fused, float]]()
+    for number, (step, foreign, name) in enumerate(steps):
+        score -= step
+        item = Fused(f"{name}{number}", score, ("a",), len(steps) - number, 0.5, foreign, 1.0)
+        pairs.append((item, score))
+    for place in Foreign:
+        straight, back = ordered(pairs, place), ordered(pairs[::-1], place)
+        assert [item.id for item, _ in straight] == [item.id for item, _ in back]

@@ -21,7 +21,7 @@ from quipu import (
 )
 from quipu.config import Config
 from quipu.model.governance import Edit, Effect
-from quipu.model.operations import StepRequest
+from quipu.model.operations import RememberRequest, StepRequest
 from quipu.model.principal import Permission, Principal, local
 from quipu.model.record import MemoryType
 from quipu.testing.builders import FixedClock
@@ -227,6 +227,35 @@ async def test_rules_hold_in_every_process_from_the_commit_on(office: Office) ->
     changes = [entry for entry in await office.admin.journal(limit=100) if entry.op == "change_rules"]
     assert [entry.detail for entry in changes] == [{"rules": ["r"]}, {"rules": []}]
     assert await verifies(office.admin)
+
+
+async def test_a_rule_that_ends_holds_nothing_from_then_on(memory: Memory, clock: FixedClock) -> None:
+    ends = {"id": "for now", "effect": "hold", "expires_at": clock() + 1_000}
+    await memory.set_rules({"rules": [ends]})
+    assert (await memory.remember("early")).pending_approval
+    assert (await memory.remember("early too")).pending_approval
+    clock.move(1_000)
+    assert not (await memory.remember("late")).pending_approval
+
+
+async def test_what_was_said_of_one_writer_says_nothing_of_another(office: Office) -> None:
+    await office.admin.set_rules(a_rule("hold", admin=False))
+    for _ in range(2):
+        assert not (await office.admin.remember("x")).pending_approval
+        assert (await office.agent.remember("x")).pending_approval
+    await office.admin.set_rules(a_rule("hold", agents=["bo"]))
+    for _ in range(2):
+        for name, is_held in (("ana", False), ("bo", True)):
+            request = RememberRequest(agent_id=name, type=MemoryType.SEMANTIC, content="x")
+            assert (await office.admin.remember(request)).pending_approval is is_held
+    asked = await office.admin.remember("x", approval_required=True)
+    assert asked.pending_approval
+
+
+async def test_a_rule_that_looks_at_memories_is_asked_about_each(memory: Memory) -> None:
+    await memory.set_rules(a_rule("hold", content_any=["tea"]))
+    answers = [await memory.remember(text) for text in ("milk", "tea", "milk again", "more tea")]
+    assert [answer.pending_approval for answer in answers] == [False, True, False, True]
 
 
 async def test_only_admins_change_rules_and_bad_ones_change_nothing(office: Office) -> None:

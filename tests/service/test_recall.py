@@ -116,6 +116,16 @@ async def test_a_hit_tells_all_about_its_record(memory: Memory, clock: FixedCloc
     assert response.extensions["below_floor"] == 0
 
 
+async def test_all_that_is_below_the_floor_is_counted_however_little_was_asked_for(memory: Memory) -> None:
+    for number in range(30):
+        await memory.remember(f"harbour {number}")
+    for k in (1, 5):
+        told = await memory.recall("harbour", k=k, min_relevance=1.0)
+        assert (len(told), told.extensions["below_floor"]) == (0, 30)
+        told = await memory.recall("harbour", k=k, min_relevance="off")
+        assert (len(told), told.extensions["below_floor"]) == (k, 0)
+
+
 async def test_explain_says_what_each_leg_found(memory: Memory) -> None:
     await memory.remember("harbour lights", metadata={"speaker": "Mara"})
     await memory.remember("garden walls")

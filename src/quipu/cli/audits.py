@@ -11,6 +11,7 @@ from quipu.cli import output, proof
 from quipu.cli.command import Command, Group
 from quipu.cli.exporting import Force, write_journal
 from quipu.cli.session import Session
+from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
     from quipu.model.journal import Entry
@@ -101,6 +102,7 @@ def log(
     It holds no memory text. See also: history, verify.
     """
     run = Session.of(ctx)
+    _check_operation(op)
     with run.memory() as memory:
         head = cast("int", memory.health()["seq"])
         is_narrowed = op is not None or record is not None
@@ -125,6 +127,18 @@ def log(
     output.console().print(output.table(columns, rows, whole=("seq", "when", "op", "hash")))
 
 
+def _check_operation(op: str | None) -> None:
+    """A word that is no operation would find nothing, and say so as if nothing had happened."""
+    from quipu.model.journal import Op
+    from quipu.rules.nearest import nearest
+
+    known = [one.value for one in Op]
+    if op is not None and op not in known:
+        near = nearest(op, known)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Accepted: {', '.join(known)}."
+        raise InvalidError.at("/op", "bad_value", "The journal knows no such operation.", hint=hint)
+
+
 def _concerns(entry: Entry, op: str | None, record: str | None) -> bool:
     return (op is None or entry.op.value == op) and (
         record is None or any(mention.id == record for mention in entry.records)
@@ -139,7 +153,14 @@ def _records(entry: Entry) -> str | None:
 
 
 def _detail(entry: Entry) -> str | None:
-    return ", ".join(f"{name} {value}" for name, value in entry.detail.items()) or None
+    return ", ".join(f"{name} {_said(value)}" for name, value in entry.detail.items()) or None
+
+
+def _said(value: object) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, (list, tuple)):
+        return " and ".join(str(one) for one in cast("list[object]", value)) or "none"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _body(entry: Entry) -> dict[str, Any]:

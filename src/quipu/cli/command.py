@@ -111,11 +111,22 @@ def _with_shared(params: list[Any] | None) -> list[Any]:
     return own + extra
 
 
+def _reads_well(command: TyperCommand | TyperGroup) -> None:
+    """Before help is shown it is made to fit."""
+    from quipu.cli.help_text import flowed
+
+    command.help = flowed(command.help or "")
+
+
 class Command(TyperCommand):
     """A command with the shared options."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **attributes: Any) -> None:
         super().__init__(name, params=_with_shared(params), **attributes)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _reads_well(self)
+        super().format_help(ctx, formatter)
 
 
 class Group(TyperGroup):
@@ -123,3 +134,8 @@ class Group(TyperGroup):
 
     def __init__(self, *, params: list[Any] | None = None, **attributes: Any) -> None:
         super().__init__(params=_with_shared(params), **attributes)
+        self.suggest_commands = False  # by likeness alone; `meant` knows better
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _reads_well(self)
+        super().format_help(ctx, formatter)

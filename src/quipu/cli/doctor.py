@@ -49,6 +49,7 @@ def _examined(run: Session, *, is_quick: bool) -> list[Check]:
     import asyncio
 
     from quipu.cli.settings import file_in_use
+    from quipu.config import misspelt
 
     about = f"quipu {__version__}, Python {platform.python_version()}, {platform.system()}"
     checks = [Check("program", "ok", about)]
@@ -61,6 +62,7 @@ def _examined(run: Session, *, is_quick: bool) -> list[Check]:
     checks.append(
         Check("settings", "ok", f"file {used}" if used else "no settings file; defaults and environment")
     )
+    checks += [Check("settings", "warn", one.said, one.advice) for one in misspelt()]
     try:
         from quipu import bootstrap
 

@@ -52,7 +52,7 @@ def erase(
     if reason:
         request["reason"] = reason
     if not yes:
-        typer.confirm("Erase for good?", abort=True, err=True)
+        run.agree("Erase for good?")
 
     done = lending.lending(run, lambda sharing, who: sharing.erased(who, request))
     if run.answer_json(done):

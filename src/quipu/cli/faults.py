@@ -20,11 +20,25 @@ _FAILURES = frozenset({"tampered", "timeout", "backend_unavailable", "internal_e
 
 #: What to do, where the error itself does not say.
 _HINTS: Mapping[str, str] = {
+    "bad_token": "Check the token in --token-file or QUIPU_TOKEN: is it whole, and this server's?",
+    "expired_token": "Ask an administrator for a new one: `quipu token create` makes it.",
+    "revoked_token": "Ask an administrator for a new one: `quipu token create` makes it.",
+    "suspended_tenant": "Ask who runs the server: `quipu tenant resume` lets a tenant in again.",
     "no_scope": "Name records with --id, or describe them with --filter.",
     "empty_policy": "Give at least one of --older-than-days, --type, --confidence-below, --no-recall-in-days.",
     "bad_json": 'Write JSON between single quotes, such as \'{"topic": "food"}\'.',
     "record": "`quipu list` shows what is there; `quipu list --state forgotten` what was.",
     "canonical": "Name a live record of this agent: `quipu list` shows them.",
+    "token": "`quipu token list` shows the tokens and their ids.",
+    "tenant": "`quipu tenant list` shows the tenants; `quipu tenant create` makes one.",
+    "grant": "`quipu grant list` shows what is lent.",
+    "access_request": "`quipu grant requests` shows who asks.",
+    "run": "`quipu run list` shows the runs.",
+    "import": "`quipu imports list` shows the imports.",
+    "secret": "`quipu secret list` shows what is registered.",
+    "mirror": "`quipu mirror list` shows the mirrors.",
+    "webhook": "`quipu webhook list` shows the addresses that are told.",
+    "suggestion": "`quipu rules suggested` shows the suggestions.",
     "store": "`quipu store list` shows the stores; `quipu store create` makes one.",
     "proposal": "`quipu review list --status all` shows every proposal.",
     "snapshot_unavailable": "Read as of a later moment: retention has emptied older versions.",
@@ -54,6 +68,8 @@ _LAST_HINTS: Mapping[str, str] = {
 }
 #: An option as people type it; anything else after "no such option" might be a memory.
 _OPTION = re.compile(r"--?[A-Za-z][\w-]{0,40}")
+#: As the library says it, with the word in Python's notation.
+_NO_COMMAND = re.compile(r"""No such command (['"])(.*)\1\.""", re.DOTALL)
 
 
 def told(error: Exception, *, is_json: bool, is_verbose: bool) -> int:
@@ -137,21 +153,52 @@ def _as_ours(error: Exception) -> QuipuError:
 
 def _usage_error(error: Any) -> QuipuError:
     """The same without words that may be a memory or a query."""
+    from quipu.cli import meant
+
     message, kind = str(error.format_message()), type(error).__name__
     ctx: typer.Context | None = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "quipu"
     advice = f"`{path} --help` explains the command with examples."
-    if message.startswith("No such command 'completion'"):
-        advice = "`quipu --install-completion` sets completion up for your shell."
-    elif message.startswith("No such command"):
-        advice = f"`{path} --help` lists the commands."
-    elif message.startswith("Got unexpected extra argument"):
+    if match := _NO_COMMAND.fullmatch(message):
+        return _no_command(match[2], ctx, path)
+    if kind == "NoSuchOption":
+        return _no_option(str(getattr(error, "option_name", "")), ctx, advice)
+    if kind == "MissingParameter" and ctx is not None and (example := meant.example(ctx)):
+        advice = f"For example: `{example}`. `{path} --help` has more."
+    if message.startswith("Got unexpected extra argument"):
         message = "There are more arguments than the command takes."
         advice = f"Put text that has spaces between quotes. {advice}"
-    elif kind == "NoSuchOption" and not _OPTION.fullmatch(str(getattr(error, "option_name", ""))):
-        message = "There is no such option."
-        advice = f"Put -- before text that begins with a dash. {advice}"
     name = getattr(getattr(error, "param", None), "name", None)
     if kind == "BadParameter" and name:
         return InvalidError.at(f"/{name}", "bad_value", message, hint=advice)
     return InvalidError(message, reason="usage", hint=advice)
+
+
+def _no_command(word: str, ctx: typer.Context | None, path: str) -> QuipuError:
+    from quipu.cli import meant
+
+    if word == "completion":
+        advice = "`quipu --install-completion` sets completion up for your shell."
+        return InvalidError("There is no command completion.", reason="usage", hint=advice)
+    advice = f"`{path} --help` lists the commands."
+    if not meant.is_word(word):
+        message = "The first word is no command."
+        return InvalidError(message, reason="usage", hint=f"`quipu remember` keeps a text. {advice}")
+    found = [] if ctx is None else meant.command(word, ctx)
+    if found == [f"{path} --help"]:
+        found = []  # the advice says it
+    return InvalidError(f"There is no command {word}.", reason="usage", hint=_perhaps(found) + advice)
+
+
+def _no_option(word: str, ctx: typer.Context | None, advice: str) -> QuipuError:
+    from quipu.cli import meant
+
+    if not _OPTION.fullmatch(word):
+        advice = f"Put -- before text that begins with a dash. {advice}"
+        return InvalidError("There is no such option.", reason="usage", hint=advice)
+    found = [] if ctx is None else meant.option(word, ctx)
+    return InvalidError(f"There is no option {word}.", reason="usage", hint=_perhaps(found) + advice)
+
+
+def _perhaps(found: list[str]) -> str:
+    return f"Did you mean {' or '.join(f'`{one}`' for one in found)}? " if found else ""

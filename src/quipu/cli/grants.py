@@ -48,7 +48,13 @@ def list_grants(ctx: typer.Context) -> None:
     if run.answer_json({"grants": [lending.grant_body(kept, now) for kept in found]}):
         return
     rows = [lending.grant_row(kept, now) for kept in found]
-    output.console().print(output.table(["id", "lent to", "status", "until", "shown", "purpose"], rows))
+    output.console().print(
+        output.table(
+            ["id", "lent to", "status", "until", "shown", "purpose"],
+            rows,
+            empty="Nothing is lent: `quipu share` lends.",
+        )
+    )
 
 
 @app.command("show", cls=Command)
@@ -74,7 +80,7 @@ def show(ctx: typer.Context, grant_id: GrantId) -> None:
         output.table(["id", "lent to", "status", "until", "shown", "purpose"], [lending.grant_row(kept, now)])
     )
     rows = [[name, output.when(at)] for name, at in shown]
-    console.print(output.table(["id", "first shown"], rows))
+    console.print(output.table(["id", "first shown"], rows, empty="It has shown nothing yet."))
 
 
 @app.command("seen", cls=Command)
@@ -94,7 +100,9 @@ def seen(
     if run.answer_json({"seen": list(told)}):
         return
     rows = [[entry["at"], entry["actor"], entry["receipt_id"]] for entry in told]
-    output.console().print(output.table(["at", "who", "receipt"], rows, whole=("receipt",)))
+    output.console().print(
+        output.table(["at", "who", "receipt"], rows, whole=("receipt",), empty="Nobody outside has seen it.")
+    )
 
 
 @app.command("revoke", cls=Command)
@@ -123,7 +131,7 @@ def revoke_all(ctx: typer.Context, yes: options.Yes = False) -> None:
     """
     run = Session.of(ctx)
     if not yes:
-        typer.confirm("Revoke every grant?", abort=True, err=True)
+        run.agree("Revoke every grant?")
     ended = lending.lending(run, lambda sharing, who: sharing.grants.kill(who))
     if not run.answer_json({"revoked": ended}):
         output.console().print(f"Revoked {output.counted(ended, 'grant')}", markup=False)
@@ -148,7 +156,9 @@ def receipts(ctx: typer.Context) -> None:
     if not run.answer_json(body):
         rows = [[output.when(one.at), one.type, one.agent, one.id] for one in found]
         console = output.console()
-        console.print(output.table(["at", "type", "who", "receipt"], rows, whole=("receipt",)))
+        console.print(
+            output.table(["at", "type", "who", "receipt"], rows, whole=("receipt",), empty="No receipts yet.")
+        )
         console.print("The chain is whole." if not faults else f"The chain is broken at {faults[0].seq}.")
     if faults:
         raise typer.Exit(2)
@@ -175,7 +185,7 @@ def decisions(ctx: typer.Context) -> None:
     made = grants_decisions.records(one.body for one in lending.lending(run, work))
     if not run.answer_json({"decisions": made}):
         rows = [[one["evaluated_at"], one["outcome"], one["explanation"]] for one in made]
-        output.console().print(output.table(["at", "outcome", "why"], rows))
+        output.console().print(output.table(["at", "outcome", "why"], rows, empty="Nothing was decided yet."))
 
 
 @app.command("ask", cls=Command)
@@ -229,4 +239,6 @@ def _tell(items: list[Any]) -> None:
         [item["item_id"], item["kind"], output.brief(item["content"].get("text", "(no text)"))]
         for item in items
     ]
-    output.console().print(output.table(["id", "kind", "text (somebody else's)"], rows))
+    output.console().print(
+        output.table(["id", "kind", "text (somebody else's)"], rows, empty="Nothing came back.")
+    )

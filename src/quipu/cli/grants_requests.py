@@ -38,7 +38,9 @@ def requests(ctx: typer.Context) -> None:
         [one.id, one.grantee, one.state.value, output.when(one.asked_at), str(one.draft.get("purpose", ""))]
         for one in found
     ]
-    output.console().print(output.table(["id", "who asks", "status", "asked", "purpose"], rows))
+    output.console().print(
+        output.table(["id", "who asks", "status", "asked", "purpose"], rows, empty="Nobody asks.")
+    )
 
 
 @app.command("approve", cls=Command)

@@ -64,7 +64,13 @@ def list_imports(ctx: typer.Context) -> None:
         ]
         for one in found
     ]
-    output.console().print(output.table(["id", "format", "in", "waiting", "", "when", "by"], rows))
+    output.console().print(
+        output.table(
+            ["id", "format", "in", "waiting", "", "when", "by"],
+            rows,
+            empty="Nothing was imported yet: `quipu import FILE` brings memories in.",
+        )
+    )
 
 
 @app.command("approve", cls=Command)

@@ -95,6 +95,7 @@ def mcp(
         serving.serve_until_stopped(run, at, is_open=no_auth, alone=alone)
         return
     with _logging(run):
+        serving.warn_of_misspelt()
         _speak(config, prefix=prefix, store=store)
 
 

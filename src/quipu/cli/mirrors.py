@@ -124,7 +124,9 @@ def list_mirrors(ctx: typer.Context) -> None:
     if not run.answer_json({"mirrors": body}):
         output.console().print(
             output.table(
-                ["name", "place", "weight"], [[one["name"], one["place"], one["weight"]] for one in body]
+                ["name", "place", "weight"],
+                [[one["name"], one["place"], one["weight"]] for one in body],
+                empty="No mirrors: `quipu mirror add` adds one.",
             )
         )
 
@@ -167,7 +169,11 @@ def status(ctx: typer.Context) -> None:
         for one in found
     ]
     output.console().print(
-        output.table(["name", "waiting", "dead", "oldest", "drift", "complete", "last error"], rows)
+        output.table(
+            ["name", "waiting", "dead", "oldest", "drift", "complete", "last error"],
+            rows,
+            empty="No mirrors: `quipu mirror add` adds one.",
+        )
     )
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
+
+    from quipu.cli.tables import Rows
 
 #: Beyond a terminal nothing has to fit a screen.
 _WIDE = 160
@@ -111,24 +112,28 @@ def names(told: Mapping[str, Any], key: str) -> list[str]:
     return [str(name) for name in told.get(key) or ()]
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, whole: Sequence[str] = ("id",)) -> Table:
-    """A plain table. Columns named in `whole` are never cut: ids can be copied."""
-    from rich import box
-    from rich.table import Table
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    whole: Sequence[str] = ("id",),
+    empty: str = "There is nothing to show.",
+) -> Rows | Text:
+    """A plain table, or a sentence where it would be empty. Columns named in `whole` are never cut: ids can be copied."""
+    from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name in columns:
-        made.add_column(name, no_wrap=name in whole, overflow="fold")
-    for row in rows:
-        made.add_row(*[_cell(value) for value in row])
-    return made
+    from quipu.cli.tables import Rows
+
+    if not rows:
+        return Text(empty, style="dim")
+    return Rows(columns, [[_cell(value) for value in row] for row in rows], whole)
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any) -> Text | None:
     from rich.text import Text
 
     if value is None:
-        return Text("–", style="dim")
+        return None
     return value if isinstance(value, Text) else Text(clean(str(value)))
 
 

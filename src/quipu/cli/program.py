@@ -179,7 +179,8 @@ def quipu(
       quipu recall "what does Mara eat?"           find it again
       quipu history mem_...                        every version it ever had
       quipu verify                                 prove that nothing was altered
-      quipu serve                                  let others use it; --server speaks to one
+      quipu serve                                  let others use it
+      quipu recall --server URL "..."              use one that others serve
 
     Memory lives in one file; `quipu config` says where. `quipu COMMAND --help`
     explains a command with examples. Options under Everywhere may stand before

@@ -116,7 +116,9 @@ def see(
     entries = _do(ctx, lambda runs: runs.see(run_id, ref))
     if not Session.of(ctx).answer_json({"entries": entries}):
         rows = [[entry["id"], entry["createdAt"], entry["content"]] for entry in entries]
-        output.console().print(output.table(["id", "created", "content"], rows))
+        output.console().print(
+            output.table(["id", "created", "content"], rows, empty="The run sees nothing.")
+        )
 
 
 @app.command("complete", cls=Command)
@@ -183,7 +185,13 @@ def list_runs(
         [one["id"], one["workflow"], one["status"], one["events"], output.when(one["created_at"])]
         for one in found
     ]
-    output.console().print(output.table(["id", "workflow", "status", "events", "began"], rows))
+    output.console().print(
+        output.table(
+            ["id", "workflow", "status", "events", "began"],
+            rows,
+            empty="No runs yet: `quipu run open` begins one.",
+        )
+    )
 
 
 @app.command("show", cls=Command)

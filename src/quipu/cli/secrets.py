@@ -91,7 +91,13 @@ def list_secrets(ctx: typer.Context) -> None:
     if run.answer_json({"secrets": [_body(secret) for secret in found]}):
         return
     rows = [[s.id, s.label, s.run_id, output.when(s.created_at), s.created_by] for s in found]
-    output.console().print(output.table(["id", "label", "run", "since", "made by"], rows))
+    output.console().print(
+        output.table(
+            ["id", "label", "run", "since", "made by"],
+            rows,
+            empty="No secrets are registered: `quipu secret add` registers one.",
+        )
+    )
 
 
 @app.command("remove", cls=Command)

@@ -116,8 +116,17 @@ def serve_until_stopped(
         config.host, is_open=is_open, has_tls=bool(config.tls_cert), is_behind_proxy=config.behind_proxy
     )
     with _logging(run, config):
+        warn_of_misspelt()
         _serve(run, config, is_open=is_open, browse=browse, alone=alone)
     run.note("Stopped.")
+
+
+def warn_of_misspelt() -> None:
+    """Name the variables that look like settings and are none; to the log, since nobody may sit before it."""
+    from quipu.config import misspelt
+
+    for one in misspelt():
+        _log.warning("%s %s", one.said, one.advice)
 
 
 def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: Alone | None) -> None:

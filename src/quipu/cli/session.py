@@ -217,10 +217,26 @@ class Session:
         """There is a person who can answer a question."""
         return sys.stdin.isatty() and sys.stderr.isatty() and not self.is_json
 
+    def agree(self, question: str) -> None:
+        """A person says yes to what is final; where nobody can be asked, --yes must have been given."""
+        if not self.may_ask:
+            raise InvalidError(
+                "This is final, and nobody can be asked.",
+                reason="confirmation_required",
+                hint="Repeat with --yes if you are sure.",
+            )
+        if not typer.confirm(question, err=True):
+            output.notes().print("Nothing was changed.")
+            raise typer.Exit(1)
+
     def note(self, text: str) -> None:
         """Something worth knowing that is not the answer."""
         if not self.is_quiet and not self.is_json:
             output.notes().print(text, style="dim", markup=False, highlight=False)
+
+    def warn(self, text: str) -> None:
+        """Something that is probably not as it was meant; said even to who wants no notes."""
+        output.notes().print(f"Warning: {text}", style="yellow", markup=False, soft_wrap=True)
 
     def answer_json(self, body: Any) -> bool:
         """Give the answer as JSON if that was asked for; otherwise it is still to be given."""

@@ -34,12 +34,21 @@ def config(ctx: typer.Context) -> None:
     An option wins over the environment, that over the file, that over the default.
     --verbose adds what each means, and the variable that sets it.
     The file is TOML: $QUIPU_CONFIG, else ~/.config/quipu/config.toml. Secrets are masked.
+    A QUIPU_ variable that sets nothing is named, with the one that may have been meant.
     See also: doctor, init.
     """
+    from quipu.config import misspelt
+
     run = Session.of(ctx)
     rows = effective(run)
     file = file_in_use()
-    if run.answer_json({"file": None if file is None else str(file), "settings": rows}):
+    unknown = misspelt()
+    body = {
+        "file": None if file is None else str(file),
+        "settings": rows,
+        "unknown": [{"name": one.name, "meant": list(one.meant)} for one in unknown],
+    }
+    if run.answer_json(body):
         return
     shown = output.console()
     if run.is_verbose:
@@ -52,6 +61,8 @@ def config(ctx: typer.Context) -> None:
         shown.print(output.table(["setting", "value", "from"], cells, whole=("setting", "from")))
         run.note("`quipu config --verbose` adds what each means, and the variable that sets it.")
     shown.print(f"settings file: {file or 'none'}", style="dim", markup=False, soft_wrap=True)
+    for one in unknown:
+        run.warn(f"{one.said} {one.advice}")
 
 
 def effective(run: Session) -> list[dict[str, Any]]:
@@ -67,7 +78,9 @@ def effective(run: Session) -> list[dict[str, Any]]:
         "server_url": run.server,
         "server_token": run.token_file,
     }
-    environment = _environment()
+    environment = dict(_environment())
+    for name in settings.of_the_cluster(environment):
+        del environment[name]
     in_file = _names_in(file_in_use(environment))
     rows: list[dict[str, Any]] = []
     for setting in settings.SETTINGS:

@@ -88,4 +88,4 @@ def _tell_preview(run: Session, shown: list[dict[str, Any]]) -> None:
         [item["item_id"], item["kind"], output.brief(item["content"].get("text", "(no text)"))]
         for item in shown
     ]
-    console.print(output.table(["id", "kind", "as they see it"], rows))
+    console.print(output.table(["id", "kind", "as they see it"], rows, empty="They would see nothing."))

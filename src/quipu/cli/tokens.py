@@ -147,7 +147,11 @@ def list_tokens(ctx: typer.Context, tenant: OfTenant = None) -> None:
         ]
         for t in found
     ]
-    output.console().print(output.table(columns, rows, whole=("id", "begins")))
+    output.console().print(
+        output.table(
+            columns, rows, whole=("id", "begins"), empty="No tokens yet: `quipu token create NAME` makes one."
+        )
+    )
 
 
 @app.command("revoke", cls=Command)

@@ -1,7 +1,17 @@
 """Every setting, read once. The environment and the settings file are read here and nowhere else."""
 
 from quipu.config.described import SETTINGS, Setting
-from quipu.config.loading import cache_dir, data_dir, database_url, load
+from quipu.config.loading import cache_dir, data_dir, database_url, load, misspelt, of_the_cluster
 from quipu.config.values import Config
 
-__all__ = ["SETTINGS", "Config", "Setting", "cache_dir", "data_dir", "database_url", "load"]
+__all__ = [
+    "SETTINGS",
+    "Config",
+    "Setting",
+    "cache_dir",
+    "data_dir",
+    "database_url",
+    "load",
+    "misspelt",
+    "of_the_cluster",
+]

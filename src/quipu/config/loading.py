@@ -7,15 +7,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from quipu.config.described import SETTINGS
 from quipu.config.values import Config
 from quipu.errors import InvalidError
 
+if TYPE_CHECKING:
+    from quipu.config.misspellings import Misspelt
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _TELEMETRY = "telemetry"
+#: What the names end with that a cluster sets for a Service, beside `<service>_PORT_8321_TCP` and the like.
+_SERVICE = "_SERVICE_HOST"
 _log = logging.getLogger("quipu.telemetry")
 _warned: set[tuple[str, str]] = set()
 
@@ -24,11 +29,38 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
     """Defaults, then the settings file, then the environment."""
     given = dict(os.environ if environment is None else environment)
     values = _from_file(given)
+    for name in of_the_cluster(given):
+        del given[name]
     for setting in SETTINGS:
         text = given.get(setting.environment) or given.get(setting.alias or "")
         if text:
             values[setting.name] = _parsed(setting.name, text, setting.environment)
     return Config(**cast("Any", values))
+
+
+def misspelt(environment: Mapping[str, str] | None = None) -> list[Misspelt]:
+    """Variables of the environment that look like settings and are none."""
+    from quipu.config.misspellings import misspelt_in
+
+    given = os.environ if environment is None else environment
+    return misspelt_in(given.keys() - of_the_cluster(given))
+
+
+def of_the_cluster(given: Mapping[str, str]) -> frozenset[str]:
+    """Variables that Kubernetes sets in every container beside a Service called `quipu…`; nobody chose them.
+
+    One of them may be QUIPU_PORT, with an address in it.
+    """
+    services = [
+        name.removesuffix(_SERVICE) for name in given if name.startswith("QUIPU") and name.endswith(_SERVICE)
+    ]
+    return frozenset(
+        name
+        for service in services
+        for name in given
+        if name.startswith((f"{service}_SERVICE_", f"{service}_PORT_"))
+        or (name == f"{service}_PORT" and "://" in given[name])
+    )
 
 
 def _from_file(given: Mapping[str, str]) -> dict[str, object]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quipu.embed.runtime import Runtime
 
 #: Raised when the table or the pooling change: then the vectors, and so the name, change.
-BUILD = 1
+BUILD = 2
 MODEL = f"{NAME}/fast-{BUILD}-{TENSORS.sha256[:8]}"
 DIMENSIONS = 384
 

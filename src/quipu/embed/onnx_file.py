@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 _ELEMENTS = {"float32": FLOAT, "uint8": UINT8, "int8": INT8, "int64": INT64}
 
+#: The runtime's own operators: fused, and older than the standard's equivalents.
+RUNTIME = "com.microsoft"
+
 Attribute = float | int
 
 
@@ -62,6 +65,47 @@ def model(
     opsets = [_block(8, _block(1, domain) + _number(2, number)) for domain, number in operators.items()]
     told = [_block(14, _block(1, key) + _block(2, text)) for key, text in metadata.items()]
     return b"".join([_number(1, version), _block(7, graph), *opsets, *told])
+
+
+class Graph:
+    """Nodes and constants in the order they are added, each under a number."""
+
+    def __init__(self) -> None:
+        self._nodes: list[bytes] = []
+        self._constants: list[bytes] = []
+
+    def constant(self, values: NDArray[Any]) -> str:
+        """The name under which these values can be used."""
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(tensor(name, values))
+        return name
+
+    def add(
+        self, operator: str, *inputs: str, output: str = "", domain: str = "", **attributes: Attribute
+    ) -> str:
+        """One operation. The name of what it gives."""
+        name = output or f"{operator}_{len(self._nodes)}"
+        self._nodes.append(node(operator, inputs, [name], domain, attributes))
+        return name
+
+    def add_many(self, operator: str, count: int, *inputs: str, **attributes: Attribute) -> list[str]:
+        """One operation that gives several things. Their names."""
+        names = [f"{operator}_{len(self._nodes)}_{number}" for number in range(count)]
+        self._nodes.append(node(operator, inputs, names, "", attributes))
+        return names
+
+    def serialized(self, inputs: Iterable[bytes], outputs: Iterable[bytes], **metadata: str) -> bytes:
+        """The whole file."""
+        # The runtime reads files of its own age or older, so the versions are named, not the newest.
+        return model(
+            self._nodes,
+            self._constants,
+            inputs,
+            outputs,
+            version=9,
+            operators={"": 20, RUNTIME: 1},
+            metadata=metadata,
+        )
 
 
 def _attribute(name: str, value: Attribute) -> bytes:

@@ -1,7 +1,8 @@
 """A file from a stranger: plain, or a zip or tar archive that is looked at before anything of it is unpacked.
 
 Refused are too many entries, too much when unpacked, a ratio that no text has, paths that lead elsewhere, links,
-encrypted entries, two entries of one name, and packing that is not plain deflate. Archives inside are not opened.
+encrypted entries, two entries of one name, and packing that is not plain deflate: whoever sends something packed in another
+way is told by what and how to unpack it. Archives inside are not opened.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from quipu.formats.values import refused
 
 _ZIP = b"PK\x03\x04"
 _EMPTY_ZIP = b"PK\x05\x06"
+#: How files begin that were packed with what is not read here: by what, and what unpacks them.
+_PACKED = {
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d"),
+    b"\xfd7zXZ\x00": ("xz", "xz -d"),
+    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"),
+    **{b"BZh%d1AY&SY" % level: ("bzip2", "bzip2 -d") for level in range(1, 10)},
+    b"\x1f\x8b": ("gzip", "gzip -d"),
+}
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
 #: A line of NDJSON; as long as one memory with all that belongs to it may be.
 LONGEST_LINE = 8 << 20
@@ -45,6 +54,7 @@ class Source:
             self._archive, self.names = tar, tar.names
             weakref.finalize(self, tar.close)
         else:
+            _check_plain(file)
             self.names = (name or "",)
         self.is_archive = self._archive is not None
 
@@ -128,6 +138,19 @@ def _opened(file: BinaryIO, bounds: Bounds) -> zipfile.ZipFile:
     return archive
 
 
+def _check_plain(file: BinaryIO) -> None:
+    """What is no archive is read as it is, so nothing else may have packed it."""
+    file.seek(0)
+    head = file.read(max(map(len, _PACKED)))
+    for mark, (what, unpacks) in _PACKED.items():
+        if head.startswith(mark):
+            raise InvalidError(
+                f"The file is packed with {what}, which is not read here.",
+                reason="packed_file",
+                hint=f"Unpack it ({unpacks} FILE) and send what comes out: a zip or tar archive, or the file itself.",
+            )
+
+
 def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
     # zipfile has cut the name at a NUL; what stood there tells that somebody tried.
     check_name(info.orig_filename)
@@ -136,7 +159,11 @@ def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
     if info.flag_bits & 0x1:
         raise refused("encrypted_archive", "The archive is encrypted.")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise refused("bad_file", "The archive is packed in a way that is not read here.")
+        raise InvalidError(
+            "The archive is packed in a way that is not read here.",
+            reason="packed_file",
+            hint="Pack it again as a plain zip (deflate), or as a tar archive.",
+        )
     if info.file_size > 1 << 20 and info.file_size > bounds.ratio * max(1, info.compress_size):
         raise refused("too_large", "A file in the archive unpacks to far too much.")
 

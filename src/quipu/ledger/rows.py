@@ -36,6 +36,10 @@ _HEX_DIGITS = 64
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
+#: By what stands in the columns: a look-up is several times faster than asking the enumeration.
+_TYPES, _TIERS = {kind.value: kind for kind in MemoryType}, {tier.value: tier for tier in Tier}
+_STATES = {state.value: state for state in State}
+
 #: The columns of `SELECT * FROM record`, in order.
 COLUMNS: tuple[LiteralString, ...] = (
     "row",
@@ -182,9 +186,9 @@ def record_of(row: Row) -> Record:
         agent_id=agent_id,
         user_id=user_id,
         session_id=session_id,
-        type=MemoryType(kind),
-        tier=Tier(tier),
-        state=State(state),
+        type=_TYPES[kind],
+        tier=_TIERS[tier],
+        state=_STATES[state],
         content=content,
         metadata=json.loads(metadata) if metadata else {},
         tags=tuple(json.loads(tags)) if tags else (),

@@ -94,7 +94,8 @@ class Router(routing.Router):
         )
 
     async def close(self) -> None:
-        """Let go of the map's ledger. The peers are whoever's they are."""
+        """Answer nobody any more, and let go of the map's ledger. The peers are whoever's they are, and stay open."""
+        await super().close()
         if self._kept is not None:
             await self._kept.close()
 

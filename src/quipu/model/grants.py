@@ -71,6 +71,8 @@ class Trust:
 
     requested: int | None = None
     vouched: int = 0
+    #: When the evidence that reaches so far ends; None where there is none.
+    vouched_until: int | None = None
     told: tuple[JsonObject, ...] = ()
 
 

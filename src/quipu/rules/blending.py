@@ -18,9 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from quipu.model.search import Candidate, Context
 from quipu.rules.names import is_about
+
+_SCORE = attrgetter("score")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,22 +94,24 @@ def blended(
     vectors = standardised([candidate.near for candidate in candidates])
     lengths = turn_lengths(candidates)
     by_subject, by_common, by_vector = weights.subject, weights.common, weights.vector
-    parts: list[tuple[float, float, float, float]] = []
+    scored: list[Blended] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
         subject = by_subject if candidate.subject in subjects else 0.0
         if (common := by_common * candidate.common) > subject:
             subject = common
         if users and is_about(candidate, users):
             subject = max(subject, weights.user)
-        turn = weights.length * length + (weights.asking if is_asking_turn(candidate) else 0.0)
-        parts.append((trust_in_words * keyword, by_vector * vector, subject, turn))
-    totals = [words + nearness + subject + turn for words, nearness, subject, turn in parts]
-    shares = session_shares(candidates, totals, weights.session)
-    scored = [
-        Blended(candidate, total + share, *part, share)
-        for candidate, total, part, share in zip(candidates, totals, parts, shares, strict=True)
-    ]
-    return sorted(scored, key=lambda item: (-item.score, item.candidate.id))
+        turn = 0.0
+        if candidate.session_id is not None:
+            turn = weights.length * length + (weights.asking if candidate.asks else 0.0)
+        words, nearness = trust_in_words * keyword, by_vector * vector
+        score = words + nearness + subject + turn
+        scored.append(Blended(candidate, score, words, nearness, subject, turn, 0.0))
+    _lift_sessions(scored, weights.session)
+    scored.sort(key=_SCORE, reverse=True)
+    if len(set(map(_SCORE, scored))) < len(scored):
+        scored.sort(key=lambda item: (-item.score, item.candidate.id))
+    return scored
 
 
 def standardised(values: Sequence[float | None]) -> list[float]:
@@ -118,6 +123,8 @@ def standardised(values: Sequence[float | None]) -> list[float]:
     deviation = math.sqrt(math.fsum([(value - mean) ** 2 for value in present]) / len(present))
     if deviation < 1e-9:
         return [0.0] * len(values)
+    if len(present) == len(values):
+        return [(value - mean) / deviation for value in present]
     least = min(present)
     return [((least if value is None else value) - mean) / deviation for value in values]
 
@@ -126,9 +133,9 @@ def word_trust(candidates: Sequence[Candidate], weights: Weights) -> float:
     """From 0 to 1: how far the words of the query are answered by any record at all. Without vectors, words decide."""
     if all(candidate.near is None for candidate in candidates):
         return 1.0
-    covered = max(candidate.coverage for candidate in candidates)
+    covered = max([candidate.coverage for candidate in candidates])
     in_turns = min(1.0, covered / weights.full_coverage) ** 2
-    turns = sum(candidate.session_id is not None for candidate in candidates) / len(candidates)
+    turns = sum([candidate.session_id is not None for candidate in candidates]) / len(candidates)
     return turns * in_turns + (1 - turns) * weights.fact_words * covered**2
 
 
@@ -146,20 +153,17 @@ def turn_lengths(candidates: Sequence[Candidate]) -> list[float]:
     ]
 
 
-def is_asking_turn(candidate: Candidate) -> bool:
-    return candidate.session_id is not None and candidate.asks
-
-
-def session_shares(candidates: Sequence[Candidate], scores: Sequence[float], weight: float) -> list[float]:
-    """For each turn a share of the best score in its session; 0 for what is no turn."""
+def _lift_sessions(scored: Sequence[Blended], weight: float) -> None:
+    """Give each turn a share of the best score in its session."""
     best: dict[str, float] = {}
-    for candidate, score in zip(candidates, scores, strict=True):
-        session = candidate.session_id
+    for item in scored:
+        session = item.candidate.session_id
         if session is not None:
-            best[session] = max(score, best.get(session, -math.inf))
+            best[session] = max(item.score, best.get(session, -math.inf))
     if not best:
-        return [0.0] * len(candidates)
-    return [
-        0.0 if candidate.session_id is None else weight * best[candidate.session_id]
-        for candidate in candidates
-    ]
+        return
+    for item in scored:
+        session = item.candidate.session_id
+        if session is not None:
+            item.session = weight * best[session]
+            item.score += item.session

@@ -23,6 +23,7 @@ from quipu.rules.fusion_trimmed import Trim, trim_of
 
 RRF_CONSTANT: Final = 60
 TIE_DECIMALS: Final = 12
+_TIE: Final = 10.0**-TIE_DECIMALS
 DEFAULT_WEIGHT: Final = 1.0
 
 
@@ -123,8 +124,20 @@ def ordered(
 ) -> list[tuple[Fused, float]]:
     """Items by their final score, with the tie rules of fusion and the place that foreign hits are given."""
     pairs = [pair for pair in scored if foreign is not Foreign.OFF or not pair[0].foreign]
+    if _is_in_order(pairs):
+        return pairs
     is_apart = foreign is not Foreign.MIX
     return sorted(pairs, key=lambda pair: (is_apart and pair[0].foreign, *_place(*pair)))
+
+
+def _is_in_order(pairs: Sequence[tuple[Fused, float]]) -> bool:
+    """Whether none is foreign and each score is so far below the one before that no tie rule is asked for."""
+    bound = math.inf
+    for item, score in pairs:
+        if item.foreign or not score < bound:
+            return False
+        bound = score - 2 * _TIE
+    return True
 
 
 def final_score(
@@ -188,20 +201,13 @@ def _alone(name: str, votes: Sequence[Vote], method: Fusion, weight: float) -> I
     distinct: dict[str, Vote] = {}
     for vote in votes:
         distinct.setdefault(vote.id, vote)
+    backends = (name,)
     for rank, vote in enumerate(distinct.values()):
         if method is Fusion.RRF:
             score = _share(rank)
         else:
             score = _clamped(vote.similarity) * (weight if method is Fusion.WEIGHTED else 1.0)
-        yield Fused(
-            id=vote.id,
-            score=score,
-            backends=(name,),
-            best_rank=rank,
-            relevance=vote.relevance,
-            foreign=vote.foreign,
-            weight=weight,
-        )
+        yield Fused(vote.id, score, backends, rank, vote.relevance, vote.foreign, weight)
 
 
 def _item(

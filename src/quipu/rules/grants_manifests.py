@@ -133,6 +133,8 @@ def _actions() -> list[dict[str, Any]]:
         "purpose": "A briefing.",
         "filter": {"labels_any": ["x"]},
     }
+    shown = _one("item_id")
+    shown["properties"]["shown"] = {"type": "string"}
     item, erased = {"item_id": "mem_01HX2QF8GZRP9V3K5YXJW0AQ7M"}, {"principal_did": "did:web:user.example"}
     return [
         _action("describe_service", "What this host lends, and how.", "read", _EMPTY, {}),
@@ -143,7 +145,7 @@ def _actions() -> list[dict[str, Any]]:
         _action(
             "memory_grant_revoke", "Take a grant back.", "write", _one("grant_id"), {"grant_id": "mgr_1"}
         ),
-        _action("memory_vector_read", "The vector of an item that was shown.", "read", _one("item_id"), item),
+        _action("memory_vector_read", "The vector of an item that was shown.", "read", shown, item),
         _action("memory_export", "A file of all that a grant shows.", "read", export, {}),
         _action("memory_import", "Try a file of memories, for its owner.", "write", taken_in, {}),
         _action(

@@ -91,6 +91,11 @@ def vouched(claims: Mapping[str, Any]) -> int:
     return _level(_subject(claims)) or 0
 
 
+def ends(claims: Mapping[str, Any]) -> int:
+    """When a credential stops speaking for anybody."""
+    return _times(claims)[1]
+
+
 def _subject(claims: Mapping[str, Any]) -> Mapping[str, Any]:
     given = claims.get("credentialSubject")
     return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quipu.model.moving import ImportReport
+from quipu.model.moving import ImportReport, RolledBack
 
 _NAMES = (
     "import_id",
@@ -32,3 +32,9 @@ def told_import(report: ImportReport) -> dict[str, Any]:
         "rejected": [{"line": one.line, "reason": one.reason} for one in report.rejected],
         "sample": list(report.sample),
     }
+
+
+def told_undoing(undone: RolledBack) -> dict[str, Any]:
+    """What an import that was undone leaves behind."""
+    names = ("import_id", "forgotten", "withdrawn", "restored")
+    return {**{name: getattr(undone, name) for name in names}, "kept": list(undone.kept)}

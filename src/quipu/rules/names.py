@@ -33,7 +33,7 @@ _REPEATED = re.compile(rf"\b{SOMEONE}(?: {SOMEONE})+\b")
 
 def folded(word: str) -> str:
     """A word as names are compared: without case, accents and a possessive s."""
-    bare = _POSSESSIVE.sub("", word)
+    bare = word if word.isalnum() else _POSSESSIVE.sub("", word)
     if bare.isascii():
         return bare.lower()
     marked = unicodedata.normalize("NFKD", bare.casefold())

@@ -38,7 +38,16 @@ def is_one_write(one: Hit, other: Hit, within_ms: int) -> bool:
 def claimed(hit: Hit) -> str:
     """All that honest peers tell alike of one memory, in a form that can be compared."""
     tags = sorted(hit.tags)
-    return repr((_told(hit), sorted(hit.metadata.items()), sorted(hit.details.items()), tags, hit.confidence))
+    return repr(
+        (
+            _told(hit),
+            sorted(hit.metadata.items()),
+            sorted(hit.details.items()),
+            tags,
+            hit.confidence,
+            hit.demoted,
+        )
+    )
 
 
 def _told(hit: Hit) -> tuple[object, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from quipu.model.change import Put
 from quipu.model.record import State, Tier
 
 if TYPE_CHECKING:
-    from quipu.model.change import Change
+    from quipu.model.change import Change, Commit
 
 
 def is_push(change: Change) -> TypeGuard[Put]:
@@ -18,3 +19,12 @@ def is_push(change: Change) -> TypeGuard[Put]:
         and change.record.tier is Tier.SHORT_TERM
         and change.record.state is State.LIVE
     )
+
+
+def have_push(commits: Sequence[Commit]) -> bool:
+    """Whether one of the commits puts something there."""
+    for commit in commits:  # every write is asked: any() would cost it three times as much
+        for change in commit.changes:
+            if is_push(change):
+                return True
+    return False

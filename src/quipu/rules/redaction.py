@@ -211,14 +211,18 @@ def _suspecting(
     if request.type is MemoryType.PROCEDURAL:  # a machine in JSON text is searched as what it means
         return redactors
     texts, keys = [name for name in _identities(request) if name], list[str]()
-    texts += [name for _, name in _further_names(request) if name]
+    if request.links or request.privacy_intent is not None:
+        texts += [name for _, name in _further_names(request) if name]
+        texts += [link.rel for link in request.links or ()]
+    elif request.embedding is not None and request.embedding.model:
+        texts.append(request.embedding.model)
+    # Most requests leave most of these out, and every write pays for what is asked here.
     for value in (request.content, request.metadata, request.tags, request.source, request.details):
         if value:
             gather(cast("Json", value), texts, keys)
-    texts.extend(link.rel for link in request.links or ())
     if request.reasoning:
         texts.append(request.reasoning)
-    return tuple(redactor for redactor in redactors if _may_find(redactor, texts, keys, batch))
+    return tuple([redactor for redactor in redactors if _may_find(redactor, texts, keys, batch)])
 
 
 def _may_find(redactor: Redactor, texts: Sequence[str], keys: Sequence[str], batch: Batch | None) -> bool:

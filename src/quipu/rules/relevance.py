@@ -121,40 +121,41 @@ def evidence(candidates: Sequence[Candidate], question: Question) -> Evidence:
     users = question.users
     leading = ([one for one in candidates if is_about(one, users)] if users else None) or candidates
     return Evidence(
-        max((one.cosine for one in leading if one.cosine is not None), default=0.0),
-        max((one.coverage for one in leading), default=0.0),
+        max([one.cosine for one in leading if one.cosine is not None], default=0.0),
+        max([one.coverage for one in leading], default=0.0),
     )
 
 
 def relevances(
-    candidates: Sequence[Candidate], known: Calibration, question: Question | None = None
+    candidates: Sequence[Candidate],
+    known: Calibration,
+    question: Question | None = None,
+    first: int | None = None,
 ) -> list[float]:
-    """The chance, for each candidate, that it answers the query."""
+    """The chance, for each candidate, that it answers the query; of the first so many only, though all are evidence."""
     asked = question or Question(compared=len(candidates))
     best = evidence(candidates, asked)
     common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
     common += known.compared * math.log(max(1, asked.compared)) + known.stranger * asked.has_stranger
     users, nearest, own, exp = asked.users, best.cosine, known.cosine, math.exp
+    lead, fall, lift, least = known.lead, known.fall, known.lift, known.least_share
     told: list[float] = []
-    for candidate in candidates:  # some hundreds for every recall
+    for candidate in candidates if first is None else candidates[:first]:  # some hundreds for every recall
         cosine = candidate.cosine
         judge, share = known, 1.0
         if cosine is None:
             judge = KEYWORD_ONLY
             speaking = judge.intercept + judge.coverage * candidate.coverage
         else:
+            behind = cosine - nearest
             speaking = common + own * (cosine if cosine < nearest else nearest)
-            share = _share(judge, cosine - nearest, candidate.coverage)
+            # How much of the chance that there is an answer belongs to a hit so far behind the best.
+            apart = lead + fall * (behind if behind < 0.0 else 0.0) + lift * candidate.coverage
+            share = least + (1 - least) / (1 + exp(-apart))
         if users:
             speaking += judge.meant if is_about(candidate, users) else judge.elsewhere
         told.append(round(share / (1 + exp(-speaking)), 6))
     return told
-
-
-def _share(known: Calibration, behind: float, coverage: float) -> float:
-    """How much of the chance that there is an answer belongs to a hit so far behind the best."""
-    own = known.lead + known.fall * (behind if behind < 0.0 else 0.0) + known.lift * coverage
-    return known.least_share + (1 - known.least_share) / (1 + math.exp(-own))
 
 
 def floor(asked: float | Floor, known: Calibration) -> float:

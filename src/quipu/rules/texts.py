@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -138,10 +138,17 @@ def has_stranger(shares: WordShares) -> bool:
     return bool(unknown) and not unknown.isdisjoint(persons([word for word, _ in shares.words]))
 
 
-def named(text: str, names: Iterable[str]) -> frozenset[str]:
-    """Which of the names the text mentions, as whole words."""
-    padded = f" {' '.join(_plain_words(text))} "
-    return frozenset(name for name in names if name and f" {' '.join(_plain_words(name))} " in padded)
+def named(text: str, names: Mapping[str, str]) -> frozenset[str]:
+    """Which of the names the text mentions, as whole words. Each name comes with how it is spelled."""
+    if not names:
+        return frozenset()
+    said = spelled(text)
+    return frozenset([name for name, words in names.items() if name and words in said])
+
+
+def spelled(text: str) -> str:
+    """A text as names are looked for: its plain words, each between spaces."""
+    return f" {' '.join(_plain_words(text))} "
 
 
 def _plain_words(text: str) -> list[str]:

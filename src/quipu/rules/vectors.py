@@ -6,7 +6,8 @@ import math
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from quipu.errors import InvalidError
 from quipu.model.operations import Embedding
@@ -56,9 +57,15 @@ def _packed_unit(numbers: Sequence[float]) -> bytes | None:
         numbers = tuple(numbers)  # once, instead of for each of the two calls
         if not abs(math.hypot(*numbers) - 1) <= _SURELY_UNIT:  # NaN is not below anything
             return None
-        return struct.pack(f"<{len(numbers)}f", *numbers)
+        return _packing(len(numbers))(*numbers)
     except (TypeError, ValueError, OverflowError, struct.error):
         return None
+
+
+@lru_cache(16)
+def _packing(dimensions: int) -> Callable[..., bytes]:
+    """Kept, because a tuple is then packed as it is: `struct.pack` copies it to put the format before it."""
+    return struct.Struct(f"<{dimensions}f").pack
 
 
 def _directionless(pointer: str) -> InvalidError:

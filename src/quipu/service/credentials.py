@@ -13,6 +13,8 @@ from quipu.service.budgets import Budgets
 from quipu.service.tokens import digest_of
 
 _TOKEN = re.compile(r"qp_([a-z0-9][a-z0-9-]{0,62})_[A-Za-z0-9_-]{43}")
+_ANOTHER = "Ask an administrator for another; `quipu token create` makes one."
+_SUSPENDED = "Ask who runs the server; `quipu tenant resume` lets a tenant in again."
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
@@ -33,7 +35,7 @@ class Credentials:
         if match := _TOKEN.fullmatch(text):
             return await self._of_token(match.group(1), text)
         if self._parts.identities is None or not _JWT.fullmatch(text):
-            raise _refused()
+            raise unknown_credential()
         principal = await self._parts.identities.principal(text)
         await self._check_tenant(principal.tenant)
         return principal
@@ -41,21 +43,21 @@ class Credentials:
     async def _of_token(self, tenant: str, text: str) -> Principal:
         token = await self._parts.ledger.token(tenant, digest_of(text))
         if token is None:
-            raise _refused()
+            raise unknown_credential()
         now = self._parts.clock()
         if token.revoked_at is not None and token.revoked_at <= now:
-            raise _refused("This token has been revoked.", "revoked_token")
+            raise _refused("This token has been revoked.", "revoked_token", _ANOTHER)
         if token.expires_at is not None and token.expires_at <= now:
-            raise _refused("This token has expired.", "expired_token")
+            raise _refused("This token has expired.", "expired_token", _ANOTHER)
         await self._check_tenant(tenant)
         return principal_of(token)
 
     async def _check_tenant(self, tenant: str) -> None:
         known = await self._parts.ledger.tenant(tenant)
         if known is None:
-            raise _refused()
+            raise unknown_credential()
         if known.suspended_at is not None:
-            raise _refused("This tenant is suspended.", "suspended_tenant")
+            raise _refused("This tenant is suspended.", "suspended_tenant", _SUSPENDED)
 
 
 def principal_of(token: Token) -> Principal:
@@ -76,7 +78,17 @@ def principal_of(token: Token) -> Principal:
     )
 
 
-def _refused(message: str | None = None, reason: str = "bad_token") -> UnauthenticatedError:
+def unknown_credential() -> UnauthenticatedError:
+    """For whatever is not a whole, known token: one answer for all of it, so that guesses learn nothing.
+
+    That a token has ended is told only to who shows the whole text of it: tokens are found by the digest of all they are.
+    """
     return UnauthenticatedError(
-        message, reason=reason, hint="Send `Authorization: Bearer <token>`; `quipu token create` makes one."
+        "This credential is not known here.",
+        reason="bad_token",
+        hint="Check that the token was copied whole, and that it is a token of this server.",
     )
+
+
+def _refused(message: str, reason: str, hint: str) -> UnauthenticatedError:
+    return UnauthenticatedError(message, reason=reason, hint=hint)

@@ -23,6 +23,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import grants, grants_tokens, rates, receipts
 from quipu.rules.rates import Bucket
 from quipu.service.access import Access
+from quipu.service.disclosing_addresses import Addresses
 from quipu.service.disclosing_answers import Answered, Answers, Page, digest_of, used
 from quipu.service.disclosing_coverage import Place, Ranked, Seen
 from quipu.service.disclosing_cursors import Cursors
@@ -34,6 +35,8 @@ from quipu.service.lending_trust import Evidence
 _KEPT_BUCKETS = 20_000
 #: Items of an export that are one transaction.
 _BATCH = 100
+#: Receipts that a grantee is told of at a time.
+_RECEIPTS = 1000
 #: Behind every id there is.
 _AFTER_ALL = "\U0010ffff"
 #: How often a query is made anew because something was changed meanwhile.
@@ -48,7 +51,7 @@ class Disclosing:
         self.views = Views(parts)
         self._buckets: OrderedDict[tuple[str, str], Bucket] = OrderedDict()
         self._proofs, self._cursors = Proofs(parts), Cursors(parts)
-        self._answers = Answers(parts, self._proofs)
+        self._answers, self._addresses = Answers(parts, self._proofs), Addresses(parts)
         self._evidence = Evidence(parts)
 
     @property
@@ -180,11 +183,16 @@ class Disclosing:
 
     # -- vectors, logs, receipts --------------------------------------------------------------------------------
 
-    async def vector(self, lent: Lent, item_id: str) -> bytes:
-        """The vector of an item that this grant has shown: of the text as it was shown (D16)."""
+    async def vector(self, lent: Lent, item_id: str, shown: str | None = None) -> bytes:
+        """The vector of an item that this grant has shown: of the text as it was shown (D16).
+
+        `shown` is what the address in an answer says of how it was shown; without it the grant alone says so.
+        """
         self._check_rate(lent)
         if EMBEDDINGS not in lent.scopes:
             raise _not_granted("scope_missing", "The grant shows no embeddings.")
+        if shown is not None:
+            lent = self._addresses.trusted(lent, item_id, shown)
         data = (await self._vectors([await self._shown(lent, item_id)])).get(item_id)
         if data is None:
             raise _absent()
@@ -223,14 +231,17 @@ class Disclosing:
             raise _absent()
         return told
 
-    async def receipts_of(self, lent: Lent) -> list[JsonObject]:
-        """The receipts of what was shown to this grantee, under whichever grant."""
-        found: list[JsonObject] = []
-        after = 0
-        while page := await self._parts.ledger.lending.receipts(lent.tenant, after):
-            found.extend(one.body for one in page if one.agent == lent.grant.grantee)
-            after = page[-1].seq
-        return found
+    async def receipts_of(self, lent: Lent, after: str = "") -> tuple[list[JsonObject], str | None]:
+        """Receipts of what was shown to this grantee, under whichever grant, and where to go on if there are more.
+
+        The place is a receipt of its own: one in the owner's chain would tell how much is lent to others.
+        """
+        self._check_rate(lent)
+        page = await self._parts.ledger.lending.receipts_to(
+            lent.tenant, lent.grant.grantee, after, _RECEIPTS + 1
+        )
+        found = page[:_RECEIPTS]
+        return [one.body for one in found], found[-1].id if len(page) > len(found) else None
 
     async def _shown(self, lent: Lent, item_id: str) -> Seen:
         """An item that the grant covers and has shown; anything else does not exist."""

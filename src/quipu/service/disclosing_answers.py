@@ -15,6 +15,7 @@ from quipu.rules import grants, grants_items, receipts
 from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants_times import rfc3339
 from quipu.rules.receipts import Hand
+from quipu.service.disclosing_addresses import Addresses
 from quipu.service.disclosing_coverage import Ranked, Seen
 from quipu.service.disclosing_proofs import Line, Proofs
 from quipu.service.lending import lending_parts
@@ -60,7 +61,7 @@ class Answers:
     """Builds them, inside the transaction that discloses."""
 
     def __init__(self, parts: Parts, proofs: Proofs) -> None:
-        self._parts, self._proofs = parts, proofs
+        self._parts, self._proofs, self._addresses = parts, proofs, Addresses(parts)
 
     @property
     def _own(self) -> LendingParts:
@@ -122,10 +123,9 @@ class Answers:
         writes.lines.extend(added)
         item, spelt = dict(seen.projected.item), dict(self._members(seen))
         if seen.item_id in page.vectors:
-            url = f"{self._own.public_url}/oap/memory/vec/{seen.item_id}.bin"
             item["embedding"] = {
                 **cast("dict[str, Any]", item.get("embedding", {})),
-                "vector_url": url,
+                "vector_url": self._addresses.of(page.lent, seen.item_id),
                 "digest": digest_of(page.vectors[seen.item_id]),
             }
             told = self._parts.canonical(item["embedding"])

@@ -43,7 +43,7 @@ class Vectors:
             await self._parts.ledger.adopt_space(tenant, known)
         if known is None:
             return None
-        if embedder is not None and (embedder.model, embedder.dimensions) != (known.model, known.dimensions):
+        if embedder is not None and not self._fits(known):
             raise ConflictError(
                 f"This memory was embedded with {known.model}; the embedder now is {embedder.model}.",
                 reason="embedding_mismatch",
@@ -75,6 +75,19 @@ class Vectors:
             return unit_vector(given, space.model, space.dimensions)
         vectors = await self._embedded([text])
         return vectors[0]
+
+    async def of_record(self, tenant: str, record: Record, given: Embedding | None) -> bytes | None:
+        """The same for one record; where the caller gives it and the space is settled, that is all there is to do."""
+        known = self._spaces.get(tenant)
+        if given is not None and known is not None and self._fits(known):
+            return unit_vector(given, known.model, known.dimensions)
+        (vector,) = await self.of_records(tenant, [record], [given])
+        return vector
+
+    def _fits(self, space: Space) -> bool:
+        """Whether the embedder, if there is one, makes vectors of this space."""
+        embedder = self._parts.embedder
+        return embedder is None or (embedder.model == space.model and embedder.dimensions == space.dimensions)
 
     async def of_records(
         self, tenant: str, records: Sequence[Record], given: Sequence[Embedding | None]

@@ -30,6 +30,7 @@ from quipu.rules.policy_classes import classes
 from quipu.rules.staging import Write, operation_of
 from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
+from quipu.service.gate_verdicts import TenantVerdicts
 from quipu.service.policies import Policies
 from quipu.service.removing import Removing
 from quipu.service.resembling import Resembling
@@ -45,6 +46,7 @@ class Gate:
     ) -> None:
         self._parts, self._access, self._policies = parts, access, policies
         self._removing, self._resembling = removing, resembling
+        self._verdicts = TenantVerdicts()
 
     async def judged(
         self,
@@ -62,12 +64,20 @@ class Gate:
         What is denied is journaled, as is whatever else a rule does; of a trial nobody needs to know.
         """
         rules = await self._policies.in_force(principal.tenant, position)
+        is_admin = principal.may(Permission.ADMIN)
+        known, writer = None, (request.agent_id, principal.name, is_admin)
+        if isinstance(request, RememberRequest) and not (
+            request.approval_required or is_imported or count > 1
+        ):
+            known = self._verdicts.by(principal.tenant, rules)
+            if (verdict := known.of(writer)) is not None:
+                return verdict
         now = self._parts.clock()
         facts = WriteFacts(
             operation=operation_of(request),
             agent_id=request.agent_id,
             principal=principal.name,
-            is_admin=principal.may(Permission.ADMIN),
+            is_admin=is_admin,
             count=count,
             is_hard=isinstance(request, ForgetRequest) and request.hard_delete,
             is_forgetting=isinstance(request, ExpireRequest) and request.action is ExpireAction.FORGET,
@@ -80,6 +90,8 @@ class Gate:
         )
         if verdict.effect is Effect.DENY:
             await self._refuse(principal, facts, verdict, position, is_trial=is_trial)
+        if known is not None and not asked:
+            known.keep(writer, verdict)
         return verdict
 
     async def judged_alike(

@@ -34,6 +34,8 @@ class Ranked:
     supporting: tuple[str, ...] = ()
     #: With `explain` and beside mirrors: its place with each backend, and whose votes were left out.
     votes: Mapping[str, Json] | None = None
+    #: How many links away the nearest other hit is.
+    hop: int | None = None
 
 
 class Hits:
@@ -128,6 +130,7 @@ def _why(item: Ranked) -> dict[str, Json]:
         },
         "confidence": round(candidate.confidence, 4),
         "demoted": candidate.is_demoted,
+        **({} if item.hop is None else {"hop": item.hop}),
         **({} if item.votes is None else {"votes": dict(item.votes)}),
     }
 

@@ -12,7 +12,7 @@ from quipu.formats.losses import Loss
 from quipu.formats.spool import Spool
 from quipu.model.disclosure import Question, Standing, Writes
 from quipu.model.grants import Lent
-from quipu.model.moving import ExportedFile, FileExport, FileImport, Format, ImportReport, RolledBack
+from quipu.model.moving import ExportedFile, FileExport, FileImport, Format, ImportReport
 from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
@@ -25,7 +25,7 @@ from quipu.service.exporting import Exporting
 from quipu.service.exporting_tasks import ExportTasks
 from quipu.service.exporting_watch import Watch
 from quipu.service.import_register import Imports
-from quipu.service.import_tasks import ImportTasks
+from quipu.service.import_tasks import ImportTasks, Outcome
 from quipu.service.importing import Importing
 from quipu.service.lending import lending_parts, owner_of
 from quipu.service.lending_tasks import Who
@@ -47,13 +47,13 @@ class Moves:
         self._exporting, self._importing, self._imports = exporting, importing, imports
         #: Files that are made while somebody waits, or asks again later.
         self.tasks = ExportTasks(parts, access, self._made)
-        #: Files that are gone through likewise.
-        self.trials = ImportTasks(parts, access)
+        #: Files that are gone through, carried out and undone likewise.
+        self.incoming = ImportTasks(parts, access)
 
     async def close(self) -> None:
         """End what is under way."""
         await self.tasks.close()
-        await self.trials.close()
+        await self.incoming.close()
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -144,26 +144,33 @@ class Moves:
         root: str,
         *,
         is_later: bool = False,
-    ) -> ImportReport | dict[str, Any]:
+    ) -> Outcome | dict[str, Any]:
         """What would come in, or the task that finds out; nothing is written. `root` is where this host is asked."""
         owner_of(self._access, principal)
-        self.trials.check_room(principal, is_later=is_later)
+        self.incoming.check_room(principal, is_later=is_later)
         received = await self._importing.received(principal, pieces, request)
         work = self._importing.gone_through(principal, received, request)
-        return await self.trials.tried(principal, work, root, is_later=is_later)
+        return await self.incoming.tried(principal, work, root, is_later=is_later)
 
     async def fetched(
         self, principal: Principal, url: str, request: FileImport, root: str, *, is_later: bool = False
-    ) -> ImportReport | dict[str, Any]:
+    ) -> Outcome | dict[str, Any]:
         """The same of a file at an address."""
         owner_of(self._access, principal)
-        self.trials.check_room(principal, is_later=is_later)
+        self.incoming.check_room(principal, is_later=is_later)
         work = self._importing.fetched(principal, url, request)
-        return await self.trials.tried(principal, work, root, is_later=is_later)
+        return await self.incoming.tried(principal, work, root, is_later=is_later)
 
-    async def committed(self, principal: Principal, import_id: str) -> ImportReport:
-        """Carry out what was tried, and join it to the chain by a Migration Receipt (10.3, step 10)."""
-        tenant = owner_of(self._access, principal)
+    async def committed(
+        self, principal: Principal, import_id: str, root: str, *, is_later: bool = False
+    ) -> Outcome | dict[str, Any]:
+        """Carry out what was tried: what became of it, or the task that does it."""
+        tenant, name = owner_of(self._access, principal), ("commit", import_id)
+        work = partial(self._carried_out, principal, tenant, import_id)
+        return await self.incoming.once(principal, name, work, root, is_later=is_later)
+
+    async def _carried_out(self, principal: Principal, tenant: str, import_id: str) -> ImportReport:
+        """It is joined to the chain by a Migration Receipt (10.3, step 10)."""
         before = await self._parts.ledger.head(tenant)
         report = await self._importing.committed(principal, import_id)
         after = await self._parts.ledger.head(tenant)
@@ -173,10 +180,14 @@ class Moves:
         await self._receipt(tenant, "memory_import", {"import_id": import_id}, output, heads, named)
         return report
 
-    async def rolled_back(self, principal: Principal, import_id: str, *, force: bool) -> RolledBack:
-        """Undo an import whole (F10)."""
+    async def rolled_back(
+        self, principal: Principal, import_id: str, root: str, *, force: bool, is_later: bool = False
+    ) -> Outcome | dict[str, Any]:
+        """Undo an import whole (F10): what was undone, or the task that does it."""
         owner_of(self._access, principal)
-        return await self._imports.roll_back(principal, import_id, force=force)
+        name = ("undo with force" if force else "undo", import_id)
+        work = partial(self._imports.roll_back, principal, import_id, force=force)
+        return await self.incoming.once(principal, name, work, root, is_later=is_later)
 
     # -- receipts ------------------------------------------------------------------------------------------------
 

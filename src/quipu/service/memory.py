@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quipu.model.operations import MergeStrategy
 from quipu.model.principal import Permission, Principal
 from quipu.ports.announcing import Recounting
-from quipu.rules.pushing import is_push
+from quipu.rules.pushing import have_push
 from quipu.service.assembly import Assembly
 from quipu.service.condition import CAPABILITIES
 
@@ -53,7 +53,7 @@ class MemoryService(Assembly):
 
     def _written(self, commits: Sequence[Commit]) -> None:
         """A window may be over now; who settles it is built with the first push."""
-        if any(is_push(change) for commit in commits for change in commit.changes):
+        if have_push(commits):
             self.consolidating.overflowing.written(commits)
 
     # -- the five operations ------------------------------------------------------------------------------------

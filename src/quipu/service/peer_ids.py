@@ -53,6 +53,10 @@ class SeenIds:
         """What the peer calls it; as it is called here where nothing else was seen."""
         return self._theirs.get(ours, {}).get(peer, ours)
 
+    def copies(self, ours: str) -> Mapping[str, str]:
+        """By peer, what it calls what was shown by this id."""
+        return self._theirs.get(ours, {})
+
 
 class LedgerIds:
     """Where a ledger keeps the native ids of its mirrors: to a router each of its peers is one."""
@@ -69,9 +73,13 @@ class LedgerIds:
             await self._outbox.settle(self._tenant, _PREFIX + peer, Settlement(kept=(row,)))
 
     async def of(self, peer: str, ours: Sequence[str]) -> Mapping[str, str]:
+        if not ours:  # the map is there, and that is all that was asked
+            return {}
         found = await self._outbox.mirrored(self._tenant, _PREFIX + peer, ours)
         return {id: row.native_id for id, row in found.items() if row.native_id is not None}
 
     async def ours(self, peer: str, theirs: Sequence[str]) -> Mapping[str, str]:
+        if not theirs:
+            return {}
         found = await self._outbox.mirrored_as(self._tenant, _PREFIX + peer, theirs)
         return {id: row.record_id for id, row in found.items()}

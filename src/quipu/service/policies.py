@@ -38,6 +38,8 @@ class Policies:
         self._parts, self._access = parts, access
         self._sight = Sight(parts, access)
         self._kept: dict[str, tuple[int, tuple[Rule, ...]]] = {}
+        #: The same with those that ship; the same tuple as long as nothing has changed.
+        self._whole: dict[str, tuple[Rule, ...]] = {}
         #: The edition of the file that each tenant's journal has been told of.
         self._told: dict[str, int] = {}
 
@@ -51,9 +53,10 @@ class Policies:
         known = self._kept.get(tenant)
         if known is None or known[0] != position:
             known = self._kept[tenant] = position, await self._own(tenant)
+            self._whole[tenant] = (*known[1], *policy.SHIPPED)
         file = self._parts.rules_file
         if file is None:
-            return (*known[1], *policy.SHIPPED)
+            return self._whole[tenant]
         of_file = file.rules()
         if self._told.get(tenant, 0) != file.edition:
             await self._tell(tenant, of_file, file.edition)

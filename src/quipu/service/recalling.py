@@ -78,9 +78,13 @@ class Recalling:
         )
         if heard.candidates:  # what only mirrors found comes behind the ledger's own ranking
             ranking += blended(heard.candidates, shares.subjects, weights, shares.users)
-        sureness = relevance.relevances([item.candidate for item in ranking], known, question)
-        judged = list(zip(ranking, sureness, strict=True))
-        kept = [(item, sure) for item, sure in judged if sure >= floor]
+        # Without a floor all of them are kept, and without mirrors nobody asks for any but the first.
+        first = wanted if floor <= 0 and not heard.rankings else None
+        sureness = relevance.relevances([item.candidate for item in ranking], known, question, first)
+        kept = [pair for pair in zip(ranking, sureness, strict=False) if pair[1] >= floor]
+        below_floor = len(sureness) - len(kept)
+        if not heard.rankings:
+            del kept[wanted:]
         strange = await self._strange(request, search, found, heard, len(kept), (known, question, floor))
         # Each backend gives fusion so many candidates, the ledger too.
         added = heard.added
@@ -88,12 +92,12 @@ class Recalling:
         with self._parts.observer.phase("fuse"):
             lists = self._lists(own, kept, strange, heard)
             ranked = await self._ranked(request, scope, snapshot, lists, kept, strange)
-        hits, is_cut = await self._shown.hits(principal, request, snapshot, ranked[: request.k], strange)
+        hits, is_cut = await self._shown.hits(principal, request, snapshot, ranked, strange)
         self._note(principal, request, scope, hits)
         extensions: dict[str, Json] = {
             "seq": snapshot.seq,
             "min_relevance": floor,
-            "below_floor": len(judged) - len(kept),
+            "below_floor": below_floor,
             "truncated": is_cut,
         }
         if request.as_of is not None:
@@ -226,9 +230,7 @@ class Recalling:
         """Each backend's ranking of what may be shown. Of records the similarity is ours, of foreign hits theirs."""
         listed = {*own}.union(*heard.rankings.values())  # of many candidates few are ranked by anybody
         votes = {
-            item.candidate.id: fusion.Vote(
-                id=item.candidate.id, similarity=_similarity(item.candidate.cosine, sure), relevance=sure
-            )
+            item.candidate.id: fusion.Vote(item.candidate.id, _similarity(item.candidate.cosine, sure), sure)
             for item, sure in kept
             if item.candidate.id in listed
         }
@@ -252,7 +254,7 @@ class Recalling:
         kept: Sequence[tuple[Blended, float]],
         strange: Mapping[str, strangers.Judged],
     ) -> list[Ranked]:
-        """Fuse, boost linked hits, weigh confidence and standing; best first."""
+        """Fuse, boost linked hits, weigh confidence and standing; as many as are wanted, best first."""
         routing = self._parts.routing
         weights = {mirror.name: mirror.weight for mirror in self._parts.mirrors}
         ledger = self._parts.ledger.name
@@ -264,7 +266,8 @@ class Recalling:
             trim_votes=routing.trim_votes,
             trusted=ledger,
         )
-        trim = fusion.trimmed(lists, request.fusion, ledger) if routing.trim_votes else None
+        is_told = request.explain and len(lists) > 1
+        trim = fusion.trimmed(lists, request.fusion, ledger) if is_told and routing.trim_votes else None
         by_id = {item.candidate.id: (item, sure) for item, sure in kept}
         by_id |= {name: (one.blended, one.relevance) for name, one in strange.items()}
         near = await self._nearness(
@@ -284,11 +287,12 @@ class Recalling:
             )
             scored.append((place, score))
         ranked: list[Ranked] = []
-        for place, score in fusion.ordered(scored, routing.foreign):
+        for place, score in fusion.ordered(scored, routing.foreign)[: request.k]:
             item, sure = by_id[place.id]
             link = near.get(place.id)
             found = Ranked(item, sure, score, place.backends, () if link is None else link.supporting)
-            if request.explain and len(lists) > 1 and len(ranked) < request.k:
+            found.hop = None if link is None else link.distance
+            if is_told:
                 found.votes = fusion.votes_for(place.id, lists, trim)
             ranked.append(found)
         return ranked
@@ -342,7 +346,7 @@ def _leaves_out_secrets(request: RecallRequest) -> bool:
 
 
 def _similarity(cosine: float | None, sure: float) -> float:
-    return sure if cosine is None else max(0.0, min(1.0, cosine))
+    return sure if cosine is None else 0.0 if cosine < 0.0 else 1.0 if cosine > 1.0 else cosine
 
 
 def _evidence(found: Found, question: relevance.Question) -> dict[str, Json]:

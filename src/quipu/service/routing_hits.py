@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from quipu.model.outcomes import Hit, RecallResponse
 from quipu.model.record import Trust
 from quipu.model.value import Json
-from quipu.rules import fusion
+from quipu.rules import budget, fusion
 from quipu.rules.agreement import agreed
 from quipu.rules.fusion_trimmed import Trim
+from quipu.rules.peer_rankings import HOP, Claim, as_searched, hop, near, weighed
 from quipu.rules.peers import claimed
+from quipu.rules.vouching import Vouched
 
 
 def hits_by_id(
     told: Mapping[str, RecallResponse], ours: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Hit]]:
-    """Each peer's hits by the router's id, in their order. What nobody noted is one where its text is the same."""
+    """Each peer's hits by the router's id, as its search ranked them. What nobody noted is one where its text is the same."""
     found: dict[str, dict[str, Hit]] = {}
     by_text: dict[tuple[str, str], str] = {}
     for peer in sorted(told):
         mine: dict[str, Hit] = {}
-        for hit in told[peer].results:
+        for hit in as_searched(told[peer].results):
             known = ours[peer].get(hit.id)
             id = known or by_text.setdefault((hit.type.value, str(hit.content)), hit.id)
             mine.setdefault(id, hit)
@@ -82,29 +86,81 @@ def explained(
     return replace(hit, why={**(hit.why or {}), "votes": told})
 
 
-def as_most_tell(
-    place: fusion.Fused,
-    rank: int,
-    hits: Mapping[str, Mapping[str, Hit]],
-    ours: Mapping[str, Mapping[str, str]],
-    *,
-    is_foreign: bool,
-) -> Hit:
-    """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
-    versions = [(peer, hits[peer][place.id]) for peer in place.backends]
-    text = versions[agreed([str(hit.content) for _, hit in versions])][1].content
-    versions = [(peer, hit) for peer, hit in versions if hit.content == text]
-    peer, chosen = versions[agreed([claimed(hit) for _, hit in versions])]
-    if is_foreign:
-        provenance = replace(chosen.provenance, trust=Trust.EXTERNAL)
-        chosen = replace(chosen, foreign=True, provenance=provenance)
-    return replace(
-        chosen,
-        id=place.id,
-        score=place.score,
-        rank=rank,
-        relevance=chosen.relevance,
-        source_store=place.source,
-        stores=place.backends,
-        supporting=tuple(ours[peer].get(other, other) for other in chosen.supporting),
-    )
+def hits_of(answer: RecallResponse, most: int) -> tuple[Hit, ...]:
+    """The first hits of an answer, whatever else a peer has put there."""
+    return tuple(hit for hit in answer.results[:most] if isinstance(cast("object", hit), Hit))
+
+
+def fitted(hits: Sequence[Hit], max_tokens: int | None) -> tuple[list[Hit], bool]:
+    """Whole hits in rank order while they fit the budget, and whether something did not."""
+    passages = [
+        budget.Passage(
+            hit.content if isinstance(hit.content, str) else json.dumps(dict(hit.content)),
+            isinstance(hit.content, str),
+        )
+        for hit in hits
+    ]
+    fit = budget.fitted(passages, max_tokens)
+    kept = [hits[place] for place in fit.kept]
+    if fit.cut is not None:
+        kept[0] = replace(kept[0], content=fit.cut, truncated=True)
+    return kept, len(kept) < len(hits) or fit.cut is not None
+
+
+class Telling:
+    """How one recall tells what its peers returned. `needed`: so many tellers of a link are believed."""
+
+    def __init__(
+        self, hits: Mapping[str, Mapping[str, Hit]], ours: Mapping[str, Mapping[str, str]], needed: int
+    ) -> None:
+        self._hits, self._ours, self._needed = hits, ours, needed
+
+    def results(self, found: Vouched) -> list[Hit]:
+        """Every hit that may be shown, weighed, best first; what is foreign comes behind the rest."""
+        members = {place.id for place in found.known}
+        known = [(place, *self._weighed(place, members)) for place in found.known]
+        foreign = [(place, *self._weighed(place, frozenset[str]())) for place in found.foreign]
+        told = [*_best_first(known), *(_as_foreign(hit) for hit in _best_first(foreign))]
+        return [replace(hit, rank=rank) for rank, hit in enumerate(told, 1)]
+
+    def copies(self, hit: Hit) -> dict[str, Hit]:
+        """The hit as each of its tellers gave it."""
+        return {peer: self._hits[peer][hit.id] for peer in hit.stores}
+
+    def _weighed(self, place: fusion.Fused, members: Collection[str]) -> tuple[Hit, float]:
+        """The hit with its links, and its score after all."""
+        hit = self._as_most_tell(place)
+        claims = [
+            Claim(hop(told), tuple(self._ours[peer].get(id, id) for id in told.supporting))
+            for peer in place.backends
+            if (told := self._hits[peer][place.id]).supporting
+        ]
+        if not claims:
+            return hit, weighed(place.score, hit, None)
+        link = near(claims, members, min(self._needed, len(place.backends)))
+        why = hit.why if link.distance is None else {**(hit.why or {}), HOP: link.distance}
+        if link.distance is None and why:
+            why = {name: value for name, value in why.items() if name != HOP}
+        hit = replace(hit, supporting=link.supporting, why=why)
+        return hit, weighed(place.score, hit, link.distance)
+
+    def _as_most_tell(self, place: fusion.Fused) -> Hit:
+        """As most of the peers that returned it tell it; of equally many, as the one that ranked it best."""
+        versions = [self._hits[peer][place.id] for peer in place.backends]
+        if len(versions) > 1:
+            text = versions[agreed([str(hit.content) for hit in versions])].content
+            versions = [hit for hit in versions if hit.content == text]
+            versions = [versions[agreed([claimed(hit) for hit in versions])]]
+        return replace(
+            versions[0], id=place.id, supporting=(), source_store=place.source, stores=place.backends
+        )
+
+
+def _best_first(told: Sequence[tuple[fusion.Fused, Hit, float]]) -> list[Hit]:
+    by_id = {place.id: hit for place, hit, _ in told}
+    ranking = fusion.ordered((place, score) for place, _, score in told)
+    return [replace(by_id[place.id], score=score) for place, score in ranking]
+
+
+def _as_foreign(hit: Hit) -> Hit:
+    return replace(hit, foreign=True, provenance=replace(hit.provenance, trust=Trust.EXTERNAL))

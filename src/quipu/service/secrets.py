@@ -183,7 +183,8 @@ class Secrets:
     ) -> R:
         """Do work that keeps texts; do it again when the list of secrets has changed before it was committed."""
         while True:
-            checked = await self.checked(tenant, run_id)
+            known = self.current(tenant) if run_id is None else None
+            checked = known or await self.checked(tenant, run_id)
             try:
                 return await work(checked)
             except ConflictError as conflict:

@@ -114,7 +114,7 @@ class Writing:
         if request.links:
             await self._check_links(principal, request)
         record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
-        (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
+        vector = await self._vectors.of_record(principal.tenant, record, request.embedding)
         similar = await self._similar(principal, record, vector) if request.finds_similar else []
         put = self.put(record, vector)
         plan = self._plan(principal, request, put, Op.REMEMBER, now, similar)
@@ -141,7 +141,7 @@ class Writing:
         ):
             put = replace(self.put(record, None), keeps_index=True, expects=current.version)
         else:
-            (vector,) = await self._vectors.of_records(principal.tenant, [record], [request.embedding])
+            vector = await self._vectors.of_record(principal.tenant, record, request.embedding)
             put = replace(self.put(record, vector), expects=current.version)
         plan = self._plan(principal, request, put, Op.UPDATE, now, [])
         return await runs_attribution.attributed(self._parts, request, put.record, plan)

@@ -3,7 +3,8 @@
     results = await run(MySubject(store))
 
 memorywire's sixteen come first, then those that Quipu adds (`Q1` …). A scenario either passes with its assertions
-counted, or says what does not hold, or says what the store lacks to be asked at all: nothing is skipped silently.
+counted, or says what does not hold, or says what the store lacks to be asked at all or does not promise: nothing is
+skipped silently.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from quipu.testing.scenarios_subject import (
     Scenario,
     Size,
     Subject,
+    Unpromised,
 )
 
 __all__ = [
@@ -74,6 +76,8 @@ async def played(subject: Subject, scenario: Scenario) -> Result:
             await scenario.play(fresh, check)
     except Lacking as lack:
         return Result(scenario.name, False, f"not run, the store lacks {lack}", check.count)
+    except Unpromised as missing:
+        return Result(scenario.name, False, f"not run, the store does not promise {missing}", check.count)
     except Broken as broken:
         return Result(scenario.name, False, str(broken), check.count)
     except QuipuError as error:

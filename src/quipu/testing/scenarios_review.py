@@ -9,6 +9,7 @@ from quipu.testing.scenarios_subject import Check, Scenario, Subject
 
 
 async def approval_staging(at: Subject, check: Check) -> None:
+    at.promised("governance")
     yes = await at.remember("The gate code is new.", approval_required=True, metadata={"kind": "code"})
     no = await at.remember(f"The gate {MARKER} is old.", approval_required=True)
 
@@ -34,6 +35,7 @@ async def approval_staging(at: Subject, check: Check) -> None:
 
 
 async def held_removals(at: Subject, check: Check) -> None:
+    at.promised("governance")
     one, two = await at.kept("Rope one is red."), await at.kept("Rope two is blue.")
     three, four = await at.kept("Rope three is green."), await at.kept("Rope four is grey.")
 

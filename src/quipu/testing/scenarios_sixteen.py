@@ -26,6 +26,10 @@ CAPABILITIES = frozenset(
 )
 
 
+#: A router's stores are equals.
+ROLES = ("ledger", "mirror", "peer")
+
+
 def text(content: object) -> str:
     return str(content).lower()
 
@@ -124,6 +128,7 @@ async def merge_keep_canonical(at: Subject, check: Check) -> None:
 
 
 async def approval_required_pending(at: Subject, check: Check) -> None:
+    at.promised("governance")
     await at.remember("The library opens at nine.")
 
     held = await at.remember("The vault code is kept under the mat.", approval_required=True)
@@ -183,7 +188,7 @@ async def health_returns_status(at: Subject, check: Check) -> None:
     rows = health["stores"]
     check(isinstance(rows, list) and rows, "it tells of each store")
     for row in rows if isinstance(rows, list) else ():
-        check(isinstance(row, dict) and row["role"] in ("ledger", "mirror"), "a store has its role")
+        check(isinstance(row, dict) and row["role"] in ROLES, "a store has its role")
         check(isinstance(row, dict) and row["status"] in ("ok", "degraded", "error"), "and its status")
 
     await at.stop()

@@ -42,6 +42,10 @@ class Lacking(Exception):
     """The store under test has no such hook."""
 
 
+class Unpromised(Exception):
+    """What a scenario is about is not among the capabilities that the store declares."""
+
+
 class Broken(AssertionError):
     """Something that a scenario says does not hold."""
 
@@ -140,6 +144,18 @@ class Subject:
             yield self
         finally:
             self.agent = before
+
+    # -- promises -----------------------------------------------------------------------------------------------
+
+    def promises(self, capability: str) -> bool:
+        """Whether the store declares it."""
+        return capability in self.store.capabilities
+
+    def promised(self, *capabilities: str) -> None:
+        """End the scenario, as not run, unless the store declares all of these."""
+        for capability in capabilities:
+            if not self.promises(capability):
+                raise Unpromised(capability)
 
     # -- requests -----------------------------------------------------------------------------------------------
 

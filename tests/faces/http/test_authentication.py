@@ -46,9 +46,9 @@ def bad_headers(at: Served) -> dict[str, list[tuple[str, str]]]:
     return {
         "unknown": [("Authorization", f"Bearer {good[:-1]}{'A' if good[-1] != 'A' else 'B'}")],
         "other tenant": [("Authorization", f"Bearer {good.replace('_default_', '_other_')}")],
+        "other tenant, well formed": [("Authorization", f"Bearer qp_nobody_{'x' * 43}")],
+        "right tenant, well formed": [("Authorization", f"Bearer qp_default_{'x' * 43}")],
         "empty": [("Authorization", "Bearer")],
-        "bare": [("Authorization", good)],
-        "basic": [("Authorization", "Basic YTpi")],
         "long": [("Authorization", "Bearer " + "x" * 9000)],
         "odd": [("Authorization", "Bearer \x80")],
         "two": [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
@@ -67,6 +67,49 @@ def test_bad_credentials_all_look_alike(at: Served) -> None:
             del body["request_id"]
             seen.append(body)
     assert all(body == seen[0] for body in seen)
+
+
+@pytest.mark.parametrize("given", ["Basic YTpi", "{token}"])
+def test_another_way_of_saying_who_one_is_gets_no_error_code_but_the_right_way(
+    at: Served, given: str
+) -> None:
+    with at.client("") as client:
+        headers = {"Authorization": given.format(token=at.admin_token)}
+        response = client.get("/rig/whoami", headers=headers)
+        body = problem(response, 401, "unauthenticated", "no_credential")
+        assert "Authorization: Bearer" in body["detail"]
+        assert response.headers["www-authenticate"] == 'Bearer realm="quipu"'
+
+
+def test_that_a_token_has_ended_is_told_only_to_who_shows_all_of_it(at: Served) -> None:
+    ended = at.do(at.service.tokens.issue(local(), name="ended", roles=[Role.AGENT]))
+    at.do(at.service.tokens.revoke(local(), ended.token.id))
+    good = at.do(at.service.tokens.issue(local(), name="good", roles=[Role.AGENT]))
+
+    def told(token: str) -> dict[str, Any]:
+        with at.client(token) as client:
+            response = client.get("/rig/whoami")
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == 'Bearer realm="quipu", error="invalid_token"'
+        return {name: value for name, value in response.json().items() if name != "request_id"}
+
+    def guessed(text: str) -> str:
+        return text[:-2] + ("AA" if text[-2:] != "AA" else "BB")
+
+    made_up = f"qp_default_{'x' * 43}"
+    assert told(guessed(ended.text)) == told(guessed(good.text)) == told(made_up)
+    assert told(made_up)["detail"].startswith("This credential is not known here. Check that")
+    whole = told(ended.text)
+    assert whole["reason"] == "revoked_token"
+    assert whole["detail"] == (
+        "This token has been revoked. Ask an administrator for another; `quipu token create` makes one."
+    )
+
+
+def test_who_shows_nothing_is_told_what_to_show(at: Served) -> None:
+    with at.client("") as client:
+        body = problem(client.get("/rig/whoami"), 401, "unauthenticated", "no_credential")
+    assert body["detail"].startswith("No credential was sent. Send `Authorization: Bearer <token>`")
 
 
 def test_a_bad_credential_is_told_even_where_none_is_needed(at: Served) -> None:

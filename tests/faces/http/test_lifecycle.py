@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,15 +138,16 @@ def test_a_request_that_never_ends_does_not_keep_the_server_forever(rig: Rig) ->
 # -- starting -------------------------------------------------------------------------------------------------------
 
 
-async def asked(app: WebApp, path: str) -> httpx.Response:
+async def asked(app: WebApp, path: str, method: str = "GET", **headers: str) -> httpx.Response:
     """A request to the application itself, without a server."""
     transport = httpx.ASGITransport(app.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        return await client.get(path)
+        return await client.request(method, path, headers=headers)
 
 
-async def test_a_starting_server_is_alive_not_ready_and_says_when_to_come_back(tmp_path: Path) -> None:
-    config = Config(store_url=f"sqlite://{store_in(tmp_path)}", embedder="none")
+async def slow_to_open(folder: Path) -> tuple[WebApp, asyncio.Event]:
+    """An application that goes on starting until the event is set."""
+    config = Config(store_url=f"sqlite://{store_in(folder)}", embedder="none")
     app = await web_app(config, more=Rig().faces)
     ledger = app.running.parts.ledger
     gate = asyncio.Event()
@@ -156,6 +158,11 @@ async def test_a_starting_server_is_alive_not_ready_and_says_when_to_come_back(t
         await opened(tenant)
 
     object.__setattr__(ledger, "open", slowly)
+    return app, gate
+
+
+async def test_a_starting_server_is_alive_not_ready_and_says_when_to_come_back(tmp_path: Path) -> None:
+    app, gate = await slow_to_open(tmp_path)
     async with app.asgi.router.lifespan_context(app.asgi):
         assert (await asked(app, "/healthz")).status_code == 200
         ready = await asked(app, "/readyz")
@@ -169,6 +176,28 @@ async def test_a_starting_server_is_alive_not_ready_and_says_when_to_come_back(t
         assert (await asked(app, "/rig/public")).status_code == 200
     assert app.lifecycle.stage is Stage.DRAINING
     assert (await asked(app, "/readyz")).status_code == 503
+
+
+async def test_a_browser_sees_that_the_server_is_starting_and_asks_again_by_itself(tmp_path: Path) -> None:
+    app, gate = await slow_to_open(tmp_path)
+    async with app.asgi.router.lifespan_context(app.asgi):
+        page = await asked(app, "/", accept="text/html,*/*")
+        assert (page.status_code, page.headers["retry-after"]) == (503, "1")
+        assert page.headers["cache-control"] == "no-store"
+        assert "Quipu is starting" in page.text
+        assert '<meta http-equiv="refresh" content="2">' in page.text
+        for address in re.findall(r'href="(/static/[^"]+)"', page.text):
+            assert (await asked(app, address.replace("&amp;", "&"))).status_code == 200, (
+                "it looks like a page"
+            )
+        form = await asked(app, "/signin", "POST", accept="text/html")
+        assert form.status_code == 503
+        assert "refresh" not in form.text, "what a form holds is not sent twice unasked"
+        assert "send it again" in form.text
+        problem(await asked(app, "/"), 503, "backend_unavailable", "starting")
+        gate.set()
+        await app.lifecycle.settled()
+        assert (await asked(app, "/", accept="text/html")).status_code == 303
 
 
 def test_a_ledger_that_cannot_be_opened_ends_the_server(tmp_path: Path) -> None:

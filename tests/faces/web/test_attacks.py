@@ -134,6 +134,7 @@ async def test_what_was_seen_is_gone_after_signing_out(house: House, window: Ope
     here = await signed_in(house, window)
     await here.go("/memories?agent=support-bot")
     await here.page.click("text=Sign out")
+    await here.page.wait_for_url("**/signin*")
     await here.page.go_back()
     await here.page.wait_for_load_state()
     assert "walnuts" not in await here.page.content()

@@ -24,19 +24,13 @@ def visited(house: House, grant: str = "nothing") -> dict[str, str]:
     """Those that are looked at elsewhere, and the rest; some stand for ids that are not there."""
     machine = house.demo.ids["return-parcel"]
     return {
-        **paths(house),
+        **paths(house, grant),
         "procedure": f"/memories/{machine}/procedure",
         "graph": f"/memories/{machine}/graph",
-        "runs": "/runs",
         "run": "/runs/nothing",
         "run-diff": "/runs/nothing/diff?with=other",
-        "grants": "/grants",
-        "grant": f"/grants/{grant}",
         "grant request": "/grants/requests/nothing",
-        "erasures": "/erasures",
-        "imports": "/imports",
         "import": "/imports/nothing",
-        "export": "/export",
         "review-next": "/review/next",
         "recover-form": f"/recover?agent={SUPPORT}",
     }

@@ -37,7 +37,7 @@ async def test_decisions_are_read_and_paged_without_script(house: House, window:
     assert await rows.count() == 50
     cells = [await cell.inner_text() for cell in await rows.first.locator("td").all()]
     assert cells[0].endswith("UTC")
-    assert cells[1:] == ["Took a copy", "Refused", "Refused: scope_missing."]
+    assert cells[1:] == ["Wanted a copy", "Refused", "Refused: scope_missing."]
     await here.page.click("a[rel=next]")
     told = [await row.inner_text() for row in await rows.all()]
     assert len(told) == 3
@@ -54,7 +54,9 @@ def test_taking_everything_back_is_told_at_each_grant_it_ended(house: House, ana
     ended = disputed(house, 0)
     house.served.do(house.served.service.sharing.grants.kill(local()))
     later = disputed(house, 0)
-    assert "Everything taken back" in ana.get(f"/grants/{ended}").text
+    text = ana.get(f"/grants/{ended}").text
+    assert "<td>Everything taken back</td><td>Done</td>" in text
+    assert "Refused" not in text, "who takes back is refused nothing"
     house.served.do(house.served.service.sharing.grants.kill(local()))
     text = ana.get(f"/grants/{later}").text
     assert text.count("Everything taken back") == 1

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quipu.faces.web import sheets
 from tests.faces.web.conftest import House, Opened, Window
 from tests.faces.web.demo import SUPPORT, TRAVEL
+from tests.faces.web.test_grants import disputed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,6 +53,9 @@ CHECK = """
       if (id && !document.getElementById(id)) say('names what is not there', node);
   for (const node of document.querySelectorAll('[style], [onclick], [onerror], [onload]')) say('inline', node);
 
+  for (const cell of document.querySelectorAll('td'))
+    if (text(cell).length > 12 && cell.clientWidth < 56) say(`squeezed to ${cell.clientWidth}`, cell);
+
   // Contrast of every text against what is behind it (WCAG 2, 1.4.3).
   const drawing = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const colour = (value) => {
@@ -88,7 +94,7 @@ CHECK = """
 """
 
 
-def paths(house: House) -> dict[str, str]:
+def paths(house: House, grant_id: str) -> dict[str, str]:
     ids = house.demo.ids
     ines = ids["Inês lives in Lisbon and flies from Humberto Delgado."]
     return {
@@ -115,6 +121,13 @@ def paths(house: House) -> dict[str, str]:
         "recover": f"/recover?agent={SUPPORT}&source=chat",
         "dashboard": "/dashboard",
         "proposal": f"/review/{house.demo.proposals[0]}",
+        "graph": f"/memories/{ines}/graph",
+        "runs": "/runs",
+        "imports": "/imports",
+        "export": "/export",
+        "grants": "/grants",
+        "grant": f"/grants/{grant_id}",
+        "erasures": "/erasures",
         "health": "/health",
         "traces": "/traces",
         "missing": "/memories/mem_nothing",
@@ -128,7 +141,8 @@ async def looked_at(here: Window, house: House, width: int, scheme: str) -> dict
     found["signin"] = await here.page.evaluate(CHECK)
     await shot(here, f"signin-{scheme}-{width}")
     await here.sign_in(house.demo.tokens["ana"])
-    for name, path in paths(house).items():
+    grant_id = await asyncio.to_thread(disputed, house, 3)
+    for name, path in paths(house, grant_id).items():
         await here.go(path)
         if name == "proof":
             await here.page.click("main button")
@@ -152,7 +166,7 @@ async def shot(here: Window, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
-    [(1280, "light"), (1280, "dark"), (800, "light"), (390, "light"), (390, "dark"), (360, "light")],
+    [(1280, "light"), (1280, "dark"), (800, "light"), (375, "light"), (375, "dark"), (360, "light")],
 )
 async def test_every_page_is_labelled_ordered_legible_and_fits(
     house: House, window: Opened, width: int, scheme: str
@@ -179,6 +193,35 @@ async def test_the_checker_finds_what_is_wrong(window: Opened) -> None:
         "inline",
     ):
         assert wrong in found
+
+
+async def test_on_a_narrow_screen_the_open_page_is_in_sight_among_the_pages(
+    house: House, window: Opened
+) -> None:
+    here = await window(viewport={"width": 375, "height": 844})
+    await here.sign_in(house.demo.tokens["ana"])
+    for path in ("/", "/review", "/grants", "/health"):
+        await here.go(path)
+        box = await here.page.locator(".pages [aria-current]").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0, path
+        assert box["x"] + box["width"] <= 375, path
+
+
+async def test_the_page_of_a_starting_server_fits_and_comes_back_by_itself(window: Opened) -> None:
+    for scheme in ("light", "dark"):
+        here = await window(color_scheme=scheme, viewport={"width": 375, "height": 844})
+        await here.go("/signin")  # from here it has its styles
+        page = sheets.rendered("starting.html", {"wait": 60}, 503)
+        await here.page.evaluate(
+            "(text) => { document.documentElement.innerHTML = new DOMParser().parseFromString(text, 'text/html').documentElement.innerHTML; }",
+            bytes(page.body).decode(),
+        )
+        await here.page.wait_for_load_state("networkidle")
+        assert await here.page.evaluate(CHECK) == []
+        assert await here.page.evaluate("document.documentElement.scrollWidth") <= 375
+        await shot(here, f"starting-{scheme}-375")
+        here.complaints.clear()
 
 
 async def test_day_and_night_are_different_and_nothing_else_changes(house: House, window: Opened) -> None:

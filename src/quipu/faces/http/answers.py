@@ -20,9 +20,9 @@ from quipu.errors import (
     InvalidError,
     NotFoundError,
     QuipuError,
-    UnauthenticatedError,
 )
 from quipu.faces.http import problems
+from quipu.faces.http.authentication import no_credential
 from quipu.faces.http.catalogue import Place
 from quipu.faces.http.exchange import Exchange, exchange_of
 
@@ -112,7 +112,7 @@ def _of_the_router(error: HTTPException, place: Place) -> QuipuError:
     """What Starlette itself refuses."""
     match error.status_code:
         case 401:
-            return UnauthenticatedError(reason="no_credential")
+            return no_credential()
         case 403:
             return ForbiddenError()
         case 404:

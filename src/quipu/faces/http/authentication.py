@@ -14,8 +14,17 @@ from quipu.faces.http.backoff import Backoff, Remembered
 from quipu.faces.http.catalogue import Authenticator
 from quipu.faces.http.exchange import exchange_of
 from quipu.model.principal import Principal, local
+from quipu.service.credentials import unknown_credential
 
-__all__ = ["Authentication", "Authenticator", "Bearer", "Credentials", "everybody_is_local", "principal_of"]
+__all__ = [
+    "Authentication",
+    "Authenticator",
+    "Bearer",
+    "Credentials",
+    "everybody_is_local",
+    "no_credential",
+    "principal_of",
+]
 
 #: No token and no JWT of ours is longer.
 _LONGEST = 8192
@@ -33,8 +42,17 @@ def principal_of(request: Request) -> Principal:
     """The authenticated caller."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
-        raise UnauthenticatedError(reason="no_credential")
+        raise no_credential()
     return principal
+
+
+def no_credential() -> UnauthenticatedError:
+    """Nobody said who they are, or not in a way that is understood here."""
+    return UnauthenticatedError(
+        "No credential was sent.",
+        reason="no_credential",
+        hint="Send `Authorization: Bearer <token>`; `quipu token create` makes a token.",
+    )
 
 
 async def everybody_is_local(_request: Request) -> Principal:
@@ -71,11 +89,14 @@ class Bearer:
 
 
 def _token(given: Sequence[str]) -> str:
-    scheme, _, text = given[0].partition(" ")
-    text = text.strip()
-    is_odd = len(given) > 1 or scheme.lower() != "bearer" or not text or len(text) > _LONGEST
+    schemes = {header.partition(" ")[0].lower() for header in given}
+    if "bearer" not in schemes:
+        # RFC 6750 section 3.1: for another way of saying who one is there is no error code, only the one that is asked for.
+        raise no_credential()
+    text = given[0].partition(" ")[2].strip()
+    is_odd = len(given) > 1 or not text or len(text) > _LONGEST
     if is_odd or not text.isascii():
-        raise UnauthenticatedError(reason="bad_token")
+        raise unknown_credential()
     return text
 
 
@@ -102,4 +123,4 @@ class Authentication:
                 exchange.principal = request.state.principal = principal
                 return
         if not exchange.place.is_public:
-            raise UnauthenticatedError(reason="no_credential")
+            raise no_credential()

@@ -66,7 +66,7 @@ def _members(error: QuipuError, request_id: str | None) -> Iterator[tuple[str, A
     ):  # of our own failures the caller learns the request id and nothing else
         if error.reason is not None:
             yield "reason", error.reason
-        yield "detail", error.message
+        yield "detail", _detail(error)
         if error.faults:
             yield "errors", [_told(fault) for fault in error.faults]
     yield "retryable", error.retryable
@@ -76,6 +76,13 @@ def _members(error: QuipuError, request_id: str | None) -> Iterator[tuple[str, A
         value: Any = getattr(error, name, None)
         if value is not None:
             yield name, value if isinstance(value, str) else list(value)
+
+
+def _detail(error: QuipuError) -> str:
+    """What is the matter; who is not let in is told at once what to do: they can ask nothing else here."""
+    return (
+        f"{error.message} {error.hint}" if error.code == "unauthenticated" and error.hint else error.message
+    )
 
 
 def title_of(kind: type[QuipuError]) -> str:

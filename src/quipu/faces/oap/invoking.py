@@ -74,8 +74,9 @@ class Invoking:
         return await self._grants.revoke(_inner(request, asked, {}, id=_named(asked, "grant_id")))
 
     async def _vector(self, request: Request, asked: Invocation) -> Response:
-        item_id = _named(asked, "item_id")
-        found = await self._memory.vector(_inner(request, asked, {}, id=item_id))
+        shown = {"shown": str(asked.input["shown"])} if "shown" in asked.input else {}
+        item_id = _named(asked, "item_id", *shown)
+        found = await self._memory.vector(_inner(request, asked, {}, urlencode(shown), id=item_id))
         vector = base64.b64encode(bytes(found.body)).decode("ascii")
         told = {"item_id": item_id, "dtype": "f32le", "vector": vector}
         return enveloped(request, self._sharing, {**told, "content_digest": found.headers["content-digest"]})
@@ -118,10 +119,10 @@ def _plainly(handler: Handler) -> Action:
     return done
 
 
-def _named(asked: Invocation, member: str) -> str:
-    """The one member that an action takes."""
+def _named(asked: Invocation, member: str, *beside: str) -> str:
+    """The one member that an action takes, beside others that are there."""
     value = asked.input.get(member)
-    if not isinstance(value, str) or not value or len(asked.input) != 1:
+    if not isinstance(value, str) or not value or len(asked.input) != 1 + len(beside):
         raise InvalidError.at(f"/input/{member}", "required", f"The input is {member}, and nothing else.")
     return value
 

@@ -36,9 +36,11 @@ class Memory:
     async def vector(self, request: Request) -> Response:
         """The vector of an item that was shown."""
         who = await lent(request, self._sharing)
-        if unknown := sorted(request.query_params.keys()):
+        if unknown := sorted(request.query_params.keys() - {"shown"}):
             raise InvalidError.at(f"/{unknown[0][:64]}", "unknown_member", "A vector comes as bare floats.")
-        data = await self._sharing.disclosing.vector(who, request.path_params["id"])
+        data = await self._sharing.disclosing.vector(
+            who, request.path_params["id"], request.query_params.get("shown")
+        )
         digest = base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
         headers = {"Content-Digest": f"sha-256=:{digest}:", "Cache-Control": "no-store", "OAP-Version": "1.0"}
         return Response(data, media_type="application/octet-stream", headers=headers)
@@ -56,9 +58,9 @@ class Memory:
         owner = principal(request)
         if owner is None:
             who = await lent(request, self._sharing)
-            return enveloped(
-                request, self._sharing, {"receipts": await self._sharing.disclosing.receipts_of(who)}
-            )
+            after = request.query_params.get("after", "")
+            mine, last = await self._sharing.disclosing.receipts_of(who, after)
+            return enveloped(request, self._sharing, {"receipts": mine, "next": last})
         if request.query_params.get("verify") == "true":
             faults = await self._sharing.grants.verify(owner)
             told = {"faults": [{"kind": one.kind, "seq": one.seq} for one in faults]}

@@ -21,7 +21,8 @@ from quipu.faces.oap.requests import Requests
 from quipu.model.moving import ExportedFile, FileImport, Format, ImportReport
 from quipu.model.principal import Principal
 from quipu.rules.grants_exports import parsed_export
-from quipu.rules.import_reports import told_import
+from quipu.rules.import_reports import told_import, told_undoing
+from quipu.service.import_tasks import Outcome
 from quipu.service.lending_moves import Moves
 from quipu.service.lending_tasks import Who
 from quipu.service.sharing import Sharing
@@ -112,39 +113,41 @@ class Moving:
                     raise
         return self._trial(request, report)
 
-    def _trial(self, request: Request, made: ImportReport | dict[str, Any]) -> Response:
-        if isinstance(made, dict):
-            return enveloped(request, self._sharing, made, 202)
-        return enveloped(request, self._sharing, told_import(made))
+    def _trial(self, request: Request, made: Outcome | dict[str, Any]) -> Response:
+        return enveloped(request, self._sharing, *_reported(made))
 
     async def commit(self, request: Request) -> Response:
-        """Carry out what was tried; what a rule holds waits for a person."""
-        owner = _owner(request)
+        """Carry out what was tried; what a rule holds waits for a person. Where it takes long, the answer is a task."""
+        owner, how = _owner(request), _how(request, self._root(request))
 
         async def done() -> tuple[dict[str, Any], int]:
-            return told_import(await self._moves.committed(owner, request.path_params["id"])), 200
+            return _reported(await self._moves.committed(owner, request.path_params["id"], **how))
 
         return await answered(
             request, self._sharing, caller(owner), "memory_import", {}, done, unkept=("sample",)
         )
 
     async def roll_back(self, request: Request) -> Response:
-        """Undo an import; with `force` also what was changed since."""
+        """Undo an import; with `force` also what was changed since. Where it takes long, the answer is a task."""
         owner, given = _owner(request), await body(request, may_be_empty=True)
+        how = _how(request, self._root(request))
         force = given.get("force", False)
         if not isinstance(force, bool) or given.keys() - {"force"}:
             raise InvalidError.at("/force", "bad_value", "This is yes or no.", accepted=["true", "false"])
 
         async def done() -> tuple[dict[str, Any], int]:
-            undone = await self._moves.rolled_back(owner, request.path_params["id"], force=force)
-            told = {
-                "import_id": undone.import_id,
-                "forgotten": undone.forgotten,
-                "withdrawn": undone.withdrawn,
-            }
-            return {**told, "restored": undone.restored, "kept": list(undone.kept)}, 200
+            return _reported(
+                await self._moves.rolled_back(owner, request.path_params["id"], force=force, **how)
+            )
 
         return await answered(request, self._sharing, caller(owner), "memory_import_undo", given, done)
+
+
+def _reported(made: Outcome | dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """What is told at once, or the task that will tell it, with the status of either."""
+    if isinstance(made, dict):
+        return made, 202
+    return told_import(made) if isinstance(made, ImportReport) else told_undoing(made), 200
 
 
 def _is_later(request: Request) -> bool:

@@ -77,6 +77,8 @@ class ErrorPages:
             return None
         if isinstance(error, UnauthenticatedError):
             return self._turned_away(request, error)
+        if error.reason == "starting":
+            return starting_page(request, error)
         return fault_page(request, error, self._visit(request))
 
     def _visit(self, request: Request) -> Visit | None:
@@ -114,6 +116,16 @@ def _is_person(request: Request) -> bool:
 
 def _here(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def starting_page(request: Request, error: QuipuError) -> Response:
+    """The server has only just begun; the page asks again by itself. What a form holds is not sent twice unasked."""
+    is_reading = request.method in ("GET", "HEAD")
+    wait = error.retry_after or 1
+    context = {"wait": max(2, wait) if is_reading else None}
+    response = sheets.rendered("starting.html", context, problems.status_of(error))
+    response.headers.update(problems.headers(error))
+    return response
 
 
 def fault_page(request: Request, error: QuipuError, visit: Visit | None) -> Response:

@@ -14,6 +14,7 @@ from quipu.faces.web.grants_requests import number
 from quipu.faces.web.visit import Visit, address
 from quipu.model.grants import TaskState
 from quipu.model.principal import Permission
+from quipu.service.lending_decisions import Decision
 
 _FIELDS = (
     "grantee",
@@ -29,15 +30,16 @@ _FIELDS = (
 )
 #: A place in a chain, as an address may name it.
 _PLACE = re.compile("[0-9]{1,18}", re.ASCII)
-#: What is asked for under a grant, as a person says it.
+#: What is asked for under a grant, as a person says it: when it came to pass, and when it was refused.
 _ACTIONS = {
-    "memory_grant_create": "Lent",
-    "memory_grant_revoke": "Taken back or given up",
-    "memory_query": "Asked",
-    "memory_vector_read": "Fetched a vector",
-    "memory_export": "Took a copy",
-    "kill_switch": "Everything taken back",
+    "memory_grant_create": ("Lent", "Wanted to lend"),
+    "memory_grant_revoke": ("Taken back or given up", "Wanted to take back or give up"),
+    "memory_query": ("Asked", "Wanted to ask"),
+    "memory_vector_read": ("Fetched a vector", "Wanted a vector"),
+    "memory_export": ("Took a copy", "Wanted a copy"),
 }
+#: It is written as a block, which is what it does to all grants; the owner who does it is refused nothing.
+_KILL_SWITCH = "kill_switch"
 _OUTCOMES = {"allow": "Allowed", "allow_with_conditions": "Allowed, on terms", "block": "Refused"}
 _BLANK = {"scope": "personal", "level": "1", "days": "30", "most": "500"}
 
@@ -83,10 +85,19 @@ async def detail(visit: Visit) -> Response:
         kept=kept,
         standing=kept.standing(visit.site.clock()).value,
         shown=shown,
-        decided=[(one, _ACTIONS.get(one.action), _OUTCOMES.get(one.outcome, one.outcome)) for one in decided],
+        decided=[(one, *_told(one)) for one in decided],
         older=older and address(f"/grants/{quote(grant_id, safe='')}", before=str(older)),
         is_first=not before,
     )
+
+
+def _told(decision: Decision) -> tuple[str | None, str, bool]:
+    """What was done, or what somebody wanted to do and could not; the outcome; and whether it was refused."""
+    if decision.action == _KILL_SWITCH:
+        return "Everything taken back", "Done", False
+    done, refused = _ACTIONS.get(decision.action, (None, None))
+    outcome = _OUTCOMES.get(decision.outcome, decision.outcome)
+    return (refused if decision.is_refusal else done), outcome, decision.is_refusal
 
 
 async def revoke(visit: Visit) -> Response:
@@ -112,6 +123,11 @@ async def erase(visit: Visit) -> Response:
     ids = given.get("ids", "").replace(",", " ").split()
     if not ids:
         error = InvalidError("Name at least one memory.", reason="usage")
+        return await _erasures(visit, error=error, status=400)
+    if given.get("sure") != "yes":
+        error = InvalidError(
+            "Nothing was erased.", reason="usage", hint="Tick that you mean it: nothing brings it back."
+        )
         return await _erasures(visit, error=error, status=400)
     request = {
         "principal_did": sharing.identity(visit.principal)["owner"],

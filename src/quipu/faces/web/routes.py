@@ -117,6 +117,8 @@ def face(service: MemoryService, *, clock: Clock, random: RandomBytes, recent: R
         name="web",
         routes=routes(site),
         public=frozenset({_SIGNIN, _STATIC}),
+        # The page that says that the server is starting looks like the others.
+        always=frozenset({_STATIC}),
         streaming=frozenset({_DOWNLOAD, "/imports", "/imports/{id}", "/export"}),
         unbounded=frozenset({"/imports"}),
         authenticator=SignedIn(site),

@@ -904,9 +904,22 @@ WHERE tenant = %(tenant)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s;
 
 -- receipts_about --
 -- Those of one grant, and of whatever ends all of them, newest first.
+-- Each half comes in order from an index of its own, so that no more is read than is wanted.
 SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
-WHERE tenant = %(tenant)s AND seq < %(before)s AND (grant_id = %(grant_id)s OR type = 'kill_switch')
+WHERE tenant = %(tenant)s AND grant_id = %(grant_id)s AND seq < %(before)s AND type <> 'kill_switch'
+UNION ALL
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = %(tenant)s AND type = 'kill_switch' AND seq < %(before)s
 ORDER BY seq DESC LIMIT %(limit)s;
+
+-- receipts_to --
+-- Those of one agent, oldest first, behind one of its own; an empty id stands before all of them.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
+WHERE tenant = %(tenant)s AND agent = %(agent)s AND seq > CASE WHEN %(after)s = '' THEN 0 ELSE (
+  SELECT before.seq FROM receipt AS before
+  WHERE before.tenant = %(tenant)s AND before.id = %(after)s AND before.agent = %(agent)s
+) END
+ORDER BY seq LIMIT %(limit)s;
 
 -- add_receipt --
 -- The next receipt.

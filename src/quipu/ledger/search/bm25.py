@@ -13,121 +13,149 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quipu.ledger.search.postings import Mask, Posting, Postings
-from quipu.ledger.search.turns import SeenTurns
+from quipu.ledger.search.seen import Seen
 from quipu.model.search import Context
 from quipu.rules.texts import is_common
 
 K1 = 1.2
 B = 0.75
-#: Up to so many rows, all of them are gone through once instead of those of each term.
-_FEW = 4096
+#: How many rows what is kept of terms may name, besides eight for each row there is; and what a term takes besides.
+_HELD, _BESIDES = 8192, 8
 
 Floats = NDArray[np.float32]
 #: Rows → by how much each one's length holds its words down.
 Norms = Callable[[NDArray[np.int64]], Floats]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeywordScores:
-    """BM25 per row, and the share of the query's weight of meaning that each row's own words cover."""
+    """What the words say of each row, as one table with a line for each of these:
 
-    scores: Floats
-    coverage: Floats
-    #: The share of the query's common words that each row has, and of the names in it.
-    common: Floats
-    named: Floats
+    BM25; the share of the query's weight of meaning that the row's own words cover; the share of the query's common
+    words that it has; and of the names in it.
+    """
+
+    table: Floats
+
+    @property
+    def scores(self) -> Floats:
+        return self.table[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class _Term:
+    """What a term adds to the rows that have it."""
+
+    own: NDArray[np.int64]
+    having: int
+    weight: float
+    #: The rows that have it, or stand beside one that has it, and what that adds to their scores.
+    rows: NDArray[np.int64]
+    gain: Floats
+
+
 class Corpus:
-    """What a reader may see, and what is known of it."""
+    """What a reader may see, and what is known of it. Of few rows, what was worked out for a term is kept."""
 
-    postings: Postings
-    scope: Mask
-    lengths: NDArray[np.int32]
-    in_reach: int
-    turns: SeenTurns | None
+    def __init__(self, seen: Seen, context: Context) -> None:
+        self._seen, self._context = seen, context
+        has_turns = not seen.partition.turns.is_empty and not context.is_empty
+        self.turns = seen.turns if has_turns else None
+        self._lengths: NDArray[np.int32] = seen.partition["length"]
+        self._norms = self._normed()
+        self._terms: dict[int, _Term] = {}
+        self._held, self._most = 0, _HELD + 8 * len(seen.mask)
 
-    def scored(
-        self, terms: Sequence[int], context: Context, common_from: float, names: Collection[int] = ()
-    ) -> KeywordScores:
+    def scored(self, terms: Sequence[int], common_from: float, names: Collection[int] = ()) -> KeywordScores:
         """Every row in reach against the query's terms.
 
         Names are judged apart: they say whose records are meant, and are nothing of the query that could be covered.
         """
-        size = len(self.scope)
-        scores, covered, common, named = (np.zeros(size, np.float32) for _ in range(4))
+        in_reach = self._seen.count
+        table = np.zeros((4, len(self._seen.mask)), np.float32)
+        scores, covered, common, named = table
         total, commons = 0.0, 0
-        norms = self._norms(context)
-        for term in terms:
-            own, counts = self._seen(self.postings.of(term))
-            if term in names:
-                named[own] += 1
+        for number in terms:
+            term = self._terms.get(number) or self._worked_out(number)
+            if number in names:
+                named[term.own] += 1
             else:
-                weight = _weight(len(own), self.in_reach)
-                total += weight
-                covered[own] += np.float32(weight)
-            if not len(own):
+                total += term.weight
+                if term.having:
+                    covered[term.own] += np.float32(term.weight)
+            if not term.having:
                 continue
-            if is_common(len(own), self.in_reach, common_from):
-                common[own] += 1
+            if is_common(term.having, in_reach, common_from):
+                common[term.own] += 1
                 commons += 1
-            rows, frequency = self._spread(own, counts, context, size)
-            gain = _weight(len(rows), self.in_reach) * (K1 + 1) * frequency / (frequency + norms(rows))
-            scores[rows] += gain
-        coverage = np.minimum(covered / np.float32(total), 1) if total else covered  # sums round differently
-        return KeywordScores(
-            scores, coverage, common / np.float32(max(commons, 1)), named / np.float32(max(len(names), 1))
-        )
+            scores[term.rows] += term.gain
+        if total:
+            covered /= np.float32(total)
+            np.minimum(covered, 1, out=covered)  # sums round differently
+        if commons > 1:
+            common /= np.float32(commons)
+        if len(names) > 1:
+            named /= np.float32(len(names))
+        return KeywordScores(table)
 
-    def _seen(self, posting: Posting) -> tuple[NDArray[np.int64], Floats]:
-        """The rows in reach that have a term, and how often."""
-        rows, counts = posting.rows, posting.counts
-        if self.in_reach < len(self.scope):
-            seen = self.scope[rows]
-            rows, counts = rows[seen], counts[seen]
-        return rows.astype(np.int64), counts.astype(np.float32)
+    def _worked_out(self, number: int) -> _Term:
+        in_reach = self._seen.count
+        own, counts = self._seen.having(number)
+        rows, gain = own, counts
+        if len(own):
+            rows, frequency = self._spread(own, counts)
+            most = _weight(len(rows), in_reach) * (K1 + 1)
+            gain = np.asarray(most * frequency / (frequency + self._norms(rows)), np.float32)
+        term = _Term(own, len(own), _weight(len(own), in_reach), rows, gain)
+        if self._seen.is_small:
+            self._held += _BESIDES + len(own) + len(rows)
+            if self._held > self._most:
+                self._terms.clear()
+                self._held = 0
+            self._terms[number] = term
+        return term
 
-    def _spread(
-        self, own: NDArray[np.int64], counts: Floats, context: Context, size: int
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _spread(self, own: NDArray[np.int64], counts: Floats) -> tuple[NDArray[np.int64], Floats]:
         """The rows that have a term, or stand beside one that has it, and how much of it."""
         if self.turns is None:
             return own, counts
-        frequency = np.zeros(size, np.float32)
+        frequency = np.zeros(len(self._seen.mask), np.float32)
         frequency[own] = counts
         for share, others in (
-            (context.previous_words, self.turns.after(own)),
-            (context.next_words, self.turns.before(own)),
+            (self._context.previous_words, self.turns.after(own)),
+            (self._context.next_words, self.turns.before(own)),
         ):
             there = others >= 0
             frequency[others[there]] += np.float32(share) * counts[there]
         rows = np.flatnonzero(frequency)
         return rows, frequency[rows]
 
-    def _norms(self, context: Context) -> Norms:
+    def _normed(self) -> Norms:
         """What a row's length, its neighbours' share included, does to how much a word in it counts."""
-        seen = self.lengths if self.in_reach == len(self.scope) else self.lengths[self.scope]
-        mean = max(float(seen.mean()), 1e-9)
-        turns = self.turns
+        seen, context, lengths, turns = self._seen, self._context, self._lengths, self.turns
+        mean = max(float((lengths if seen.is_whole else lengths[seen.mask]).mean()), 1e-9)
         if turns is not None:
             mean *= 1 + context.previous_words + context.next_words
 
         def norms(rows: NDArray[np.int64]) -> Floats:
-            length = self.lengths[rows].astype(np.float32)
+            length = lengths[rows].astype(np.float32)
             if turns is not None:
                 for share, others in (
                     (context.previous_words, turns.before(rows)),
                     (context.next_words, turns.after(rows)),
                 ):
-                    length += share * np.where(others >= 0, self.lengths[others], 0)
+                    length += share * np.where(others >= 0, lengths[others], 0)
             return K1 * (1 - B + B * length / mean)
 
-        if turns is not None or len(self.scope) > _FEW:
-            return norms
-        every = norms(np.arange(len(self.scope)))
-        return lambda rows: every[rows]
+        return norms
+
+
+def corpus_of(seen: Seen, context: Context) -> Corpus:
+    """The corpus of a reader, kept as long as what they see is kept."""
+    corpus: Corpus | None = seen.corpora.get(context)
+    if corpus is None:
+        corpus = seen.corpora[context] = Corpus(seen, context)
+    return corpus
 
 
 def _weight(having: int, in_reach: int) -> float:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from quipu.ledger.search.columns import FilterColumns
 from quipu.ledger.search.partition import Partition
+from quipu.ledger.search.seen import Seen, Sights
 from quipu.ledger.search.source import Known, News, Owner, Source
-from quipu.model.search import Scope
+from quipu.model.search import Scope, Snapshot
 
 #: Up to this many versions a search takes no longer than handing it to another thread does.
 _SMALL = 2_000
@@ -24,6 +25,7 @@ class Loaded:
     partition: Partition
     known: Known = field(default_factory=Known)
     columns: FilterColumns = field(default_factory=FilterColumns)
+    sights: Sights = field(default_factory=Sights)
     nbytes: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -35,7 +37,7 @@ class Loaded:
                 Partition(dimensions, holds_vectors=news.holds_vectors),
                 FilterColumns(),
             )
-        partition = self.partition
+        partition, self.sights = self.partition, Sights()
         partition.extend(news.rows)
         partition.close(news.deaths)
         partition.set_demoted(news.marks)
@@ -49,6 +51,10 @@ class Loaded:
             holds_vectors=news.holds_vectors,
         )
         self.nbytes = partition.nbytes
+
+    def seen(self, scope: Scope, snapshot: Snapshot) -> Seen:
+        """What a reader may see of it."""
+        return self.sights.of(self.partition, scope, snapshot)
 
 
 class PartitionCache:

@@ -16,6 +16,8 @@ class Column:
     def __init__(self, dtype: Any, width: int | None = None) -> None:
         self._data: Array = np.empty((64,) if width is None else (64, width), dtype)
         self.size = 0
+        #: What is in it so far. Made anew only when it grows: search asks for it far more often.
+        self.view: Array = self._data[:0]
 
     def extend(self, values: Array) -> None:
         need = self.size + len(values)
@@ -25,10 +27,7 @@ class Column:
             self._data = grown
         self._data[self.size : need] = values
         self.size = need
-
-    @property
-    def view(self) -> Array:
-        return self._data[: self.size]
+        self.view = self._data[:need]
 
     @property
     def nbytes(self) -> int:

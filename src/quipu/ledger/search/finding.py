@@ -33,7 +33,6 @@ class Finder:
     def __init__(self, cache: PartitionCache) -> None:
         self._cache = cache
         self._latest: tuple[str, Words] = ("", [])
-        self._reached: tuple[Known, Scope, Snapshot, Mask] | None = None
 
     def is_at_hand(self, scope: Scope, by: Restriction | None, is_level: Callable[[Known], bool]) -> bool:
         """Whether an answer takes less than a millisecond: nothing to load, and no filter that may have to read rows."""
@@ -51,30 +50,18 @@ class Finder:
             self._latest = (text, words)
         return words
 
-    def _in_reach(self, loaded: Loaded, scope: Scope, snapshot: Snapshot) -> Mask:
-        """What a reader may see. A recall needs it twice, too, of one position and one moment."""
-        named = Snapshot(loaded.partition.seq if snapshot.seq is None else snapshot.seq, snapshot.now)
-        if self._reached is not None:
-            known, reader, seen_at, mask = self._reached
-            if known is loaded.known and seen_at == named and reader == scope:
-                return mask
-        mask = loaded.partition.in_reach(scope, named)
-        mask.flags.writeable = False
-        self._reached = (loaded.known, scope, named, mask)
-        return mask
-
     def search(self, source: Source, tokenizer: Tokenizer, search: Search) -> Found:
         with self._cache.partition(source, search.scope) as loaded:
             if search.vector is not None and search.model not in (None, loaded.known.vectors.model):
                 raise moved_on(loaded.known.vectors.model)
             partition = loaded.partition
-            scope = self._in_reach(loaded, search.scope, search.snapshot)
-            visible = partition.narrowed(scope, search.restriction)
+            seen = loaded.seen(search.scope, search.snapshot)
+            visible = partition.narrowed(seen.mask, search.restriction)
             if search.restriction.filter is not None:
                 tree = filters.compiled(search.restriction.filter)
                 visible = visible & self._filtered(source, search.scope.tenant, loaded, tree)
             near = self._nearness(source, search, loaded)
-            return found(partition, search, Reach(scope, visible), self._words(tokenizer, search.text), near)
+            return found(search, Reach(seen, visible), self._words(tokenizer, search.text), near)
 
     @staticmethod
     def _nearness(source: Source, search: Search, loaded: Loaded) -> Nearness | None:
@@ -109,22 +96,16 @@ class Finder:
     ) -> WordShares:
         with self._cache.partition(source, scope) as loaded:
             partition = loaded.partition
-            mask = self._in_reach(loaded, scope, snapshot)
-            in_reach = int(np.count_nonzero(mask))
+            seen = loaded.seen(scope, snapshot)
             words = self._words(tokenizer, text)
             # A word of several terms is as common as the rarest of them.
-            shares = tuple(
-                (word, min((_share(partition, term, mask, in_reach) for term in terms), default=0.0))
-                for word, terms in words
-            )
+            shares = tuple((word, min(map(seen.share, terms), default=0.0)) for word, terms in words)
             user = scope.user_id
-            people = (
-                naming.named(partition, mask, words) if user is None else naming.named_in_one(user, words)
-            )
+            people = naming.named(seen, words) if user is None else naming.named_in_one(user, words)
             return WordShares(
                 words=shares,
-                in_reach=in_reach,
-                subjects=_named_subjects(partition, mask, text),
+                in_reach=seen.count,
+                subjects=_named_subjects(partition, seen.mask, text),
                 seq=partition.seq if snapshot.seq is None else snapshot.seq,
                 names=people.names,
                 mentions=people.mentions,
@@ -189,20 +170,13 @@ def _seen(partition: Partition, record_id: str, mask: Mask) -> int | None:
 
 def _named_subjects(partition: Partition, mask: Mask, text: str) -> frozenset[str]:
     """The subjects of records in reach that a text names."""
-    mentioned = named(text, partition.subjects.names)
+    mentioned = named(text, partition.subjects.spelled)
     if not mentioned:
         return mentioned
     subjects = partition["subject"]
     return frozenset(
         name for name in mentioned if bool((mask & (subjects == partition.subjects.find(name))).any())
     )
-
-
-def _share(partition: Partition, term: int, mask: Mask, in_reach: int) -> float:
-    rows_with = partition.postings.of(term).rows
-    if in_reach == len(mask):
-        return len(rows_with) / in_reach if in_reach else 0.0
-    return float(np.count_nonzero(mask[rows_with])) / in_reach if in_reach else 0.0
 
 
 def _around(partition: Partition, row: int, mask: Mask) -> set[str]:

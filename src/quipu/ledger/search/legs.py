@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quipu.ledger.search.bm25 import Corpus, KeywordScores
+from quipu.ledger.search.bm25 import KeywordScores, corpus_of
 from quipu.ledger.search.naming import rows_of
 from quipu.ledger.search.partition import BITS_FROM, Partition, bit_codes
 from quipu.ledger.search.postings import Mask
+from quipu.ledger.search.seen import Seen
 from quipu.ledger.search.terms import Words
 from quipu.ledger.search.turns import SeenTurns
 from quipu.model.search import Candidate, Context, Found, Search
@@ -22,6 +22,8 @@ from quipu.rules.texts import is_stop_word
 _RESCORED = 2000
 #: When less than one in so many rows may be seen, they are taken out before anything is computed.
 _SPARSE = 3
+#: When more than one in so many rows are compared, comparing all is faster than taking them out.
+_DENSE = 2
 #: With turns, this many times the limit are looked at before context decides.
 _WIDER = 2
 
@@ -32,9 +34,9 @@ Maybe = list[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a reader may see of a partition: `scope` for statistics, `visible` (narrower) for results."""
+    """What a reader may see of a partition: `seen` for statistics, `visible` (narrower) for results."""
 
-    scope: Mask
+    seen: Seen
     visible: Mask
 
 
@@ -50,34 +52,31 @@ class Nearness(Protocol):
         ...
 
 
-def found(
-    partition: Partition, search: Search, reach: Reach, words: Words, near: Nearness | None = None
-) -> Found:
+def found(search: Search, reach: Reach, words: Words, near: Nearness | None = None) -> Found:
     """The best of both legs, with what each leg says of every one of them."""
-    in_reach = int(np.count_nonzero(reach.scope))
-    if not in_reach:
+    seen, visible = reach.seen, reach.visible
+    if not seen.count:
         return Found(candidates=(), in_reach=0)
-    has_turns = not partition.turns.is_empty and not search.context.is_empty
-    turns = partition.turns.seen(partition["record"], reach.scope) if has_turns else None
-    corpus = Corpus(partition.postings, reach.scope, partition["length"], in_reach, turns)
-    names = frozenset(term for word, terms in words if word in search.names for term in terms)
-    keywords = corpus.scored(query_terms(words), search.context, search.common_from, names)
-    scores = keywords.scores if reach.visible is reach.scope else np.where(reach.visible, keywords.scores, 0)
-    rows = best(scores, search.limit, above=0)
-    leg = None
-    if near is not None:
-        leg = VectorLeg(partition, near, reach, turns, search.context)
-        rows = np.union1d(rows, leg.nearest(search.limit))
-        if search.users:
-            theirs = Reach(reach.scope, rows_of(partition, reach.visible, search.users))
-            nearest = VectorLeg(partition, near, theirs, turns, search.context).nearest(search.limit)
-            rows = np.union1d(rows, nearest)
+    partition = seen.partition
+    corpus = corpus_of(seen, search.context)
+    names = frozenset([term for word, terms in words if word in search.names for term in terms])
+    keywords = corpus.scored(query_terms(words), search.common_from, names)
+    scores = keywords.scores if visible is seen.mask else np.where(visible, keywords.scores, 0)
+    searched = seen.count if visible is seen.mask else int(np.count_nonzero(visible))
+    leg = None if near is None else VectorLeg(partition, near, visible, corpus.turns, search.context)
     if search.restriction.ids is not None:
-        rows = np.flatnonzero(reach.visible)
+        rows = np.flatnonzero(visible)
+    elif leg is None:
+        rows = best(scores, search.limit, above=0)
+    elif searched <= search.limit:  # there is nothing to choose
+        rows = np.flatnonzero((scores > 0) | (visible & partition["embedded"]))
+    else:
+        rows = np.union1d(best(scores, search.limit, above=0), leg.nearest(search.limit))
+        if search.users:
+            theirs = replace(leg, _visible=rows_of(partition, visible, search.users))
+            rows = np.union1d(rows, theirs.nearest(search.limit))
     return Found(
-        candidates=_candidates(partition, rows, keywords, leg),
-        in_reach=in_reach,
-        searched=in_reach if reach.visible is reach.scope else int(np.count_nonzero(reach.visible)),
+        candidates=_candidates(partition, rows, keywords, leg), in_reach=seen.count, searched=searched
     )
 
 
@@ -87,24 +86,21 @@ def _candidates(
     """What is known of each row, taken out of the arrays in one go per array."""
     absent: list[float | None] = [None] * len(rows)
     cosines, near = (absent, absent) if leg is None else leg.judged(rows)
-    session, subject, user = partition.sessions.name, partition.subjects.name, partition.users.name
-    columns: Iterable[Iterable[Any]] = (
-        [partition.ids[row] for row in rows.tolist()],
-        partition["version"][rows].tolist(),
+    words, covered, common, named = keywords.table[:, rows].tolist()
+    ids, versions, sessions, subjects, *others, users = partition.told(rows)
+    columns = (
+        ids,
+        versions,
         cosines,
         near,
-        keywords.scores[rows].tolist(),
-        keywords.coverage[rows].tolist(),
-        keywords.common[rows].tolist(),
-        [session(number) for number in partition["session"][rows].tolist()],
-        [subject(number) for number in partition["subject"][rows].tolist()],
-        partition["confidence"][rows].tolist(),
-        partition["demoted"][rows].tolist(),
-        partition["created"][rows].tolist(),
-        partition["length"][rows].tolist(),
-        partition["asks"][rows].tolist(),
-        [user(number) for number in partition["user"][rows].tolist()],
-        keywords.named[rows].tolist(),
+        words,
+        covered,
+        common,
+        sessions,
+        subjects,
+        *others,
+        users,
+        named,
     )
     return tuple(map(Candidate, *columns))
 
@@ -129,7 +125,7 @@ class VectorLeg:
 
     _partition: Partition
     _near: Nearness
-    _reach: Reach
+    _visible: Mask
     _turns: SeenTurns | None
     _context: Context
 
@@ -140,15 +136,20 @@ class VectorLeg:
             return by_cosine
         around = np.concatenate([by_cosine, self._turns.before(by_cosine), self._turns.after(by_cosine)])
         rows = np.unique(around[around >= 0])
-        rows = rows[(self._reach.visible & self._partition["embedded"])[rows]]
+        rows = rows[(self._visible & self._partition["embedded"])[rows]]
         return rows[best(self._with_context(rows, self._near.cosines(rows)), limit)]
 
     def judged(self, rows: Indices) -> tuple[Maybe, Maybe]:
         """Cosine, and cosine with context; None for what has no vector."""
         cosines = self._near.cosines(rows)
         near = self._with_context(rows, cosines)
-        has_vector = self._partition["embedded"][rows].tolist()
-        return _where(has_vector, cosines.tolist()), _where(has_vector, near.tolist())
+        plain = cosines.tolist()
+        nearness = plain if near is cosines else near.tolist()
+        has_vector = self._partition["embedded"][rows]
+        if has_vector.all():
+            return plain, nearness
+        there = has_vector.tolist()
+        return _where(there, plain), _where(there, nearness)
 
     def _with_context(self, rows: Indices, cosines: Floats) -> Floats:
         if self._turns is None:
@@ -162,15 +163,17 @@ class VectorLeg:
         return near
 
     def _nearest_by_cosine(self, limit: int) -> Indices:
-        return self._near.nearest(self._reach.visible & self._partition["embedded"], limit)
+        return self._near.nearest(self._visible & self._partition["embedded"], limit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Matrix:
     """Nearness in a partition that holds its vectors."""
 
     _partition: Partition
     _query: Floats
+    #: The cosines of all rows, once somebody has asked for them.
+    _all: Floats | None = None
 
     def nearest(self, mask: Mask, limit: int) -> Indices:
         """Exact; for large partitions the ones to compare exactly are chosen by bits."""
@@ -214,7 +217,13 @@ class Matrix:
 
         It also is faster than a product with the whole matrix: up to twice, and far more where other threads compute.
         """
-        return np.vecdot(self._vectors if rows is None else self._vectors[rows], self._query)
+        if rows is None:
+            self._all = every = np.vecdot(self._vectors, self._query)
+            return every
+        every, vectors = self._all, self._vectors
+        if every is None and len(vectors) > _DENSE * len(rows):
+            return np.vecdot(vectors.take(rows, 0), self._query)
+        return (self.cosines() if every is None else every)[rows]
 
 
 def best(scores: Floats, limit: int, above: float | None = None) -> Indices:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,18 @@ from quipu.model.record import MemoryType, State
 from quipu.model.search import Restriction, Scope, Snapshot
 from quipu.rules.names import parts
 from quipu.rules.reach import may_share
+from quipu.rules.texts import spelled
 
-FOREVER = np.iinfo(np.int64).max
+#: Plain values, a sequence for each thing that is told.
+Told: TypeAlias = tuple[Sequence[Any], ...]
+
+FOREVER = int(np.iinfo(np.int64).max)
 #: Up to this many rows in reach, nearness is exact whatever the vectors are like. Beyond, the rows to compare exactly
 #: are chosen by bits: ten times faster, and as good as exact for vectors that form clusters; not for random ones, nor for
 #: rows packed tightly around the query.
 BITS_FROM = 150_000
+#: Up to so many rows, what one search has worked out about them is kept for the next.
+FEW = 4096
 
 _TYPES = {kind.value: code for code, kind in enumerate(MemoryType)}
 _STATES = {state.value: code for code, state in enumerate(State)}
@@ -75,6 +82,21 @@ class Users(Codes):
         return self._called.get(part, ())
 
 
+class Subjects(Codes):
+    """Subjects, and how each is spelled: every text that is asked for is looked through for all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelled: dict[str, str] = {}
+
+    def add(self, name: str | None) -> int:
+        known = len(self.names)
+        number = super().add(name)
+        if name is not None and number == known:
+            self.spelled[name] = spelled(name)
+        return number
+
+
 class Partition:
     """The rows of one owner (an agent, or a store that agents share)."""
 
@@ -86,7 +108,8 @@ class Partition:
         self.last_row = 0
         self.ids: list[str] = []
         self.users = Users()
-        self.stores, self.sessions, self.subjects = (Codes() for _ in range(3))
+        self.subjects = Subjects()
+        self.stores, self.sessions = Codes(), Codes()
         self.levels, self.agents, self.shares, self.records = (Codes() for _ in range(4))
         self._columns = {
             "row": Column(np.int64),
@@ -120,6 +143,7 @@ class Partition:
         self._id_rows: dict[str, list[int]] = {}
         self._demoted_ids: set[str] = set()
         self.turns = Turns()
+        self._told: Told | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -145,12 +169,42 @@ class Partition:
     def rows_of(self, record_id: str) -> Sequence[int]:
         return self._id_rows.get(record_id, ())
 
+    def told(self, rows: NDArray[np.int64]) -> Told:
+        """What search tells of each of these rows, whatever it was asked: id, version, session, subject, confidence,
+        demotion, creation, length, whether it asks, user.
+        """
+        if len(self) > FEW:
+            return self._plain(rows)
+        every = self._told
+        if every is None:
+            every = self._told = self._plain(np.arange(len(self)))
+        places = rows.tolist()
+        if len(places) > 1:
+            return tuple(map(itemgetter(*places), every))
+        return tuple([values[place] for place in places] for values in every)
+
+    def _plain(self, rows: NDArray[np.int64]) -> Told:
+        session, subject, user = self.sessions.name, self.subjects.name, self.users.name
+        return (
+            [self.ids[row] for row in rows.tolist()],
+            self["version"][rows].tolist(),
+            [session(number) for number in self["session"][rows].tolist()],
+            [subject(number) for number in self["subject"][rows].tolist()],
+            self["confidence"][rows].tolist(),
+            self["demoted"][rows].tolist(),
+            self["created"][rows].tolist(),
+            self["length"][rows].tolist(),
+            self["asks"][rows].tolist(),
+            [user(number) for number in self["user"][rows].tolist()],
+        )
+
     # -- following the ledger -----------------------------------------------------------------------------------
 
     def extend(self, rows: Sequence[Sequence[Any]]) -> None:
         """Add versions in the order of their rows, as the `load_…` and `follow_…` queries give them."""
         if not rows:
             return
+        self._told = None
         first = len(self)
         (row, ids, version, born, died, expires, created, user, store, session, kind, state, confidence, subject,
          level, moment, terms, vectors, agent, share, asks) = zip(*rows, strict=True)  # fmt: skip
@@ -218,6 +272,7 @@ class Partition:
 
     def set_demoted(self, marks: Iterable[tuple[str, int]]) -> None:
         demoted = self["demoted"]
+        self._told = None
         for record_id, is_demoted in marks:
             (self._demoted_ids.add if is_demoted else self._demoted_ids.discard)(record_id)
             for index in self.rows_of(record_id):

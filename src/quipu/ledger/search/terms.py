@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import TypeAlias, cast
@@ -23,7 +22,7 @@ Words: TypeAlias = list[tuple[str, list[int]]]
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _POSSESSIVE = re.compile("['\u2019]s$")
 #: So many texts are worth the means of doing them together.
-_MANY = 64
+_MANY = 32
 
 
 class Tokenizer:
@@ -46,12 +45,21 @@ class Tokenizer:
 
     def terms(self, text: str) -> bytes:
         """The blob of a text."""
-        counts = Counter([crc32(stem.encode()) for stem in self.stems(text)])
-        keys = sorted(counts)
+        numbers = sorted([crc32(stem.encode()) for stem in self.stems(text)])
+        keys: list[int] = []
+        counts: list[int] = []
+        last = -1
+        for number in numbers:  # a text is too short for a Counter to be worth its making
+            if number == last:
+                counts[-1] += 1
+            else:
+                keys.append(number)
+                counts.append(1)
+                last = number
         try:
-            often = bytes(map(counts.__getitem__, keys))
+            often = bytes(counts)
         except ValueError:  # more than 255 times
-            often = bytes(min(counts[key], 255) for key in keys)
+            often = bytes(min(count, 255) for count in counts)
         return struct.pack(f"<{len(keys)}I", *keys) + often
 
     def all_terms(self, texts: Sequence[str]) -> list[bytes]:
@@ -63,9 +71,13 @@ class Tokenizer:
 
     def words(self, text: str) -> Words:
         """The words as written, each with the terms it stands for. A possessive s is no term: every text has it."""
+        words = _WORD.findall(text)
+        bare = [word if word.isalnum() else _POSSESSIVE.sub("", word) for word in words]
+        together = " ".join(bare)
+        if together.isascii() and all(map(str.isalnum, bare)):  # each word is one term
+            return [(word, [term(stem)]) for word, stem in zip(words, self.stems(together), strict=True)]
         return [
-            (word, [term(stem) for stem in self.stems(_POSSESSIVE.sub("", word))])
-            for word in _WORD.findall(text)
+            (word, [term(stem) for stem in self.stems(one)]) for word, one in zip(words, bare, strict=True)
         ]
 
 

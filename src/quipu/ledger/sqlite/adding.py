@@ -1,4 +1,4 @@
-"""Putting versions and their vectors into the file: many new ones by as few statements as it takes."""
+"""Putting versions, their vectors and the entries of the journal into the file, by as few statements as it takes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,63 @@ class Space(NamedTuple):
         return 2 * row + self.number % 2, self.number, put.vector
 
 
+class Waiting:
+    """New records and entries of one transaction that are not in the file yet: those of many commits go in together."""
+
+    def __init__(self, connection: apsw.Connection, tokenizer: Tokenizer) -> None:
+        self._connection, self._tokenizer = connection, tokenizer
+        self._puts: list[tuple[int, Space, Put]] = []
+        self._entries: list[tuple[rows.Value, ...]] = []
+
+    def put(self, seq: int, space: Space, put: Put) -> None:
+        """A new record, which follows nothing and leads nowhere."""
+        self._puts.append((seq, space, put))
+
+    def tie(self, entry: tuple[rows.Value, ...]) -> None:
+        """The values of `add_entry`."""
+        self._entries.append(entry)
+
+    def forget(self) -> None:
+        """The transaction that they belonged to was undone."""
+        self._puts.clear()
+        self._entries.clear()
+
+    def flush(self) -> None:
+        """Write them. An id that is taken is a conflict; nobody can tell here whose."""
+        if self._puts:
+            self._add_all(self._puts)
+            self._puts.clear()
+        if self._entries:
+            statements.insert_many(self._connection, "add_entry", self._entries)
+            self._entries.clear()
+
+    def _add_all(self, puts: Sequence[tuple[int, Space, Put]]) -> None:
+        searched = [put.search_text for _, _, put in puts if put.search_text is not None]
+        terms = iter(self._tokenizer.all_terms(searched))
+        versions = [
+            rows.record_values(
+                put.record, seq, None if put.search_text is None else next(terms), is_terse=True
+            )
+            for seq, _, put in puts
+        ]
+        try:
+            statements.insert_many(self._connection, "add_version", versions)
+        except apsw.ConstraintError as error:
+            raise _taken() from error
+        # Nobody else writes meanwhile, so SQLite has numbered them one after the other.
+        first = self._connection.last_insert_rowid() - len(puts) + 1
+        vectors = [space.values(put, row) for row, (_, space, put) in enumerate(puts, first)]
+        statements.insert_many(self._connection, "add_vector", [one for one in vectors if one is not None])
+
+
 def plainly_new(changes: Sequence[Change]) -> Sequence[Put]:
-    """Several new records that a commit begins with, which follow nothing and lead nowhere; none where it is one."""
+    """New records that a commit begins with, which follow nothing and lead nowhere."""
     new: list[Put] = []
-    for change in changes if len(changes) > 1 else ():
+    for change in changes:
         if not isinstance(change, Put) or change.expects or change.record.links:
             break
         new.append(change)
-    return new if len(new) > 1 else ()
+    return new
 
 
 def add(connection: apsw.Connection, tokenizer: Tokenizer, seq: int, put: Put) -> int:
@@ -59,25 +108,6 @@ def add_vector(connection: apsw.Connection, space: Space, put: Put, row: int) ->
     """The vector of a version, if it has one."""
     if (values := space.values(put, row)) is not None:
         statements.insert(connection, "add_vector", values)
-
-
-def add_all(
-    connection: apsw.Connection, tokenizer: Tokenizer, seq: int, space: Space, puts: Sequence[Put]
-) -> None:
-    """New versions, each with its search terms and its vector."""
-    terms = iter(tokenizer.all_terms([put.search_text for put in puts if put.search_text is not None]))
-    versions = [
-        rows.record_values(put.record, seq, None if put.search_text is None else next(terms), is_terse=True)
-        for put in puts
-    ]
-    try:
-        statements.insert_many(connection, "add_version", versions)
-    except apsw.ConstraintError as error:
-        raise _taken() from error
-    # Nobody else writes meanwhile, so SQLite has numbered them one after the other.
-    first = connection.last_insert_rowid() - len(puts) + 1
-    vectors = [space.values(put, row) for row, put in enumerate(puts, first)]
-    statements.insert_many(connection, "add_vector", [values for values in vectors if values is not None])
 
 
 def _taken() -> ConflictError:

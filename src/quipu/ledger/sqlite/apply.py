@@ -52,11 +52,17 @@ class Transaction:
 
     What it has read of a tenant stays good until the transaction ends, as nobody else can write meanwhile: many commits
     in one transaction read it once. `forget` says that a new transaction begins, or that something else was written.
+
+    New records, their entries and the head wait until something else is to be written or read, or the transaction
+    ends: those of many commits go into the file by one statement each. `flush` must come before either.
     """
 
     def __init__(self, connection: apsw.Connection, tokenizer: Tokenizer, canonical: Canonical) -> None:
         self._connection = connection
         self._tokenizer = tokenizer
+        self._waiting = adding.Waiting(connection, tokenizer)
+        #: Tenants whose chain has grown beyond what their row says.
+        self._grown: dict[str, _Head] = {}
         self._canonical = canonical
         self._tenant = ""
         self._seq = 0
@@ -67,9 +73,20 @@ class Transaction:
         self._stores: set[tuple[str, str]] = set()
 
     def forget(self) -> None:
-        """What was read of any tenant may hold no more."""
+        """What was read of any tenant may hold no more; what waits belongs to a transaction that was undone."""
         self._heads.clear()
         self._stores.clear()
+        self._waiting.forget()
+        self._grown.clear()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._waiting.flush()
+        for tenant, head in self._grown.items():
+            self._run(
+                "move_head", tenant=tenant, seq=head.seq, hash=head.hash, at=head.at, changed=head.changed
+            )
+        self._grown.clear()
 
     def apply(self, commit: Commit, guard: int | None = None) -> Committed:
         head = self._head(commit.tenant)
@@ -86,10 +103,16 @@ class Transaction:
         new = adding.plainly_new(commit.changes)
         if new:
             mentions.extend(self._put_all(new))
-        for change in commit.changes[len(new) :]:
-            mentions.extend(self._change(change))
-        is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
+        is_plain = bool(new) and len(new) == len(commit.changes)
+        is_change = is_plain
+        if not is_plain:
+            self.flush()
+            for change in commit.changes[len(new) :]:
+                mentions.extend(self._change(change))
+            is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
         self._tie(commit, head, mentions, is_change=is_change)
+        if not is_plain:
+            self.flush()  # it may have written what the next one reads
         if is_change and mentions and head.has_mirrors:
             self._run("intend", tenant=commit.tenant, seq=self._seq)
         if commit.reason:
@@ -132,19 +155,10 @@ class Transaction:
             hash="",
         )
         digest = bytes.fromhex(entry_hash(entry, self._canonical))
-        statements.insert(
-            self._connection, "add_entry", (*rows.entry_values(entry, is_terse=True)[:-1], digest)
-        )
+        self._waiting.tie((*rows.entry_values(entry, is_terse=True)[:-1], digest))
         head.seq, head.hash, head.at = self._seq, digest, self._at
         head.changed = self._seq if is_change else head.changed
-        self._run(
-            "move_head",
-            tenant=commit.tenant,
-            seq=head.seq,
-            hash=head.hash,
-            at=head.at,
-            changed=head.changed,
-        )
+        self._grown[commit.tenant] = head
 
     def _run(self, statement: str, /, **values: rows.Value) -> None:
         statements.run(self._connection, statement, **values)
@@ -209,14 +223,18 @@ class Transaction:
         return [Mention(record.id, record.version, record.digest)]
 
     def _put_all(self, puts: Sequence[Put]) -> Sequence[Mention]:
-        """What `_put` does for each, by as few statements as it takes."""
-        for store_id in {put.record.store_id for put in puts}:
-            self._check_store(store_id)
-        adding.add_all(self._connection, self._tokenizer, self._seq, self._space, puts)
-        latest = max(put.record.created_at for put in puts)
+        """What `_put` does for each, but that they wait."""
+        latest = self._at
+        mentions: list[Mention] = []
+        for put in puts:
+            record = put.record
+            self._check_store(record.store_id)
+            self._waiting.put(self._seq, self._space, put)
+            latest = max(latest, record.created_at)
+            mentions.append(Mention(record.id, record.version, record.digest))
         if latest > self._at:
             self._run("move_ahead", tenant=self._tenant, created_at=latest)
-        return [Mention(put.record.id, put.record.version, put.record.digest) for put in puts]
+        return mentions
 
     def _survivor(self, record_id: str) -> str:
         """The record itself, or the one it was merged into."""

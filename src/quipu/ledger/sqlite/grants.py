@@ -98,6 +98,10 @@ class SqliteLending:
         )
         return [rows.receipt_of(row) for row in found]
 
+    async def receipts_to(self, tenant: str, agent: str, after: str, limit: int) -> Sequence[KeptReceipt]:
+        found = await self._rows("receipts_to", tenant=tenant, agent=agent, after=after, limit=limit)
+        return [rows.receipt_of(row) for row in found]
+
     async def erasures(self, tenant: str) -> Sequence[Erasure]:
         return [rows.erasure_of(row) for row in await self._rows("erasures", tenant=tenant)]
 

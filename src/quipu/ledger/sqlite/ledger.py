@@ -27,7 +27,7 @@ from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
 from quipu.ledger.sqlite.upkeep import Keeper
 from quipu.ledger.sqlite.writer import Writer
-from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Settle
+from quipu.model.change import Commit, Committed, Erase, Once, OpenStore, Settle
 from quipu.model.journal import Checkpoint, Draft, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
@@ -84,7 +84,7 @@ class SqliteLedger(Reads, Governing, RunReads):
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
         connection = file.connect(self.path, is_durable=is_durable)
         self._transaction = Transaction(connection, Tokenizer(), canonical)
-        self._writer = Writer(connection, self._transaction.forget)
+        self._writer = Writer(connection, self._transaction.forget, self._transaction.flush)
         self._keeper = Keeper(self.path)
         self._opened: set[str] = set()
         self._guards: dict[str, Guard] = {}
@@ -151,7 +151,9 @@ class SqliteLedger(Reads, Governing, RunReads):
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
         def run(connection: apsw.Connection) -> T:
+            self._transaction.flush()  # it reads what the commits before it in the same transaction have written
             done = job(connection)
+            self._transaction.flush()
             self._transaction.forget()  # the commits behind it in the same transaction read what it has written
             return done
 
@@ -167,12 +169,13 @@ class SqliteLedger(Reads, Governing, RunReads):
             return [self._transaction.apply(commit, guard) for commit in commits]
 
         done = await self._writer.run(job)
-        tenants = frozenset(commit.tenant for commit in commits)
-        for told in self._told:
-            told(tenants)
+        if self._told:
+            tenants = frozenset(commit.tenant for commit in commits)
+            for told in self._told:
+                told(tenants)
         for written in self._written:
             written(commits)
-        if any(_erases(change) for commit in commits for change in commit.changes):
+        if _erase(commits):
             await self._flush_erased()
         elif self._owes_flush:
             await self._flush_erased(patience_ms=0)
@@ -381,6 +384,10 @@ class SqliteLedger(Reads, Governing, RunReads):
         return await self._read(lambda c, _: self._keeper.statistics(c, tenant))
 
 
-def _erases(change: Change) -> bool:
+def _erase(commits: Sequence[Commit]) -> bool:
     """Whether nothing of something may be left in the file, or in its log: a rejected write is gone like an erased one."""
-    return isinstance(change, Erase) or (isinstance(change, Settle) and not change.approved)
+    for commit in commits:  # every write pays for this: any() would cost it three times as much
+        for change in commit.changes:
+            if isinstance(change, Erase) or (isinstance(change, Settle) and not change.approved):
+                return True
+    return False

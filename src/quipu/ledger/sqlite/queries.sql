@@ -893,9 +893,23 @@ WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit;
 
 -- receipts_about --
 -- Those of one grant, and of whatever ends all of them, newest first.
-SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt
-WHERE tenant = :tenant AND seq < :before AND (grant_id = :grant_id OR type = 'kill_switch')
+-- Each half comes in order from an index of its own, so that no more is read than is wanted. The indexes are named because
+-- without statistics SQLite would rather walk along the chain, in which the rows themselves are.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt INDEXED BY receipt_grant
+WHERE tenant = :tenant AND grant_id = :grant_id AND seq < :before AND type <> 'kill_switch'
+UNION ALL
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt INDEXED BY receipt_kill_switch
+WHERE tenant = :tenant AND type = 'kill_switch' AND seq < :before
 ORDER BY seq DESC LIMIT :limit;
+
+-- receipts_to --
+-- Those of one agent, oldest first, behind one of its own; an empty id stands before all of them.
+SELECT seq, id, type, agent, grant_id, at, body, hash FROM receipt INDEXED BY receipt_agent
+WHERE tenant = :tenant AND agent = :agent AND seq > CASE WHEN :after = '' THEN 0 ELSE (
+  SELECT before.seq FROM receipt AS before
+  WHERE before.tenant = :tenant AND before.id = :after AND before.agent = :agent
+) END
+ORDER BY seq LIMIT :limit;
 
 -- add_receipt --
 -- The next receipt.

@@ -48,12 +48,18 @@ class _Waiting:
 class Writer:
     """Runs jobs on one connection, in order, in groups."""
 
-    def __init__(self, connection: apsw.Connection, forget: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        forget: Callable[[], None] = lambda: None,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
         """Takes the connection over: nobody else uses it from now on, and `close` closes it.
 
         `forget` is called when what jobs have read holds no more: a transaction begins, or a job's changes are undone.
+        `flush` is called before a transaction ends: jobs may have left something to be written for all of them.
         """
-        self._connection, self._forget = connection, forget
+        self._connection, self._forget, self._flush = connection, forget, flush
         self._jobs: queue.SimpleQueue[Sequence[_Waiting] | None] = queue.SimpleQueue()
         #: Jobs held back until everybody who was answered has had their turn, by event loop.
         self._held: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
@@ -134,8 +140,9 @@ class Writer:
     def _do_together(self, group: Sequence[_Waiting]) -> bool:
         """Whether none failed. When one does, nothing of any stands."""
         self._begin()
+        last = group[-1]
         for waiting in group:
-            self._do(waiting)
+            self._do(waiting, flushes=waiting is last)
             if waiting.failure is not None:
                 self._roll_back()
                 return False
@@ -148,7 +155,7 @@ class Writer:
         for waiting in group:
             waiting.failure = None
             self._connection.execute("SAVEPOINT job")
-            self._do(waiting)
+            self._do(waiting, flushes=True)
             if waiting.failure is not None:
                 self._connection.execute("ROLLBACK TO job")
                 self._forget()
@@ -160,9 +167,11 @@ class Writer:
         self._connection.execute("BEGIN IMMEDIATE")
         self._forget()
 
-    def _do(self, waiting: _Waiting) -> None:
+    def _do(self, waiting: _Waiting, *, flushes: bool) -> None:
         try:
             waiting.result = waiting.job(self._connection)
+            if flushes:
+                self._flush()
         except apsw.ConstraintError as error:
             waiting.failure = _caused(error)
         except apsw.Error:

@@ -51,7 +51,12 @@ def a_step(scribe: Scribe, number: int, name: str = "tsk_1", at: int = 1) -> Tas
 
 
 def next_receipt(
-    standing: Standing, scribe: Scribe, name: str = "1", grant_id: str | None = None, kind: str = "consent"
+    standing: Standing,
+    scribe: Scribe,
+    name: str = "1",
+    grant_id: str | None = None,
+    kind: str = "consent",
+    agent: str = "did:web:b.example",
 ) -> Writes:
     made = receipt(
         standing.end,
@@ -59,7 +64,7 @@ def next_receipt(
         type=kind,
         at=scribe.clock(),
         principal="did:web:user.example",
-        agent="did:web:b.example",
+        agent=agent,
         hand=_HAND,
         canonical=canonical,
         grant_id=grant_id,
@@ -155,6 +160,27 @@ class GrantsContract(LedgerCase):
         assert await about("mgr_1", 3) == [1]
         assert await about("mgr_2", 1 << 62) == [3, 2]
         assert list(await lending.receipts_about(f"{tenant}-other", "mgr_1", 99, 9)) == []
+
+    async def test_what_an_agent_has_receipts_of_is_read_in_order_behind_one_of_its_own(
+        self, scribe: Scribe
+    ) -> None:
+        lending, tenant = scribe.ledger.lending, scribe.tenant
+        for name, agent in [("5", "did:a"), ("4", "did:b"), ("3", "did:a"), ("2", "did:b"), ("1", "did:a")]:
+            await lending.decide(
+                tenant, Question(), lambda s, n=name, a=agent: next_receipt(s, scribe, n, agent=a)
+            )
+
+        async def to(agent: str, after: str = "", limit: int = 9) -> list[int]:
+            return [one.seq for one in await lending.receipts_to(tenant, agent, after, limit)]
+
+        ids = {one.seq: one.id for one in await lending.receipts(tenant)}
+        assert await to("did:a") == [1, 3, 5]
+        assert await to("did:a", limit=2) == [1, 3]
+        assert await to("did:a", ids[3]) == [5]
+        assert await to("did:b", ids[2], limit=1) == [4]
+        assert await to("did:a", ids[2]) == [], "one of somebody else's is no place"
+        assert await to("did:a", "nothing") == []
+        assert list(await lending.receipts_to(f"{tenant}-other", "did:a", "", 9)) == []
 
     async def test_what_a_decision_raises_leaves_nothing_behind(self, scribe: Scribe) -> None:
         lending, tenant = scribe.ledger.lending, scribe.tenant

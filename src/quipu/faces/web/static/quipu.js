@@ -3,6 +3,11 @@
 
 const isTyping = (target) => target.matches("input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select");
 
+// On a narrow screen the pages stand in one row that scrolls: the one that is open is brought into sight.
+const openPage = document.querySelector(".pages [aria-current]");
+const strip = openPage?.closest("nav");
+if (strip) strip.scrollLeft = openPage.offsetLeft - (strip.clientWidth - openPage.offsetWidth) / 2;
+
 // Keys: / goes to the search field, j and k to the next and the previous hit.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;

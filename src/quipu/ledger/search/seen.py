@@ -1,0 +1,122 @@
+"""What one reader sees of a partition at one position, and what has been worked out about it.
+
+The same readers ask again and again. As long as the partition takes in nothing new and nothing in it expires, who sees
+what stays the same, and so does everything that only depends on that.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quipu.ledger.search.partition import FEW, FOREVER, Partition
+from quipu.ledger.search.turns import SeenTurns
+from quipu.model.search import Context, Scope, Snapshot
+
+#: Readers whose sight is kept, and rows of all their sights together; at least the latest is kept.
+_READERS, _ROWS = 16, 200_000
+#: Terms kept for one reader, at most.
+_TERMS = 512
+
+#: The rows that have a term, and how often.
+Having = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+
+class Seen:
+    """One reader's rows."""
+
+    def __init__(self, partition: Partition, scope: Scope, snapshot: Snapshot) -> None:
+        self.partition = partition
+        self.mask = partition.in_reach(scope, snapshot)
+        self.mask.flags.writeable = False
+        self.count = int(np.count_nonzero(self.mask))
+        self.is_whole = self.count == len(self.mask)
+        self.is_small = len(self.mask) <= FEW
+        self._since, self._until = _lasting(partition["expires"], snapshot.now)
+        self._having: dict[int, Having] = {}
+        self._counts: dict[int, int] = {}
+        #: What the keyword leg keeps, by how neighbours count.
+        self.corpora: dict[Context, Any] = {}
+
+    def holds_at(self, now: int) -> bool:
+        """Whether nothing expires between the moment it was looked at and this one."""
+        return self._since <= now < self._until
+
+    @cached_property
+    def turns(self) -> SeenTurns:
+        return self.partition.turns.seen(self.partition["record"], self.mask)
+
+    @cached_property
+    def users(self) -> tuple[int, int]:
+        """The first and the last of the users that occur; -1 when none does."""
+        users = self.partition["user"]
+        users = users if self.is_whole else users[self.mask]
+        last = int(users.max(initial=-1))
+        return (int(users.min(initial=last, where=users >= 0)), last)
+
+    def count_of(self, user: int) -> int:
+        """How many of the rows are a user's."""
+        count = self._counts.get(user)
+        if count is None:
+            count = self._counts[user] = int(np.count_nonzero(self.mask & (self.partition["user"] == user)))
+        return count
+
+    def having(self, term: int) -> Having:
+        """The rows in reach that have a term, and how often."""
+        known = self._having.get(term)
+        if known is None:
+            known = self._looked_up(term)
+            if self.is_small:
+                if len(self._having) >= _TERMS:
+                    self._having.clear()
+                self._having[term] = known
+        return known
+
+    def _looked_up(self, term: int) -> Having:
+        posting = self.partition.postings.of(term)
+        rows, counts = posting.rows, posting.counts
+        if not self.is_whole:
+            seen = self.mask[rows]
+            rows, counts = rows[seen], counts[seen]
+        return rows.astype(np.int64), counts.astype(np.float32)
+
+    def share(self, term: int) -> float:
+        """The share of the rows in reach that have a term."""
+        if not self.count:
+            return 0.0
+        if self.is_small:
+            return len(self.having(term)[0]) / self.count
+        rows = self.partition.postings.of(term).rows
+        return (len(rows) if self.is_whole else int(np.count_nonzero(self.mask[rows]))) / self.count
+
+
+class Sights:
+    """What readers of one partition saw lately. It goes when the partition takes something in."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Scope, int], Seen] = OrderedDict()
+
+    def of(self, partition: Partition, scope: Scope, snapshot: Snapshot) -> Seen:
+        named = Snapshot(partition.seq if snapshot.seq is None else snapshot.seq, snapshot.now)
+        key = (scope, named.seq or 0)
+        seen = self._known.get(key)
+        if seen is None or not seen.holds_at(named.now):
+            seen = self._known[key] = Seen(partition, scope, named)
+            most = max(1, min(_READERS, _ROWS // max(1, len(partition))))
+            while len(self._known) > most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return seen
+
+
+def _lasting(expires: NDArray[np.int64], now: int) -> tuple[int, int]:
+    """From when on, and until when, the same of these rows have expired."""
+    first = int(expires.min(initial=FOREVER))
+    if first > now:
+        return -FOREVER, first
+    gone = expires <= now
+    return int(expires.max(where=gone, initial=-FOREVER)), int(expires.min(where=~gone, initial=FOREVER))
