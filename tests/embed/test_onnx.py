@@ -132,6 +132,26 @@ async def test_a_special_token_in_a_text_is_only_text(embedder: OnnxEmbedder) ->
     assert upper == lower
 
 
+async def test_embedders_of_one_process_share_the_model_until_the_last_is_closed(
+    tmp_path: Path, cache_dir: Path, embedder: OnnxEmbedder
+) -> None:
+    expected = await embedder.embed(["once"])
+    (graph,) = cache_dir.glob("*int8*.onnx")  # noqa: ASYNC240  a test has nobody else to wait
+    kept = tmp_path / graph.name
+    kept.write_bytes(graph.read_bytes())
+    first, second = (OnnxEmbedder(tmp_path, weights_dir=tmp_path / "none", download=False) for _ in range(2))
+    await first.embed(["once"])
+    kept.unlink()
+    assert await second.embed(["once"]) == expected
+    await first.close()
+    assert await second.embed(["once"]) == expected
+    await second.close()
+    third = OnnxEmbedder(tmp_path, weights_dir=tmp_path / "none", download=False)
+    with pytest.raises(BackendUnavailableError):
+        await third.embed(["once"])
+    await third.close()
+
+
 async def test_a_closed_embedder_says_so(cache_dir: Path) -> None:
     embedder = OnnxEmbedder(cache_dir)
     await embedder.embed(["once"])

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from quipu.embed.artifact import Progress, kept, silent
 from quipu.embed.weights import NAME, TENSORS, load_weights
@@ -34,6 +35,10 @@ DIMENSIONS = 384
 
 _STEM = f"{NAME}-int8-{TENSORS.sha256[:12]}-{BUILD}"
 _MOST_THREADS = 4
+
+#: The models of this process by where they are kept: several memories share one, as long as any of them is open.
+_in_use: WeakValueDictionary[Path, Runtime] = WeakValueDictionary()
+_loading = threading.Lock()
 _PIECE_CHARACTERS = 1_000
 
 
@@ -55,7 +60,6 @@ class OnnxEmbedder:
         self._progress = progress or silent
         self._threads = threads if threads > 0 else min(_MOST_THREADS, os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="quipu-embed")
-        self._loading = threading.Lock()
         self._loaded: Runtime | None = None
         self._is_closed = False
 
@@ -105,10 +109,16 @@ class OnnxEmbedder:
         return [runtime.embedded(text) for text in texts]
 
     def _runtime(self) -> Runtime:
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = loaded(self._cache_dir, self._weights_dir, self._download, self._progress)
-            return self._loaded
+        runtime = self._loaded
+        if runtime is None:
+            with _loading:
+                place = self._cache_dir.absolute()
+                runtime = _in_use.get(place)
+                if runtime is None:
+                    runtime = loaded(self._cache_dir, self._weights_dir, self._download, self._progress)
+                    _in_use[place] = runtime
+            self._loaded = runtime
+        return runtime
 
 
 def loaded(cache_dir: Path, weights_dir: Path | None, download: bool, progress: Progress) -> Runtime:

@@ -22,6 +22,10 @@ class Reads:
     async def _select(self, statement: str, /, **values: Any) -> list[rows.Row]:
         raise NotImplementedError
 
+    async def _glance(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        """The same for a row by its key, which every request asks for."""
+        return await self._select(statement, **values)
+
     # -- records ------------------------------------------------------------------------------------------------
 
     async def versions(self, tenant: str, record_id: str) -> Sequence[Record]:
@@ -78,11 +82,11 @@ class Reads:
         return [admission.tenant_of(row) for row in await self._select("tenants")]
 
     async def tenant(self, tenant: str) -> Tenant | None:
-        found = await self._select("tenant", tenant=tenant)
+        found = await self._glance("tenant", tenant=tenant)
         return admission.tenant_of(found[0]) if found else None
 
     async def token(self, tenant: str, digest: str) -> Token | None:
-        found = await self._select("token", tenant=tenant, digest=bytes.fromhex(digest))
+        found = await self._glance("token", tenant=tenant, digest=bytes.fromhex(digest))
         return admission.token_of(found[0]) if found else None
 
     async def tokens(self, tenant: str) -> Sequence[Token]:

@@ -146,3 +146,34 @@ def test_the_place_of_a_request_is_a_template() -> None:
     assert place("GET", "/m/unknown") == ("x", "")
     assert place("GET", "/y") == ("y", "/y")
     assert place("GET", "/unknown") == ("y", "")
+
+
+def test_a_place_that_was_found_once_is_found_again_by_its_own_method_only() -> None:
+    async def endpoint(_request: object) -> None: ...
+
+    reading = Face(name="reading", routes=[Route("/both", endpoint), Route("/{any}", endpoint)])
+    writing = Face(name="writing", routes=[Route("/both", endpoint, methods=["POST"])])
+    catalogue = Catalogue([reading, writing])
+
+    def place(method: str, path: str) -> tuple[str, str]:
+        found = catalogue.place(
+            {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
+        )
+        return found.face.name, found.path
+
+    for _ in range(2):
+        assert place("GET", "/both") == ("reading", "/both")
+        assert place("POST", "/both") == ("writing", "/both")
+        assert place("DELETE", "/both") == ("reading", "/both")
+        assert place("GET", "/{any}") == ("reading", "/{any}")
+        assert place("GET", "/one") == ("reading", "/{any}")
+
+
+def test_operations_are_looked_for_first_and_keep_what_comes_before_them() -> None:
+    async def endpoint(_request: object) -> None: ...
+
+    page = Route("/page", endpoint)
+    recall, named = Route("/recall", endpoint), Route("/by/{name}", endpoint)
+    slow = Face(name="slow", routes=[page])
+    quick = Face(name="quick", routes=[named, recall], operations={"/recall": "recall", "/by/{name}": "by"})
+    assert Catalogue([slow, quick]).routes == [recall, page, named]

@@ -106,6 +106,8 @@ class Catalogue:
         self.faces = tuple(faces)
         self._by_prefix = sorted(self.faces, key=lambda face: len(face.prefix), reverse=True)
         self._elsewhere = Place(Face(name="none", routes=()))
+        #: Of addresses without anything that varies, by method and address: no more than there are routes.
+        self._known: dict[tuple[str, str], Place] = {}
         for face in faces:
             known = {path for path, _ in _paths(face.routes, "")}
             if unknown := sorted(face.special - known):
@@ -113,10 +115,21 @@ class Catalogue:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        return [route for face in self.faces for route in face.routes]
+        """Those of the operations first: they are looked through one after the other, and most requests are for these."""
+        routes = [(face, route) for face in self.faces for route in face.routes]
+        return [route for _, route in sorted(routes, key=lambda one: not _is_operation(*one))]
 
     def place(self, scope: Scope) -> Place:
         """The place of a request; of several routes the one that takes its method."""
+        address = scope["method"], scope["path"]
+        if (known := self._known.get(address)) is not None:
+            return known
+        found = self._looked_for(scope)
+        if found.path == scope["path"] and scope["method"] in found.methods:
+            self._known[address] = found
+        return found
+
+    def _looked_for(self, scope: Scope) -> Place:
         partial: Place | None = None
         for face in self.faces:
             match, path = _matched(face.routes, scope, "")
@@ -132,6 +145,11 @@ class Catalogue:
             if path == stem or path.startswith(stem + "/"):
                 return Place(face)
         return self._elsewhere
+
+
+def _is_operation(face: Face, route: BaseRoute) -> bool:
+    """Whether it is one, at an address that nothing else could be meant by."""
+    return isinstance(route, Route) and route.path in face.operations and not route.param_convertors
 
 
 def _paths(routes: Sequence[BaseRoute], above: str) -> Iterator[tuple[str, set[str]]]:
