@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,25 +28,10 @@ from quipu.model.record import Link, MemoryType
 from quipu.testing.embedders import WordEmbedder
 from tests.faces.serving import served
 from tests.requirement import requirement
+from tests.router.asked import fact, query
 from tests.router.plain import Plain
 
 ADDRESS = "postgresql://me:hunter2@db/memory"
-
-
-@pytest.fixture
-async def peers() -> AsyncIterator[dict[str, Memory]]:
-    made = {name: Memory("ana", stores="sqlite://:memory:", embedder=WordEmbedder()) for name in "abc"}
-    yield made
-    for memory in made.values():
-        await memory.close()
-
-
-def fact(text: str, **fields: Any) -> RememberRequest:
-    return RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content=text, **fields)
-
-
-def query(text: str, **fields: Any) -> RecallRequest:
-    return RecallRequest(agent_id="ana", query=text, min_relevance=0.0, **fields)
 
 
 class Odd(Plain):

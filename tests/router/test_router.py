@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,22 +28,7 @@ from quipu.model.record import MemoryType
 from quipu.rules.peers import is_one_write
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
-
-
-@pytest.fixture
-async def peers() -> AsyncIterator[dict[str, Memory]]:
-    made = {name: Memory("ana", stores="sqlite://:memory:", embedder=WordEmbedder()) for name in "abc"}
-    yield made
-    for memory in made.values():
-        await memory.close()
-
-
-def fact(text: str, **fields: Any) -> RememberRequest:
-    return RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content=text, **fields)
-
-
-def query(text: str, **fields: Any) -> RecallRequest:
-    return RecallRequest(agent_id="ana", query=text, min_relevance=0.0, **fields)
+from tests.router.asked import fact, query
 
 
 class Faulty:

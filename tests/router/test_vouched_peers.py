@@ -14,6 +14,7 @@ from quipu.model.outcomes import Hit, RecallResponse, RememberResponse
 from quipu.model.record import MemoryType
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
+from tests.router.asked import fact, query
 
 POISON = "poison"
 TEXTS = [
@@ -65,14 +66,6 @@ async def five() -> AsyncIterator[dict[str, Puppet]]:
 @pytest.fixture
 def peers(five: dict[str, Puppet]) -> dict[str, Puppet]:
     return {name: five[name] for name in "abc"}
-
-
-def fact(text: str, **fields: Any) -> RememberRequest:
-    return RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content=text, **fields)
-
-
-def query(text: str, **fields: Any) -> RecallRequest:
-    return RecallRequest(agent_id="ana", query=text, **{"min_relevance": 0.0, **fields})
 
 
 async def filled(peers: dict[str, Puppet], **options: Any) -> tuple[Router, Hit]:

@@ -84,15 +84,39 @@ class Opening:
     files: Callable[[], Sequence[Path]] = tuple
 
 
-class MemorySubject(Subject):
+class TimedSubject(Subject):
+    """A subject whose clock is ours."""
+
+    def __init__(self) -> None:
+        self._clock = FixedClock()
+        self._count = itertools.count(1)
+
+    def now(self) -> int:
+        return self._clock()
+
+    async def travel(self, milliseconds: int) -> None:
+        self._clock.move(milliseconds)
+
+    def line_since(self, created_at: int, content: str, **fields: Any) -> dict[str, Any]:
+        """A record for an import, which may say when a memory was made and what it is called."""
+        return {
+            "agent_id": self.agent,
+            "user_id": self.user,
+            "content": content,
+            "created_at": created_at,
+            "id": f"mem_backdated-{next(self._count)}",
+            **fields,
+        }
+
+
+class MemorySubject(TimedSubject):
     """Quipu's own `Memory`: every hook is served."""
 
     store: FullMemory
 
     def __init__(self, opening: Opening) -> None:
+        super().__init__()
         self._opening = opening
-        self._clock = FixedClock()
-        self._count = itertools.count(1)
 
     def fresh(self, scenario: Scenario) -> AbstractAsyncContextManager[Subject]:
         return self._opened(scenario)
@@ -109,22 +133,8 @@ class MemorySubject(Subject):
         finally:
             await memory.close()
 
-    def now(self) -> int:
-        return self._clock()
-
-    async def travel(self, milliseconds: int) -> None:
-        self._clock.move(milliseconds)
-
     async def kept_since(self, created_at: int, content: str, **fields: Any) -> str:
-        """By way of import, which may say when a memory was made."""
-        line: dict[str, Any] = {
-            "agent_id": self.agent,
-            "user_id": self.user,
-            "content": content,
-            "created_at": created_at,
-            "id": f"mem_backdated-{next(self._count)}",
-            **fields,
-        }
+        line = self.line_since(created_at, content, **fields)
         summary = await self.store.import_records([line])
         if summary.failed:
             raise Broken(f"the import failed: {summary.errors}")
@@ -148,7 +158,7 @@ class MemorySubject(Subject):
         return await self.store.restore(record_id)
 
     async def exported(self) -> list[dict[str, Any]]:
-        return [line async for line in self.store.export()]
+        return await lines_of(self.store)
 
     async def pending(self) -> Sequence[Proposal]:
         return await self.store.proposals()
@@ -163,23 +173,39 @@ class MemorySubject(Subject):
         await self.store.flush()
 
     async def journal(self) -> Sequence[Any]:
-        entries: list[Any] = []
-        while more := await self.store.journal(after=len(entries), limit=1_000):
-            entries.extend(more)
-        return entries
+        return await entries_of(self.store)
 
     async def stays_sound(self) -> bool:
         return (await self.store.verify()).holds
 
     async def file_bytes(self) -> bytes:
         """The files of the memory, and the export of its journal."""
-        with tempfile.TemporaryDirectory() as folder:
-            await self.store.export_journal(Path(folder))
-            return _joined(folder) + b"".join(path.read_bytes() for path in self._opening.files())
+        return await journal_bytes(self.store) + joined(self._opening.files())
 
     async def stop(self) -> None:
         await self.store.close()
 
 
-def _joined(folder: str) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(Path(folder).iterdir()))
+async def lines_of(memory: FullMemory) -> list[dict[str, Any]]:
+    """Everything that it exports."""
+    return [line async for line in memory.export()]
+
+
+async def entries_of(memory: FullMemory) -> list[Any]:
+    """Its whole journal."""
+    entries: list[Any] = []
+    while more := await memory.journal(after=len(entries), limit=1_000):
+        entries.extend(more)
+    return entries
+
+
+async def journal_bytes(memory: FullMemory) -> bytes:
+    """Its journal as it is exported."""
+    with tempfile.TemporaryDirectory() as folder:
+        await memory.export_journal(Path(folder))
+        return joined(sorted(Path(folder).iterdir()))  # noqa: ASYNC240  a moment, and nobody else is at work
+
+
+def joined(files: Sequence[Path]) -> bytes:
+    """What is in these files, one behind the other."""
+    return b"".join(path.read_bytes() for path in files)

@@ -6,8 +6,6 @@ names that the router's `copies` tells: reading by id, deciding, restoring, the 
 
 from __future__ import annotations
 
-import itertools
-import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +18,14 @@ from quipu.model.outcomes import RememberResponse
 from quipu.model.record import Record
 from quipu.ports.memory_store import MemoryStore
 from quipu.testing.builders import FixedClock
-from quipu.testing.scenarios_memory import FullMemory
+from quipu.testing.scenarios_memory import (
+    FullMemory,
+    TimedSubject,
+    entries_of,
+    joined,
+    journal_bytes,
+    lines_of,
+)
 from quipu.testing.scenarios_subject import Broken, Scenario, Subject
 
 T = TypeVar("T")
@@ -47,15 +52,14 @@ class RouterOpening:
     files: Callable[[], Sequence[Path]]
 
 
-class RouterSubject(Subject):
+class RouterSubject(TimedSubject):
     """A router, with every hook that its peers serve together."""
 
     store: CopyingStore
 
     def __init__(self, opening: RouterOpening) -> None:
+        super().__init__()
         self._opening = opening
-        self._clock = FixedClock()
-        self._count = itertools.count(1)
         self._peers: Mapping[str, FullMemory] = {}
 
     def fresh(self, scenario: Scenario) -> AbstractAsyncContextManager[Subject]:
@@ -73,22 +77,9 @@ class RouterSubject(Subject):
         finally:
             await fresh.stop()
 
-    def now(self) -> int:
-        return self._clock()
-
-    async def travel(self, milliseconds: int) -> None:
-        self._clock.move(milliseconds)
-
     async def kept_since(self, created_at: int, content: str, **fields: Any) -> str:
-        """By way of import into each peer, which may say when a memory was made and what it is called."""
-        line: dict[str, Any] = {
-            "agent_id": self.agent,
-            "user_id": self.user,
-            "content": content,
-            "created_at": created_at,
-            "id": f"mem_backdated-{next(self._count)}",
-            **fields,
-        }
+        """In each peer, under the same name."""
+        line = self.line_since(created_at, content, **fields)
         for summary in await self._each(lambda peer: peer.import_records([line])):
             if summary.failed:
                 raise Broken(f"the import failed: {summary.errors}")
@@ -116,7 +107,7 @@ class RouterSubject(Subject):
 
     async def exported(self) -> list[dict[str, Any]]:
         """The first peer's, whose ids are the router's; all must have as many."""
-        exports = await self._each(_lines)
+        exports = await self._each(lines_of)
         if len({len(lines) for lines in exports}) > 1:
             raise Broken("peers export different numbers of records")
         return exports[0]
@@ -145,14 +136,14 @@ class RouterSubject(Subject):
         await self._each(lambda peer: peer.flush())
 
     async def journal(self) -> Sequence[Any]:
-        return (await self._each(_entries))[0]
+        return (await self._each(entries_of))[0]
 
     async def stays_sound(self) -> bool:
         return all(report.holds for report in await self._each(lambda peer: peer.verify()))
 
     async def file_bytes(self) -> bytes:
         """The files of all peers, and the exports of their journals."""
-        return b"".join(await self._each(_journal_bytes)) + _joined(self._opening.files())
+        return b"".join(await self._each(journal_bytes)) + joined(self._opening.files())
 
     async def stop(self) -> None:
         await self._each(lambda peer: peer.close())
@@ -164,24 +155,3 @@ class RouterSubject(Subject):
         """With every peer that has a copy, under its name for it; what was never written is asked for as it is."""
         names = await self.store.copies(record_id) or dict.fromkeys(self._peers, record_id)
         return [await call(self._peers[peer], name) for peer, name in names.items()]
-
-
-async def _lines(peer: FullMemory) -> list[dict[str, Any]]:
-    return [line async for line in peer.export()]
-
-
-async def _entries(peer: FullMemory) -> list[Any]:
-    entries: list[Any] = []
-    while more := await peer.journal(after=len(entries), limit=1_000):
-        entries.extend(more)
-    return entries
-
-
-async def _journal_bytes(peer: FullMemory) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        await peer.export_journal(Path(folder))
-        return _joined(sorted(Path(folder).iterdir()))  # noqa: ASYNC240  a moment, and nobody else is at work
-
-
-def _joined(files: Sequence[Path]) -> bytes:
-    return b"".join(path.read_bytes() for path in files)
