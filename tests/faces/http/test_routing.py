@@ -167,6 +167,10 @@ def test_a_place_that_was_found_once_is_found_again_by_its_own_method_only() -> 
         assert place("DELETE", "/both") == ("reading", "/both")
         assert place("GET", "/{any}") == ("reading", "/{any}")
         assert place("GET", "/one") == ("reading", "/{any}")
+    for number in range(100):  # whoever makes methods or addresses up fills nothing
+        place(f"METHOD{number}", "/both")
+        place("GET", f"/{number}")
+    assert len(catalogue._known) == 3
 
 
 def test_operations_are_looked_for_first_and_keep_what_comes_before_them() -> None:
