@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import quipu_side
@@ -20,6 +21,8 @@ from bench.upstream import Upstream
 FLOORS = ("off", "auto", "strict")
 CURVE = tuple(round(step * 0.05, 2) for step in range(20))
 K = 5
+CALLERS = 64
+TURNS = 5
 
 
 def answered(asked: Sequence[Query], rankings: Sequence[Sequence[str]]) -> list[Answer]:
@@ -50,6 +53,16 @@ def _wrong(asked: Sequence[Query], rankings: Sequence[Sequence[str]]) -> list[di
                 {"id": query.id, "query": query.query, "gold": list(query.gold), "returned": list(ranked)}
             )
     return listed
+
+
+async def _together(folder: Path, rows: Sequence[Fact]) -> float:
+    """Facts per second by many callers at once, embedder included; into new files, as a text is embedded once."""
+    rates: list[float] = []
+    for turn in range(TURNS):
+        async with quipu_side.opened(folder / f"together-{turn}.db") as memory:
+            await quipu_side.recall(memory, "warm up the embedder")
+            rates.append(await quipu_side.remember_facts_together(memory, rows, CALLERS))
+    return median(rates)
 
 
 async def measured(
@@ -93,6 +106,8 @@ async def measured(
         for scoped in (True, False):
             rankings, _ = await _rankings(memory, asked, labels, scoped, "off")
             result[f"keyword/{'scoped' if scoped else 'unscoped'}"] = quality(answered(asked, rankings))
+    steps.note(f"micro: {CALLERS} callers")
+    result["together_per_second"] = await _together(folder, rows)
     result["cpu_seconds"] = time.process_time() - cpu
     return result
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,35 @@ async def remember_facts(memory: Any, facts: Sequence[Fact]) -> tuple[dict[str, 
         millis.append((time.perf_counter() - started) * 1000)
         labels[answer.id] = fact.id
     return labels, millis
+
+
+async def remember_few(memory: Any, facts: Sequence[Fact], agent_id: str) -> dict[str, str]:
+    """Remembers a few facts as an agent's own; returns our label for each id."""
+    answers = await memory.remember_many(
+        [
+            {
+                "agent_id": agent_id,
+                "content": fact.content,
+                "type": fact.type,
+                "user_id": fact.user_id,
+                **fact.details,
+            }
+            for fact in facts
+        ],
+        atomic=True,
+    )
+    return {answer.id: fact.id for answer, fact in zip(answers, facts, strict=True)}
+
+
+async def explained(memory: Any, query: str, k: int, user_id: str | None, agent_id: str) -> Any:
+    """What an agent recalls without a floor, with the evidence for there being an answer."""
+    from quipu.model.operations import Floor as Named
+    from quipu.model.operations import RecallRequest
+
+    request = RecallRequest(
+        agent_id=agent_id, query=query, k=k, user_id=user_id, min_relevance=Named.OFF, explain=True
+    )
+    return await memory.recall(request)
 
 
 async def recall(
@@ -121,16 +151,32 @@ async def remember_together(
     memory: Any, records: Sequence[Record], callers: int
 ) -> tuple[float, list[float]]:
     """Remembers with so many concurrent callers; returns records per second and each call's milliseconds."""
-    queue = list(records)
+    return await _together([partial(remember_one, memory, record) for record in records], callers)
+
+
+async def remember_facts_together(memory: Any, facts: Sequence[Fact], callers: int) -> float:
+    """Remembers facts with so many concurrent callers; returns records per second."""
+    rate, _ = await _together([partial(_remember_fact, memory, fact) for fact in facts], callers)
+    return rate
+
+
+async def _together(calls: list[Callable[[], Awaitable[float]]], callers: int) -> tuple[float, list[float]]:
+    """Makes the calls, so many at a time; returns how many per second and each one's milliseconds."""
     millis: list[float] = []
 
     async def caller() -> None:
-        while queue:
-            millis.append(await remember_one(memory, queue.pop()))
+        while calls:
+            millis.append(await calls.pop()())
 
     started = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))
     return len(millis) / (time.perf_counter() - started), millis
+
+
+async def _remember_fact(memory: Any, fact: Fact) -> float:
+    started = time.perf_counter()
+    await memory.remember(fact.content, type=fact.type, user_id=fact.user_id, **fact.details)
+    return (time.perf_counter() - started) * 1000
 
 
 def _imported(turn: Turn, agent_id: str, user_id: str | None) -> dict[str, Any]:

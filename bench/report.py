@@ -62,6 +62,8 @@ def _micro(result: Mapping[str, Any]) -> list[str]:
             for name, row in measures.items()
             if isinstance(row, dict) and "p50_ms" in row
         ]
+        if "together_per_second" in ours:
+            timed.append(["Quipu, facts per second by 64 callers", number(ours["together_per_second"])])
         if timed:
             lines += table(("p50 / p95, ms", ""), timed)
         if ours.get("curve"):
@@ -98,7 +100,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
     rows: list[list[str]] = []
     for records, row in result.get("scale", {}).items():
         if "error" in row:
-            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 10])
+            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 11])
             continue
         for name in ("largest", "middle"):
             if name in row:
@@ -112,6 +114,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                         *(_recalled(recall[key]) for key in ("live", "filtered", "metadata_filter", "as_of")),
                         number(recall["exact_share"]),
                         times(writes["one_writer"]),
+                        times(writes["bare_sqlite"]),
                         number(writes["concurrent"]["per_second"]),
                         number(row["bytes_per_record"]),
                         number(row["peak_memory_mb"]),
@@ -130,6 +133,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                 "–",
                 times(row["writes"]),
                 "–",
+                "–",
                 number(row["bytes_per_record"]),
                 "–",
             ]
@@ -146,6 +150,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
         "as of",
         "exact",
         "one write",
+        "bare write",
         "64 callers /s",
         "bytes",
         "peak MB",

@@ -86,6 +86,7 @@ def test_recovery_shows_first_and_then_does_it(cli: Cli) -> None:
 
 
 def test_recovery_wants_to_know_what_of(cli: Cli) -> None:
+    cli.said("init")
     assert cli.problem("recover")["reason"] == "no_scope"
     assert cli.problem("recover", "--since", "yesterday")["reason"] == "bad_value"
 

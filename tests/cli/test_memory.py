@@ -84,6 +84,12 @@ def test_expires_takes_milliseconds_and_moments(cli: Cli, given: str, at: int) -
     assert cli.json("show", cli.remember("for a while", "--expires", given))["expires_at"] == at
 
 
+def test_a_memory_that_has_ended_already_is_said_to_be_so(cli: Cli) -> None:
+    """`--expires 30` means 30 milliseconds after 1970, which nobody means."""
+    assert "has ended already" in cli("remember", "tea", "--expires", "30").stderr
+    assert "has ended already" not in cli("remember", "tea", "--expires", "30d").stderr
+
+
 def test_a_held_write_ends_with_code_3_and_says_how_to_decide(cli: Cli) -> None:
     result = cli("remember", "Wire 900 EUR", "--approve")
     assert result.exit_code == 3
@@ -209,7 +215,7 @@ def test_a_hard_delete_erases_and_says_so(cli: Cli, home: Path) -> None:
     assert body["extensions"]["quipu"]["receipt"]["erased"] == 1
     assert b"vegetarian" not in (home / "memory.db").read_bytes()
     history = cli.json("history", name)
-    assert [version["state"] for version in history["versions"]] == ["erased"]
+    assert [version["erased"] for version in history["versions"]] == [True]
     assert "erased" in cli.said("history", name)
 
 
@@ -291,7 +297,7 @@ def test_history_shows_every_version_and_why(cli: Cli) -> None:
     versions = cli.json("history", name)["versions"]
     assert [version["version"] for version in versions] == [1, 2]
     assert versions[0]["ending"] == "replaced"
-    assert versions[1]["state"] == "forgotten"
+    assert versions[1]["ending"] == versions[1]["record"]["state"] == "forgotten"
 
 
 def test_a_procedure_is_kept_and_shown_as_its_machine(cli: Cli) -> None:

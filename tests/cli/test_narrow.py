@@ -143,6 +143,7 @@ NOT_FOUND = {
 
 @pytest.mark.parametrize("words", NOT_FOUND)
 def test_who_names_what_is_not_there_is_told_where_to_look(cli: Cli, words: str) -> None:
+    cli.said("init")
     assert NOT_FOUND[words] in cli.problem(*words.split())["hint"]
 
 

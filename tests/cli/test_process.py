@@ -65,7 +65,7 @@ def worked() -> float:
 def test_exit_codes_are_those_of_the_contract(process: Process) -> None:
     assert process("remember", "x").returncode == 0
     assert process("remember", "").returncode == 1
-    assert process("list", "--store-url", "sqlite:///proc/quipu/x.db").returncode == 2
+    assert process("remember", "x", "--store-url", "sqlite:///proc/quipu/x.db").returncode == 2
     assert process("remember", "x", "--approve").returncode == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from quipu.memory.upkeep import LineFiles
 from tests.cli.conftest import Cli
 
 
@@ -146,6 +148,31 @@ def test_the_journal_is_shown_as_a_table_without_text(cli: Cli) -> None:
 
 
 def test_the_public_key_is_one_json_object(cli: Cli) -> None:
+    cli.said("init")
     keys = json.loads(cli.said("audit", "keys"))
     assert len(keys) == 1
     assert keys == cli.json("audit", "keys")
+
+
+def test_an_export_without_its_records_is_not_said_to_hold(cli: Cli, exported: Path) -> None:
+    (exported / "records.ndjson").unlink()
+    said = cli("verify", "--export", "proof")
+    assert said.exit_code == 1
+    assert "Holds" not in said.stdout
+    assert "records are not in the export" in said.stdout.replace("\n", " ")
+    body = cli.json("verify", "--export", "proof", code=1)
+    assert (body["holds"], body["records"], body["reasons"]) == (True, 0, ["missing_records"])
+
+
+def test_an_export_of_the_journal_that_breaks_off_leaves_nothing(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.remember("Ana lives in Lisbon")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LineFiles, "write", full)
+    before = {item.name for item in home.iterdir()}
+    assert cli("export", "--journal", "proof").exit_code != 0
+    assert {item.name for item in home.iterdir()} == before

@@ -80,7 +80,7 @@ WRITES = frozenset(
     }
 )
 #: So many modules of ours a list loads at most. Whoever needs more asks first whether a list needs them.
-MOST = 200
+MOST = 205
 
 _RUN = """
 import atexit, json, pathlib, sys
@@ -127,6 +127,33 @@ def test_a_recall_by_words_loads_nothing_for_lending_runs_or_servers(process: Pr
     modules = loaded(home, "recall", "x")
     assert "quipu.service.recalling" in modules
     assert among(modules, (SLOW - {"numpy"}) | ELSEWHERE) == []
+
+
+@pytest.mark.parametrize("words", [["sweep"], ["capabilities"], ["doctor", "--quick"]], ids=" ".join)
+def test_a_command_without_a_model_loads_no_keys_servers_or_lending(
+    process: Process, home: Path, words: list[str]
+) -> None:
+    assert process("remember", "x").returncode == 0
+    modules = loaded(home, *words)
+    # The doctor looks into the settings file, and a sweep lets go of what is kept for taking decisions back.
+    spared = {
+        "tomllib",
+        "quipu.service.recovery",
+        "quipu.model.grants",
+        "quipu.model.disclosure",
+        "quipu.ledger.sqlite.grants",
+    }
+    assert among(modules, (SLOW | ELSEWHERE) - spared) == []
+
+
+def test_an_export_of_lines_loads_nothing_that_reads_requests(process: Process, home: Path) -> None:
+    assert process("remember", "x").returncode == 0
+    modules = loaded(home, "export")
+    assert "quipu.faces.memorywire.wire_shown" in modules
+    assert (
+        among(modules, (SLOW - {"cryptography"}) | {"quipu.faces.memorywire.wire", "quipu.service.sharing"})
+        == []
+    )
 
 
 def test_every_name_that_must_not_be_loaded_exists() -> None:

@@ -139,6 +139,7 @@ def test_without_a_model_a_memory_is_kept_and_a_warning_says_so(
 
 
 def test_health_says_that_the_memory_answers(cli: Cli) -> None:
+    cli.said("init")
     assert cli.said("health").startswith("ok")
     body = cli.json("health")
     valid("health", body)

@@ -142,12 +142,14 @@ async def check_found_by_their_vectors(scribe: Scribe, ids: Iterable[str]) -> No
         assert (found.id, found.version) == (record_id, version)
 
 
-async def test_kill_9_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writers", [4, 1])
+async def test_kill_9_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path, writers: int) -> None:
+    """By several writers at once, who share transactions, and by one, who writes on its own thread."""
     path = tmp_path / "memory.db"
     chance = np.random.default_rng(20)
     acknowledged: list[tuple[int, str, int]] = []
     for number in range(ROUNDS):
-        writing = Writing(path, f"r{number}", writers=4, count=100_000)
+        writing = Writing(path, f"r{number}", writers, count=100_000)
         writing.wait_until_told(1)
         writing.start()
         # Some die while they open the file, the others after so many acknowledgements and a little more.

@@ -19,6 +19,7 @@ import pytest
 from quipu.errors import BackendUnavailableError, InternalError, InvalidError, QuipuError, TamperedError
 from quipu.ledger.sqlite import completeness, file
 from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.model.record import MemoryType
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
 
 NOBODY = 65_534
@@ -364,6 +365,47 @@ async def test_a_flipped_byte_in_a_text_is_found_by_the_digest(path: Path) -> No
     written(path, data.replace(b"tomatoes", b"potatoes"))
     async with writing(path) as scribe:
         assert [told.split(":")[0] for told in await scribe.audit()] == [f"altered_record at {record.born}"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "reason"),
+    [
+        (b"tomatoes", b"\xff\xfematoes", "corrupt"),
+        (b'{"ripe":1}', b'{"ripe":1,', "altered_record"),
+        (b'{"ripe":1}', b'X"ripe":1}', "altered_record"),
+        (b"episodic", b"episodiX", "altered_record"),
+        (b'["garden"]', b'["garden",', "altered_record"),
+    ],
+    ids=["a text that is no Unicode", "JSON that has no end", "JSON that is none", "a type", "tags"],
+)
+async def test_a_row_that_cannot_be_read_back_is_said_to_be_altered(
+    path: Path, was: bytes, now: bytes, reason: str
+) -> None:
+    async with writing(path) as scribe:
+        record = await scribe.put(
+            "tomatoes in the garden", metadata={"ripe": 1}, tags=("garden",), type=MemoryType.EPISODIC
+        )
+    data = contents(path)
+    assert was in data
+    written(path, data.replace(was, now))
+    ledger = opened(path)
+    scribe = Scribe(ledger, FixedClock(), CountedIds("x"), "")
+    for look in (ledger.read(TENANT, [record.id]), ledger.versions(TENANT, record.id), scribe.audit()):
+        with pytest.raises((BackendUnavailableError, TamperedError)) as refused:
+            await look
+        assert refused.value.reason == reason
+        assert "backup" in (refused.value.hint or "")
+    await ledger.close()
+
+
+async def test_a_store_that_cannot_be_read_back_is_said_to_be_altered(path: Path) -> None:
+    await filled(path, 1)
+    written(path, contents(path).replace(b"long_term", b"long_terX"))
+    ledger = opened(path)
+    with pytest.raises(TamperedError) as refused:
+        await ledger.stores(TENANT)
+    assert refused.value.reason == "altered_store"
+    await ledger.close()
 
 
 # -- upgrades ---------------------------------------------------------------------------------------------------

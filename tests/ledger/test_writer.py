@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from quipu.errors import ConflictError
+from quipu.ledger.sqlite.log import Log
 from quipu.ledger.sqlite.writer import Writer
 
 
@@ -23,7 +24,7 @@ class Counted:
         connection.pragma("journal_mode", "wal")
         connection.execute("CREATE TABLE kept (name TEXT PRIMARY KEY)")
         connection.set_commit_hook(self._count)
-        self.writer = Writer(connection)
+        self.writer = Writer(connection, Log(path, is_durable=False))
 
     def _count(self) -> bool:
         self.transactions += 1
@@ -230,7 +231,7 @@ class Later:
         self.flushed: list[list[str]] = []
         self.connection = apsw.Connection(str(path))
         self.connection.execute("CREATE TABLE kept (name TEXT PRIMARY KEY)")
-        self.writer = Writer(self.connection, self.names.clear, self.flush)
+        self.writer = Writer(self.connection, Log(path, is_durable=False), self.names.clear, self.flush)
 
     def flush(self) -> None:
         self.flushed.append(list(self.names))
@@ -290,3 +291,29 @@ async def test_what_is_held_back_when_the_writer_is_closed_is_still_done(counted
     await asyncio.gather(first, closing)
     assert await asking == "again"
     assert counted.rows() == {"first", "a", "b", "again"}
+
+
+async def test_what_was_read_is_forgotten_only_when_it_holds_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "kept.db"
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.execute("CREATE TABLE kept (name TEXT PRIMARY KEY)")
+    forgotten: list[str] = []
+    writer = Writer(connection, Log(path, is_durable=False), lambda: forgotten.append("forgotten"))
+    await writer.run(keeping("a"))
+    forgotten.clear()
+    await writer.run(keeping("b"))
+    assert forgotten == []
+    other = apsw.Connection(str(path))
+    other.execute("INSERT INTO kept VALUES ('of another')")
+    other.close()
+    await writer.run(keeping("c"))
+    assert len(forgotten) == 1
+    with pytest.raises(ConflictError):
+        await writer.run(failing("d"))
+    await writer.run(keeping("e"))
+    assert len(forgotten) == 2
+    await writer.run(lambda _: None, alone=True)
+    await writer.run(keeping("f"))
+    assert len(forgotten) == 4  # for the job that was alone, and after it
+    writer.close()

@@ -6,6 +6,7 @@ The place is a path, or the address of a PostgreSQL database.
 
 It says `ready` once it can start and waits for a line on its input. Each writer then commits, in turn, a pair of
 records in one commit and a new version of the first of them, COUNT times, and tells every commit after it returned.
+The log of a SQLite file is kept short, so that it is being copied all the while.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from typing import Any
 
 from quipu.bootstrap import now_ms
 from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.ledger.sqlite.log import Log
 from quipu.ports.ledger import Ledger
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, canonical, vector
 
@@ -44,6 +46,7 @@ def opened(place: str, label: str) -> Ledger:
         from tests.ledger.postgres.opening import opened
 
         return opened(place, now_ms, label)
+    Log.soon, Log.late = 8, 32
     return SqliteLedger(Path(place), clock=now_ms, mint_id=CountedIds(label), canonical=canonical)
 
 

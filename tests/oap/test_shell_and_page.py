@@ -57,6 +57,7 @@ def test_lending_from_the_shell(cli: Cli) -> None:
 
 
 def test_keys_stay_the_same_from_one_run_to_the_next(cli: Cli, tmp_path: Path) -> None:
+    cli("init")
     assert cli.json("did", "show") == cli.json("did", "show")
     keys = sorted((tmp_path / "memory.db.dids").rglob("*.pem"))
     assert [key.stat().st_mode & 0o077 for key in keys] == [0] * len(keys)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quipu.errors import ConflictError
 from quipu.model.operations import RememberRequest, UpdateStrategy
 from quipu.model.principal import Principal, local
-from quipu.model.record import Ending, MemoryType, PrivacyIntent, Record, State, Tier, Trust
+from quipu.model.record import Ending, MemoryType, PrivacyIntent, Provenance, Record, State, Tier, Trust
 from quipu.model.store import Store
 from quipu.rules.drafting import (
     changed_record,
@@ -52,6 +52,25 @@ def test_a_first_version_is_what_was_asked_for_in_its_store() -> None:
     provenance = record.provenance
     assert (provenance.written_by, provenance.subject, provenance.run_id) == ("local", "Mara", "run_1")
     assert (record.born, record.died, record.digest) == (0, None, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "provenance"),
+    [
+        ({}, Provenance(written_by="local", trust=Trust.USER)),
+        ({"run_id": "run_1"}, Provenance(written_by="local", trust=Trust.USER, run_id="run_1")),
+        ({"node_id": "n"}, Provenance(written_by="local", trust=Trust.USER, node_id="n")),
+        (
+            {"metadata": {"speaker": "Mara"}},
+            Provenance(written_by="local", trust=Trust.USER, subject="Mara"),
+        ),
+        ({"import_id": "imp_1"}, Provenance(written_by="local", trust=Trust.EXTERNAL, import_id="imp_1")),
+    ],
+)
+def test_each_thing_that_is_known_of_where_it_came_from_is_kept(
+    fields: dict[str, Any], provenance: Provenance
+) -> None:
+    assert first(**fields).provenance == provenance
 
 
 @pytest.mark.parametrize(

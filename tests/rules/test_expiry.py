@@ -149,6 +149,7 @@ def test_the_earliest_end_counts(
 
 def test_without_a_privacy_intent_the_time_asked_for_stays() -> None:
     assert effective_expiry(1_000, 2_000, None) == 2_000
+    assert effective_expiry(1_000, 2_000, None, 500) == 1_500
 
 
 @pytest.mark.parametrize(("written_at", "start"), [(None, 1_000), (9_000, 9_000), (10, 1_000)])

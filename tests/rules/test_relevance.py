@@ -67,6 +67,51 @@ def test_among_more_records_a_near_one_means_less(
     assert all(one >= other for one, other in zip(few, many, strict=True))
 
 
+@given(lists(min_size=1), MODELS, st.integers(1, 10**6))
+def test_what_is_near_to_part_of_a_question_is_never_less_relevant_than_as_near_to_all_of_it(
+    found: list[Candidate], model: str | None, compared: int
+) -> None:
+    known = calibration(model)
+    whole = relevances(found, known, Question(compared=compared))
+    part = relevances(found, known, Question(compared=compared, is_shortened=True))
+    assert all(0 <= one <= other <= 1 for one, other in zip(whole, part, strict=True))
+
+
+@given(candidates(cosine=st.floats(0, 1)), st.integers(1, 10), st.integers(1, 10))
+def test_among_a_handful_of_records_their_number_hardly_matters(
+    one: Candidate, some: int, other: int
+) -> None:
+    """Of three facts and of ten, one is near by chance about as seldom."""
+    known = calibration("all-MiniLM-L6-v2/x")
+    odds = [
+        sure / (1 - sure)
+        for count in (some, other)
+        for sure in relevances([replace(one, cosine=0.2)], known, Question(compared=count))
+    ]
+    assert max(odds) < 1.6 * min(odds)
+
+
+@pytest.mark.parametrize("model", ["all-MiniLM-L6-v2/int8-1-abc", "all-MiniLM-L6-v2/fast-1-abc"])
+@pytest.mark.parametrize(
+    ("cosine", "coverage", "question", "kept_by"),
+    [
+        pytest.param(0.1, 0.0, Question(compared=10), None, id="an unrelated question in a small memory"),
+        pytest.param(0.12, 0.0, Question(compared=3), None, id="an unrelated question to three facts"),
+        pytest.param(0.1, 0.0, Question(compared=10, is_shortened=True), None, id="a known person's unknown"),
+        pytest.param(0.6, 0.3, Question(compared=10), "strict", id="a question with the answer's words"),
+        pytest.param(0.6, 0.3, Question(compared=3), "strict", id="the same to three facts"),
+        pytest.param(0.55, 0.1, Question(compared=10, is_shortened=True), "strict", id="one that names them"),
+        pytest.param(0.75, 0.9, Question(compared=1_000), "strict", id="a near-exact one among many"),
+    ],
+)
+def test_examples(
+    model: str, cosine: float, coverage: float, question: Question, kept_by: str | None
+) -> None:
+    known = calibration(model)
+    (sure,) = relevances([near(cosine, "ana", id="a", coverage=coverage)], known, question)
+    assert (sure >= known.strict) if kept_by else (sure < known.auto)
+
+
 @given(lists(min_size=1), MODELS)
 def test_a_question_about_a_stranger_is_never_more_relevant(
     found: list[Candidate], model: str | None

@@ -83,6 +83,8 @@ def test_place_people_feeling_and_subject_count_too() -> None:
     assert texts.search_text(event) == "likes tea\nMara\nLima\nBo\nCy\nfood\n1 January 1970 Thursday"
     feeling = replace(RECORD, type=MemoryType.EMOTIONAL, details={"emotion": "joy"})
     assert texts.search_text(feeling) == "likes tea\njoy"
+    named = replace(RECORD, provenance=Provenance(written_by="x", subject="Mara"))
+    assert texts.search_text(named) == "likes tea\nMara"
 
 
 def test_an_event_without_a_time_is_dated_by_its_record() -> None:
@@ -161,6 +163,30 @@ def test_first_and_last_name_are_one_person() -> None:
 def test_a_query_of_nothing_but_a_name_keeps_it() -> None:
     given = replace(shares(100, who=0.0, **{"is": 0.0}, Mara=0.05), names=frozenset({"Mara"}))
     assert texts.stripped("Who is Mara?", given, 0.2) == "Who is Mara?"
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "is_shortened"),
+    [
+        ({"what": 0.0, "does": 0.0, "Mara": 0.9, "eat": 0.05}, (), True),
+        ({"what": 0.0, "does": 0.0, "Mara": 0.05, "eat": 0.05}, ("Mara",), True),
+        ({"what": 0.0, "does": 0.0, "Mara": 0.05, "eat": 0.05}, (), False),
+        (
+            {"what": 0.9, "is": 0.9, "eaten": 0.05},
+            (),
+            False,
+        ),  # stop words are kept, however many records have them
+        ({"who": 0.0, "is": 0.0, "Mara": 0.05}, ("Mara",), False),  # it stays as it is
+        ({}, (), False),
+    ],
+)
+def test_a_query_is_shortened_when_words_are_left_out_of_it(
+    words: dict[str, float], names: tuple[str, ...], is_shortened: bool
+) -> None:
+    given = replace(shares(100, **words), names=frozenset(names))
+    assert texts.is_shortened(given, 0.2) is is_shortened
+    query = " ".join(words)
+    assert (texts.stripped(query, given, 0.2) != query) is is_shortened
 
 
 def stranger(text: str, *known: str, names: frozenset[str] = frozenset(), several: bool = True) -> bool:

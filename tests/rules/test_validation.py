@@ -21,6 +21,7 @@ from quipu.model.operations import (
     MergeRequest,
     RecallRequest,
     RememberRequest,
+    UpdateStrategy,
 )
 from quipu.model.record import MemoryType
 from quipu.rules import validation, values
@@ -88,13 +89,22 @@ def test_content_that_is_no_text_is_called_what_it_is(content: Any, said: str) -
 @given(st.floats() | st.integers() | st.booleans() | st.text() | st.none())
 def test_a_share_is_a_number_from_0_to_1(value: Any) -> None:
     is_share = not isinstance(value, bool | str) and value is not None and 0 <= value <= 1
-    assert bool(list(values.unit_faults("/x", value))) == (value is not None and not is_share)
+    assert bool(list(values.unit_faults("/x", value))) == (not is_share)
 
 
 @given(st.floats() | st.integers() | st.booleans() | st.text() | st.none(), st.integers(-5, 5))
 def test_a_whole_number_is_one_between_its_bounds(value: Any, least: int) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 100
-    assert bool(list(values.whole_faults("/x", value, least, 100))) == (value is not None and not is_whole)
+    assert bool(list(values.whole_faults("/x", value, least, 100))) == (not is_whole)
+    is_left_out = value is None
+    assert bool(list(values.maybe_whole_faults("/x", value, least, 100))) == (
+        not is_whole and not is_left_out
+    )
+
+
+@given(st.floats() | st.integers() | st.booleans() | st.text() | st.none())
+def test_only_true_and_false_are_truths(value: Any) -> None:
+    assert bool(list(values.truth_faults("/x", value))) == (not isinstance(value, bool))
 
 
 @pytest.mark.parametrize("value", [None, 0, -(1 << 63), (1 << 63) - 1])
@@ -150,6 +160,17 @@ def test_anything_else_is_no_machine(content: Any) -> None:
     assert pointers(refused)[0].startswith("/content")
 
 
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [({"update_strategy": UpdateStrategy.MERGE}, "/update_strategy"), ({"if_version": 1}, "/if_version")],
+)
+def test_how_to_change_goes_with_what_to_change(fields: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        validation.checked_remember(asked(**fields), LIMITS)
+    assert pointers(refused) == [pointer]
+    assert validation.checked_remember(asked(id="mem_A", **fields), LIMITS)
+
+
 # -- tags and reasons ---------------------------------------------------------------------------------------------
 
 
@@ -157,6 +178,8 @@ def test_tags_are_settled_from_the_metadata_and_reasoning_is_cut() -> None:
     request = asked(metadata={"tags": ["b", "a", "b"]}, reasoning="a long story")
     checked = validation.checked_remember(request, SMALL)
     assert (checked.tags, checked.reasoning) == (("b", "a"), "a lon")
+    assert validation.checked_remember(asked(reasoning="a long story"), SMALL).reasoning == "a lon"
+    assert validation.checked_remember(asked(metadata={"tags": ["a"]}), LIMITS).tags == ("a",)
     plain = asked()
     assert validation.checked_remember(plain, LIMITS) is plain
 

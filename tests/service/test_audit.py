@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from quipu import InvalidError, Memory
+from quipu import ConflictError, InvalidError, Memory
 from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
 from quipu.model.outcomes import Verification
-from quipu.service.audit import verified_export
+from quipu.model.record import Record
+from quipu.service.audit import Audit, verified_export
 from quipu.testing.builders import FixedClock
 from tests.service.looks import found, kept
 
@@ -155,11 +158,75 @@ async def test_a_backup_is_whole_and_is_not_written_over(busy: Memory, opened: A
         await busy.backup(copy)
 
 
+class Meanwhile:
+    """A ledger in which something happens just before its records are read."""
+
+    def __init__(self, ledger: Any, happens: Callable[[], Awaitable[object]]) -> None:
+        self._ledger, self._happens = ledger, happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
+        await self._happens()
+        async for record in self._ledger.every_version(tenant):
+            yield record
+
+
+async def verified_while(memory: Memory, happens: Callable[[], Awaitable[object]]) -> Verification:
+    service: Any = await memory._service()
+    parts = service.audit._parts
+    audit = Audit(replace(parts, ledger=Meanwhile(parts.ledger, happens)), service.audit._access)
+    return await audit.verify(memory._principal)
+
+
+async def test_writes_during_a_verification_are_no_faults(busy: Memory) -> None:
+    changed, forgotten, erased = [
+        (await busy.remember(f"{what} meanwhile")).id for what in ("changed", "forgotten", "erased")
+    ]
+
+    async def others() -> None:
+        new = await busy.remember("new")
+        await busy.remember("newer", id=new.id)
+        await busy.remember("changed now", id=changed)
+        await busy.forget(ids=[forgotten, (await busy.remember("short-lived")).id])
+        await busy.forget(ids=[erased], hard_delete=True)
+
+    assert (await verified_while(busy, others)).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        ("UPDATE record SET born = 99999 WHERE content = 'mine'", "life_differs"),
+        ("UPDATE record SET died = 99999 WHERE content = 'mine'", "life_differs"),
+        ("UPDATE record SET content = 'yours' WHERE content = 'mine'", "altered_record"),
+    ],
+)
+async def test_a_version_cannot_hide_behind_the_end_of_the_journal(
+    opened: Any, tmp_path: Path, damage: str, kind: str
+) -> None:
+    file = tmp_path / "memory.db"
+    memory = opened(file)
+    await memory.remember("mine")
+    connection = apsw.Connection(str(file))
+    for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {trigger}")
+    connection.execute(damage)
+    connection.close()
+    report = await memory.verify()
+    assert kind in {fault.kind for fault in report.faults}
+
+
 # -- the offline verifier -----------------------------------------------------------------------------------------
 
 
 def lines_of(folder: Path) -> dict[str, list[str]]:
     return {file.name: file.read_text("utf-8").splitlines() for file in folder.iterdir()}
+
+
+def folders(place: Path) -> set[str]:
+    return {item.name for item in place.iterdir() if item.is_dir()}
 
 
 def offline(files: dict[str, list[str]]) -> Verification:
@@ -250,6 +317,27 @@ def test_removed_moved_and_cut_lines_are_found(exported: dict[str, list[str]]) -
         assert kind in {fault.kind for fault in report.faults}, what
 
 
+def test_an_export_without_its_signatures_is_not_called_proven(exported: dict[str, list[str]]) -> None:
+    """Whoever takes the checkpoints away can rewrite the rest, hashes included."""
+    report = offline({**exported, "checkpoints.ndjson": []})
+    assert report.faults == ()
+    assert [why for why in report.unverifiable if "not signed" in why]
+
+
+async def test_an_export_holds_though_others_write_meanwhile(busy: Memory) -> None:
+    service = await busy._service()
+    first = await busy.remember("changed while the export is written")
+    files: dict[str, list[str]] = {}
+    async for name, line in service.audit.exported(busy._principal):
+        if name not in files:  # once before each file
+            await busy.remember(f"written before {name}")
+            await busy.remember(f"changed before {name}", id=first.id)
+            await busy.checkpoint()
+        files.setdefault(name, []).append(line)
+    report = offline(files)
+    assert (report.faults, report.unverifiable) == ((), ())
+
+
 def test_an_erased_record_that_has_content_again_is_found(exported: dict[str, list[str]]) -> None:
     records = [json.loads(line) for line in exported["records.ndjson"]]
     for record in records:
@@ -290,3 +378,148 @@ def test_empty_lines_and_an_empty_export_are_harmless(exported: dict[str, list[s
     assert offline({**exported, "journal.ndjson": [*exported["journal.ndjson"], ""]}).holds
     report = offline({})
     assert (report.holds, report.entries, report.last_checkpoint) == (True, 0, None)
+
+
+# -- what others do while it is read ------------------------------------------------------------------------------
+
+
+class MeanwhileOnce:
+    """A ledger in which something happens just before its records are read for the first time."""
+
+    def __init__(self, ledger: Any, happens: Callable[[], Awaitable[object]]) -> None:
+        self._ledger, self._happens = ledger, happens
+        self._has_happened = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def every_version(self, tenant: str) -> AsyncIterator[Record]:
+        if not self._has_happened:
+            self._has_happened = True
+            await self._happens()
+        async for record in self._ledger.every_version(tenant):
+            yield record
+
+
+async def test_history_that_is_pruned_during_a_verification_is_no_fault(busy: Memory) -> None:
+    """The versions were alive when the journal was walked, and are empty when they are read."""
+    one = await busy.remember("the first of two")
+    await busy.remember("the second", id=one.id)
+    gone = await busy.remember("forgotten")
+    await busy.forget(ids=[gone.id])
+    service: Any = await busy._service()
+    ledger, tenant = service.audit._parts.ledger, busy._principal.tenant
+
+    async def others() -> None:
+        await ledger.prune(tenant, (await ledger.head(tenant)).seq)
+
+    assert (await verified_while(busy, others)).faults == ()
+
+
+async def test_what_is_erased_and_pruned_again_and_again_is_no_fault(busy: Memory) -> None:
+    """Each look at a record finds that somebody was there; the next one does not."""
+    kept = await busy.remember("the first of two")
+    service: Any = await busy._service()
+    ledger, tenant = service.audit._parts.ledger, busy._principal.tenant
+
+    async def others() -> None:
+        await busy.remember("the second", id=kept.id)
+        await ledger.prune(tenant, (await ledger.head(tenant)).seq)
+        await busy.forget(ids=[kept.id], hard_delete=True)
+
+    assert (await verified_while(busy, others)).faults == ()
+
+
+async def test_an_alteration_is_found_though_others_erase_the_same_record_s_neighbours(
+    opened: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "memory.db"
+    memory: Memory = opened(file)
+    mine, other = await memory.remember("mine"), await memory.remember("other")
+
+    async def others() -> None:
+        await memory.forget(ids=[other.id], hard_delete=True)
+        connection = apsw.Connection(str(file))
+        connection.execute("UPDATE record SET content = 'yours', terms = NULL WHERE content = 'mine'")
+        connection.close()
+
+    report = await verified_while(memory, others)
+    assert {(fault.kind, fault.id) for fault in report.faults} == {
+        ("altered_record", mine.id),
+        ("index_differs", mine.id),
+    }
+
+
+@pytest.mark.parametrize("what", ["erased", "pruned"])
+async def test_an_export_is_begun_again_when_something_is_emptied_meanwhile(
+    busy: Memory, tmp_path: Path, what: str
+) -> None:
+    one = await busy.remember("MARKER the first of two")
+    await busy.remember("the second", id=one.id)
+    service: Any = await busy._service()
+    parts, tenant = service.audit._parts, busy._principal.tenant
+
+    async def others() -> None:
+        if what == "erased":
+            await busy.forget(ids=[one.id], hard_delete=True)
+        else:
+            await parts.ledger.prune(tenant, (await parts.ledger.head(tenant)).seq)
+
+    service.audit._parts = replace(parts, ledger=MeanwhileOnce(parts.ledger, others))
+    folder = tmp_path / "proof"
+    await busy.export_journal(folder)
+    report = offline(lines_of(folder))
+    assert (report.faults, report.unverifiable) == ((), ())
+    assert "MARKER" not in (folder / "records.ndjson").read_text("utf-8")
+    assert folders(tmp_path) == {"proof"}
+
+
+async def test_an_export_that_never_is_left_alone_says_so_and_leaves_nothing(
+    busy: Memory, tmp_path: Path
+) -> None:
+    service: Any = await busy._service()
+    parts = service.audit._parts
+
+    async def others() -> None:
+        await busy.forget(ids=[(await busy.remember("short-lived")).id], hard_delete=True)
+
+    service.audit._parts = replace(parts, ledger=Meanwhile(parts.ledger, others))
+    with pytest.raises(ConflictError) as refused:
+        await busy.export_journal(tmp_path / "deep" / "proof")
+    assert refused.value.reason == "erased_meanwhile"
+    assert folders(tmp_path / "deep") == set()
+
+
+async def test_an_export_that_breaks_off_leaves_what_was_there(busy: Memory, tmp_path: Path) -> None:
+    folder = tmp_path / "proof"
+    await busy.export_journal(folder)
+    before = lines_of(folder)
+    await busy.remember("more")
+    service: Any = await busy._service()
+    parts = service.audit._parts
+
+    async def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    service.audit._parts = replace(parts, ledger=Meanwhile(parts.ledger, full))
+    for place in (folder, tmp_path / "other"):
+        with pytest.raises(OSError, match="No space left"):
+            await busy.export_journal(place)
+    assert lines_of(folder) == before
+    assert folders(tmp_path) == {"proof"}
+
+
+def test_without_its_records_an_export_proves_only_the_chain(exported: dict[str, list[str]]) -> None:
+    told = {name: lines for name, lines in exported.items() if name != "records.ndjson"}
+    report = offline(told)
+    assert (report.faults, report.records) == ((), 0)
+    assert report.reasons == ("missing_records",)
+    assert f"{len(exported['records.ndjson'])} versions" in report.unverifiable[0]
+
+
+async def test_a_journal_that_tells_of_no_record_needs_none(opened: Any, tmp_path: Path) -> None:
+    memory: Memory = opened()
+    await memory.export_journal(tmp_path / "proof")
+    assert not (tmp_path / "proof" / "records.ndjson").exists()
+    report = offline(lines_of(tmp_path / "proof"))
+    assert (report.holds, report.unverifiable, report.reasons) == (True, (), ())

@@ -123,6 +123,11 @@ CASES: dict[str, Case] = {
     "metadata that is not JSON": Case(remember(metadata={"a": {CANARY}}), "bad_value", "/metadata/a"),
     "metadata too deep": Case(remember(metadata=deep(40)), "too_large", None),
     "metadata over the limit": Case(remember(metadata={"a": CANARY * 30_000}), "too_large", "/metadata"),
+    "metadata that is a list": Case(remember(metadata=[CANARY]), "bad_value", "/metadata"),
+    "metadata that is text": Case(remember(metadata=CANARY), "bad_value", "/metadata"),
+    "a store that is a number": Case(remember(store=5), "bad_value", "/store"),
+    "an id that is a number": Case(remember(id=5), "bad_value", "/id"),
+    "approval that is a word": Case(remember(approval_required="no"), "bad_value", "/approval_required"),
     "tags that contradict the metadata": Case(
         remember(tags=["a"], metadata={"tags": [CANARY]}), "bad_value", "/tags"
     ),
@@ -130,6 +135,9 @@ CASES: dict[str, Case] = {
     "a long tag": Case(remember(tags=[CANARY * 20]), "too_large", "/tags/0"),
     "too many tags": Case(remember(tags=[f"{CANARY}{n}" for n in range(65)]), "too_large", "/tags"),
     "tags that are one text": Case(remember(tags=CANARY), "bad_value", "/tags"),
+    "links that are one text": Case(remember(links=CANARY), "bad_value", "/links"),
+    "links that are one link": Case(remember(links={"to": CANARY, "rel": "x"}), "bad_value", "/links"),
+    "a link that is text": Case(remember(links=[CANARY]), "bad_value", "/links/0"),
     "a link without a name": Case(remember(links=[Link("mem_x", "")]), "bad_value", "/links/0/rel"),
     "a link without an end": Case(remember(links=[{"to": CANARY}]), "missing_field", "/links/0"),
     "a link into nothing": Case(remember(links=[Link(CANARY, "x")]), "bad_value", "/links/0/to"),
@@ -174,6 +182,17 @@ CASES: dict[str, Case] = {
     "a vector without a model": Case(
         remember(embedding={"vector": [1.0] * 64}), "missing_field", "/embedding"
     ),
+    "a vector without anything": Case(remember(embedding=[1.0] * 64), "bad_value", "/embedding"),
+    "a vector of a model that is a number": Case(
+        remember(embedding={"model": 5, "vector": [1.0] * 64}), "bad_value", "/embedding/model"
+    ),
+    "a vector that is nothing": Case(
+        recall(embedding={"model": "words-64", "vector": None}), "bad_value", "/embedding/vector"
+    ),
+    "a privacy that is text": Case(remember(privacy_intent=CANARY), "bad_value", "/privacy_intent"),
+    "a version that is text": Case(
+        lambda m, known: m.remember(CANARY, id=known["mine"], if_version=CANARY), "bad_value", "/if_version"
+    ),
     "a strategy without an id": Case(remember(update_strategy="append"), "bad_value", "/update_strategy"),
     "an unknown strategy": Case(remember(update_strategy=CANARY), "bad_value", "/update_strategy"),
     "a version without an id": Case(remember(if_version=1), "bad_value", "/if_version"),
@@ -214,6 +233,10 @@ CASES: dict[str, Case] = {
     "k 0": Case(recall(k=0), "bad_value", "/k"),
     "k 1001": Case(recall(k=1_001), "bad_value", "/k"),
     "k that is a fraction": Case(recall(k=2.5), "bad_value", "/k"),
+    "k that is nothing": Case(recall(k=None), "bad_value", "/k"),
+    "hops that are nothing": Case(recall(hops=None), "bad_value", "/hops"),
+    "a floor that is nothing": Case(recall(min_relevance=None), "bad_value", "/min_relevance"),
+    "kinds that are one text": Case(recall(types="semantic"), "bad_value", "/types"),
     "k that is text": Case(recall(k=CANARY), "bad_value", "/k"),
     "k that is a truth": Case(recall(k=True), "bad_value", "/k"),
     "hops 4": Case(recall(hops=4), "bad_value", "/hops"),
@@ -263,6 +286,13 @@ CASES: dict[str, Case] = {
     "forget one text": Case(lambda m, _: m.forget(ids=CANARY), "bad_value", "/ids"),
     "forget half a character": Case(lambda m, _: m.forget(ids=["a", SURROGATE]), "bad_value", "/ids/1"),
     "forget a number": Case(lambda m, _: m.forget(ids=[7]), "bad_value", "/ids/0"),
+    "forget what is no list": Case(lambda m, _: m.forget(ids=7), "bad_value", "/ids"),
+    "erase with a word": Case(
+        lambda m, known: m.forget(ids=[known["mine"]], hard_delete="no"), "bad_value", "/hard_delete"
+    ),
+    "try with a word": Case(
+        lambda m, known: m.forget(ids=[known["mine"]], dry_run=""), "bad_value", "/dry_run"
+    ),
     "forget too many": Case(lambda m, _: m.forget(ids=[CANARY] * 1_001), "too_large", "/ids"),
     "forget with a long key": Case(
         lambda m, _: m.forget(ids=["a"], idempotency_key=CANARY * 10), "too_large", "/idempotency_key"
@@ -296,7 +326,14 @@ CASES: dict[str, Case] = {
         "bad_value",
         "/agent_id",
     ),
+    "try a merge with a word": Case(
+        lambda m, known: m.merge(known["mine"], ["x"], dry_run="yes"), "bad_value", "/dry_run"
+    ),
     # expire
+    "expire with a number": Case(lambda m, _: m.expire(5), "bad_value", "/policy"),
+    "try an expiry with a number": Case(
+        lambda m, _: m.expire({"type": "semantic"}, dry_run=0), "bad_value", "/dry_run"
+    ),
     "expire without a policy": Case(lambda m, _: m.expire(), "empty_policy", "/policy"),
     "expire with an empty policy": Case(lambda m, _: m.expire({}), "empty_policy", "/policy"),
     "expire with nothing set": Case(lambda m, _: m.expire(ExpirePolicy()), "empty_policy", "/policy"),
@@ -322,7 +359,36 @@ CASES: dict[str, Case] = {
     "expire in half a store": Case(
         lambda m, _: m.expire({"type": "semantic"}, store=SURROGATE), "bad_value", "/store"
     ),
+    "a reason that is a number": Case(
+        lambda m, known: m.forget(ids=[known["mine"]], reason=5), "bad_value", "/reason"
+    ),
+    "a reason of half a character": Case(
+        lambda m, known: m.forget(ids=[known["mine"]], reason=SURROGATE), "bad_value", "/reason"
+    ),
+    "reasoning that is a number": Case(remember(reasoning=5), "bad_value", "/reasoning"),
+    # many, and reads
+    "a backup into nothing": Case(lambda m, _: m.backup(None), "bad_value", "/target"),
+    "a proof into a number": Case(lambda m, _: m.export_journal(5), "bad_value", "/folder"),
+    "lines that are one text": Case(lambda m, _: m.import_records(CANARY), "bad_value", "/lines"),
+    "lines that are a number": Case(lambda m, _: m.import_records(5), "bad_value", "/lines"),
+    "many that are one text": Case(lambda m, _: m.remember_many(CANARY), "bad_value", "/items"),
+    "many that are one object": Case(
+        lambda m, _: m.remember_many({"content": CANARY}), "bad_value", "/items"
+    ),
+    "a number among many": Case(lambda m, _: m.remember_many(["a", 5], atomic=True), "bad_value", "/items/1"),
+    "a page of nothing": Case(lambda m, _: m.list(limit=None), "bad_value", "/limit"),
+    "a cursor that is a number": Case(lambda m, _: m.list(cursor=5), "bad_value", "/cursor"),
+    "reading a number": Case(lambda m, _: m.get(5), "bad_value", "/id"),
+    "the history of a number": Case(lambda m, _: m.history(5), "bad_value", "/id"),
+    "restoring nothing": Case(lambda m, _: m.restore(None), "bad_value", "/id"),
+    "a store that is called nothing": Case(lambda m, _: m.create_store(None), "bad_value", "/name"),
+    "a journal beyond 64 bits": Case(lambda m, _: m.journal(after=HUGE), "bad_value", "/after"),
+    "a journal of a word": Case(lambda m, _: m.journal(limit=CANARY), "bad_value", "/limit"),
+    "a history that ends in the future": Case(
+        lambda m, _: m.vacuum(keep_history_days=-1), "bad_value", "/keep_history_days"
+    ),
     # as JSON
+    "a request that is a list": Case(lambda m, _: m.submit("recall", [CANARY]), "bad_value", ""),
     "an unknown field": Case(
         submit("remember", type="semantic", content=CANARY, approval_requird=True),
         "unknown_field",

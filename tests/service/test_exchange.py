@@ -139,6 +139,7 @@ async def test_a_bad_line_is_told_by_its_number_and_the_others_stand(memory: Mem
     assert (summary.read, summary.stored, summary.failed) == (9, 2, 7)
     assert [number for number, _ in summary.errors] == [1, 3, 4, 5, 6, 7, 8]
     assert all(message.startswith(("validation_error: ", "not_found: ")) for _, message in summary.errors)
+    assert summary.errors[3][1].endswith("Unknown field. At /colour.")
     assert {record.content for record in (await memory.list()).records} == {"good", "also good"}
 
 

@@ -286,3 +286,17 @@ def test_closing_ends_a_stream_that_was_left_in_the_middle(clock: FixedClock) ->
     with pytest.raises(BackendUnavailableError) as refused:
         next(changes)
     assert refused.value.reason == "closed"
+
+
+async def test_a_file_may_be_given_as_a_path(tmp_path: Path) -> None:
+    file = tmp_path / "memory.db"
+    async with Memory("ana", file, embedder="none") as memory:
+        await memory.remember("tea")
+    assert file.exists()
+
+
+@pytest.mark.parametrize(("stores", "pointer"), [(5, "/stores"), ({"a": 1}, "/stores"), ([5], "/stores/0")])
+def test_stores_that_are_none_are_refused(stores: Any, pointer: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        Memory("ana", stores, embedder="none")
+    assert refused.value.faults[0].pointer == pointer

@@ -60,6 +60,21 @@ async def test_own_numbers_have_no_label_that_tells_who_or_what(opened: Opened, 
             assert checked([], [Point(name=name, unit="", boundaries=None, labels=one)]) == []
 
 
+@requirement("telemetry:metrics.own")
+async def test_calls_that_are_counted_together_keep_their_own_labels(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    await memory.create_store("mine", scope="user", tier="long_term")
+    await memory.create_store("brief", scope="user", tier="short_term")
+    await memory.create_store("ours", scope="agent", tier="long_term")
+    for store in ("mine", "mine", "brief", "ours", "mine", "ours", "ours"):
+        await memory.recall("tea", store=store)
+    found = {
+        (labels["quipu.memory.store.scope"], labels["quipu.memory.tier"]): point.count
+        for labels, point in shown.points("quipu.memory.search.results")
+    }
+    assert found == {("user", "long_term"): 3, ("user", "short_term"): 1, ("agent", "long_term"): 3}
+
+
 @requirement("telemetry:metrics.off")
 async def test_metrics_can_be_switched_off_alone(opened: Opened, shown: Shown) -> None:
     memory = await opened(telemetry_metrics=False)

@@ -32,6 +32,16 @@ class Address:
             return databases.shown(self.database, self.schema)
         return "in memory only" if self.path is None else str(self.path)
 
+    @property
+    def is_fleeting(self) -> bool:
+        """In memory only: gone when it is closed."""
+        return self.path is None and self.database is None
+
+    @property
+    def missing(self) -> Path | None:
+        """The file, where it is not there; a database answers for itself."""
+        return None if self.path is None or self.path.exists() else self.path
+
     def beside(self, suffix: str) -> Path | None:
         """Where a key of this ledger is kept: beside its file, or among this user's data under the database's name."""
         if self.database is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from quipu._version import __version__
 from quipu.bootstrap import Running, start, telemetry
 from quipu.bootstrap.surroundings import random_bytes
 from quipu.config import Config
-from quipu.errors import InvalidError
+from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.faces.http.hosts import LOOPBACK_NAMES
 from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.profiles import PROFILES
@@ -20,6 +21,8 @@ from quipu.faces.mcp.server import Options
 from quipu.faces.mcp.server import mcp_server as made
 from quipu.model.principal import DEFAULT_TENANT, Permission, Principal, local
 from quipu.rules.exposure import is_loopback
+
+_log = logging.getLogger("quipu.mcp")
 
 
 def stdio_principal(config: Config) -> Principal:
@@ -118,12 +121,15 @@ async def speak(config: Config, *, prefix: str = "", store: str | None = None) -
         await running.service.open(principal.tenant)
         seq = (await running.parts.ledger.head(principal.tenant)).seq
         await mcp_server(running, config, prefix=prefix, store=store).run_stdio_async()
-        await running.service.flush()
-        if (await running.parts.ledger.head(principal.tenant)).seq > seq:
-            await running.service.audit.checkpoint_if_due(
-                local(principal.tenant),
-                every_ms=config.checkpoint_every_s * 1000,
-                every_entries=config.checkpoint_every_entries,
-            )
+        try:
+            await running.service.flush()
+            if (await running.parts.ledger.head(principal.tenant)).seq > seq:
+                await running.service.audit.checkpoint_if_due(
+                    local(principal.tenant),
+                    every_ms=config.checkpoint_every_s * 1000,
+                    every_entries=config.checkpoint_every_entries,
+                )
+        except BackendUnavailableError as error:  # such as a full disk: the host has lost nothing it wrote
+            _log.warning("What was due at the end could not be written: %s", error.reason)
     finally:
         await running.close()

@@ -13,6 +13,7 @@ from quipu import config as settings
 from quipu.backends import registry
 from quipu.backends.guarded import GuardedBackend, Patience
 from quipu.backends.ledgers import LedgerBackend
+from quipu.bootstrap import databases
 from quipu.config import Config
 from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
@@ -68,6 +69,20 @@ def keep_urls(where: Address, urls: Sequence[str]) -> None:
 def addresses(where: Address, config: Config) -> list[registry.MirrorAddress]:
     """The mirrors, taken apart and named."""
     return registry.parsed(urls_of(where, config), taken=(where.name,))
+
+
+def check_schemes(where: Address, config: Config) -> None:
+    """Refuse a mirror that nobody knows how to speak to."""
+    for one in addresses(where, config):
+        _check_scheme(one)
+
+
+def _check_scheme(address: registry.MirrorAddress) -> None:
+    from quipu.bootstrap.addresses import SQLITE_SCHEMES
+
+    ledgers = (*SQLITE_SCHEMES, *databases.SCHEMES)
+    if address.scheme not in (*ledgers, *registry.schemes()):
+        raise registry.unknown_scheme(address.scheme, ledgers)
 
 
 def mirrors_of(where: Address, config: Config, embedder: Embedder | None, clock: Clock) -> tuple[Mirror, ...]:
@@ -152,7 +167,7 @@ def _backend(
     from quipu import bootstrap
     from quipu.bootstrap.addresses import SQLITE_SCHEMES
 
-    if address.scheme in (*SQLITE_SCHEMES, *bootstrap.databases.SCHEMES):
+    if address.scheme in (*SQLITE_SCHEMES, *databases.SCHEMES):
         there = bootstrap.address(address.url)
         if (there.path, there.database, there.schema) == (where.path, where.database, where.schema):
             raise InvalidError.at("/stores", "bad_value", "A ledger cannot be its own mirror.")
@@ -163,8 +178,7 @@ def _backend(
             mint_salt=bootstrap.mint_salt,
             canonical=canonical,
         )
-    if address.scheme not in registry.schemes():
-        raise registry.unknown_scheme(address.scheme, (*SQLITE_SCHEMES, *bootstrap.databases.SCHEMES))
+    _check_scheme(address)
     return registry.maker(address.scheme)(
         Setup(
             name=address.name,

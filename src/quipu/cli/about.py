@@ -9,7 +9,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import QuipuError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def health(ctx: typer.Context) -> None:
     [bold]Example[/bold]
       quipu health --json
 
-    `quipu doctor` examines more. Exit codes: 0 it answers, 2 it does not.
+    `quipu doctor` examines more. Exit codes: 0 it answers, 1 there is none, 2 it does not.
     See also: doctor, capabilities.
     """
     run = Session.of(ctx)
@@ -51,7 +51,7 @@ def whoami(ctx: typer.Context) -> None:
     See also: token list, health.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.whoami()
     body: dict[str, Any] = {
         "tenant": found.tenant,
@@ -84,7 +84,7 @@ def capabilities(ctx: typer.Context) -> None:
     """
     run = Session.of(ctx)
     config = run.config()
-    body = _configured(config) if run.server_of(config) is None else _promised(run)
+    body = _configured(run, config) if run.server_of(config) is None else _promised(run)
     if run.answer_json(body):
         return
     rows: list[list[str]] = [
@@ -101,12 +101,13 @@ def capabilities(ctx: typer.Context) -> None:
 
 def _promised(run: Session) -> dict[str, Any]:
     """What a server says of itself."""
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         return dict(memory.describe())
 
 
-def _configured(config: Config) -> dict[str, Any]:
+def _configured(run: Session, config: Config) -> dict[str, Any]:
     """What the settings promise; nothing is opened."""
+    run.ready(config, Use.READS)
     from quipu import bootstrap
     from quipu.model.limits import Limits
     from quipu.model.record import MemoryType

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from quipu.cli import output
+from quipu.cli import output, places
 from quipu.errors import QuipuError
 
 if TYPE_CHECKING:
@@ -39,8 +39,11 @@ class Check:
         return {"name": self.name, "status": self.status, "detail": self.detail, "advice": self.advice}
 
 
-def file_checks(where: Address) -> list[Check]:
-    """The file from outside: is it there, is it ours to read, how large is it."""
+def file_checks(where: Address, *, is_named: bool) -> list[Check]:
+    """The file from outside: is it there, is it ours to read, how large is it.
+
+    One that the command names has to be there; the usual one may still be to come.
+    """
     if where.database is not None:
         return _database_checks(where)
     path = where.path
@@ -49,7 +52,8 @@ def file_checks(where: Address) -> list[Check]:
     if path.is_dir():
         return [Check("file", "fail", f"{path} is a directory", "Name a file in it.")]
     if not path.exists():
-        return [Check("file", "warn", f"there is no memory at {path} yet", "Run `quipu init`.")]
+        status, advice = ("fail", places.advice(path)) if is_named else ("warn", "Run `quipu init`.")
+        return [Check("file", status, f"there is no memory at {path} yet", advice)]
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER)
@@ -109,16 +113,21 @@ async def ledger_checks(
     try:
         running = await bootstrap.start(config.with_values(embedder="none"))
     except QuipuError as error:
-        return [Check("ledger", "fail", error.message, error.hint or "Restore a backup.")], None
+        return [Check("ledger", "fail", error.message, _mending(error))], None
     try:
         await running.parts.ledger.open(principal.tenant)
         checks = [] if is_quick else [await _integrity(running, principal, progress)]
         checks += [await _chain(running, principal), *await _contents(running, principal)]
         return checks, await running.parts.ledger.space(principal.tenant)
     except QuipuError as error:
-        return [Check("ledger", "fail", error.message, error.hint or "Restore a backup.")], None
+        return [Check("ledger", "fail", error.message, _mending(error))], None
     finally:
         await running.close()
+
+
+def _mending(error: QuipuError) -> str:
+    """Of a damaged file the error says to ask the doctor, and this is the doctor."""
+    return "Restore the latest backup." if error.reason == "corrupt" else error.hint or "Restore a backup."
 
 
 async def _integrity(running: Running, principal: Principal, progress: Callable[[int, int], None]) -> Check:
@@ -160,7 +169,7 @@ async def _contents(running: Running, principal: Principal) -> list[Check]:
     space = await ledger.space(principal.tenant)
     if space is None:
         if counts["versions"]:
-            advice = "Run `quipu reembed` to search by meaning too."
+            advice = "Run `quipu reembed --embedder onnx` to search by meaning too."
             checks.append(Check("vectors", "warn", "none: recall goes by words alone", advice))
         return checks
     missing = len(await ledger.without_vector(principal.tenant, space, 1000))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import output, places
 from quipu.cli.command import Command
 from quipu.cli.session import Session
 from quipu.errors import ForbiddenError, InvalidError
@@ -168,11 +168,14 @@ async def _reviewer(url: str, memory: Memory, label: str) -> AsyncGenerator[Memo
 
 
 def _with_places(config: Config, urls: Sequence[str], folder: Path, *, is_alone: bool) -> Config:
+    from quipu.bootstrap.addresses import address
     from quipu.bootstrap.stores import ledger_and_mirrors
 
     ledger, mirrors = ledger_and_mirrors(urls)
     if is_alone and not mirrors:
         raise InvalidError("No mirror was named.", reason="usage", hint="Give a URL such as mem0://default.")
+    if ledger and "://" not in ledger and (path := address(ledger).missing) is not None:
+        raise places.refusal(path)  # a word that is no URL is sooner a slip than a memory to be made
     return config.with_values(
         store_url=ledger or f"sqlite://{folder / 'memory.db'}",
         mirrors="\n".join(mirrors),

@@ -13,7 +13,7 @@ import typer
 from quipu.cli import output
 from quipu.cli.command import Command
 from quipu.cli.recalling import show_hits
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +57,7 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="quipu-demo-") as folder:
         there = f"sqlite://{Path(folder) / 'memory.db'}"
         own = replace(run, store_urls=(there,), server=None, agent="demo")
-        with own.memory(model=True) as memory:
+        with own.memory(model=True, use=Use.MAKES) as memory:
             tour = _Tour(own, memory)
             body = tour.told()
             is_talk = sys.stdin.isatty() and sys.stdout.isatty() and not (once or run.is_json)

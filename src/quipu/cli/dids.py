@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import lending, output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 app = typer.Typer(name="did", cls=Group, no_args_is_help=True)
 
@@ -59,7 +59,9 @@ def resolve(
     See also: share, did show.
     """
     run = Session.of(ctx)
-    document = lending.here(run, "did resolve", lambda sharing, who: sharing.resolve(who, name))
+    document = lending.here(
+        run, "did resolve", lambda sharing, who: sharing.resolve(who, name), use=Use.READS
+    )
     if not run.answer_json(dict(document)):
         methods = cast("list[Any]", document.get("verificationMethod", []))
         rows = [[method.get("id"), method.get("publicKeyJwk", {}).get("crv")] for method in methods]
@@ -117,6 +119,6 @@ def trust(
     async def work(sharing: Any, who: Any) -> Any:
         return await sharing.agents.token(who, agent, may, minutes * 60)
 
-    given = lending.here(run, "did trust", work)
+    given = lending.here(run, "did trust", work, use=Use.MAKES)
     if not run.answer_json(given):
         output.console().print(given["access_token"], markup=False, soft_wrap=True)

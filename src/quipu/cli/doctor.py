@@ -69,7 +69,7 @@ def _examined(run: Session, *, is_quick: bool) -> list[Check]:
         where = bootstrap.address(config.store_url)
     except QuipuError as error:
         return [*checks, Check("file", "fail", error.message, error.hint or "Correct the store URL.")]
-    checks += file_checks(where)
+    checks += file_checks(where, is_named=bool(run.store_urls))
     is_there = where.path is None or where.path.is_file()
     space = None
     if is_there and all(check.status != "fail" for check in checks):

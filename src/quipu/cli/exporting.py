@@ -173,7 +173,6 @@ def write_journal(run: Session, folder: Path, *, force: bool) -> None:
     """The journal and all that is needed to check it without the memory."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not force):
         raise _taken(folder)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with run.memory() as memory:
         lines = memory.export_journal(folder)
     if run.answer_json({"folder": str(folder), "lines": lines}):

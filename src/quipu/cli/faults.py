@@ -50,7 +50,7 @@ _HINTS: Mapping[str, str] = {
     "ambiguous_name": "Use the id: `quipu list` shows it.",
     "idempotency_key_mismatch": "Use another --key for another request.",
     "no_embedder": "Choose one with --embedder onnx.",
-    "too_large": "Split it into smaller memories.",
+    "name_taken": "Choose a name that is free.",
     "store_in_use": "The store main cannot be deleted.",
 }
 _LAST_HINTS: Mapping[str, str] = {
@@ -102,9 +102,11 @@ def hint(error: QuipuError) -> str:
     """What a person can do about it."""
     if error.hint:
         return error.hint
-    accepted = next((fault.accepted for fault in error.faults if fault.accepted), ())
     if error.reason is not None and error.reason in _HINTS:
         return _HINTS[error.reason]
+    if (error.reason, error.faults[0].pointer if error.faults else None) == ("too_large", "/content"):
+        return "Split it into smaller memories."
+    accepted = next((fault.accepted for fault in error.faults if fault.accepted), ())
     if accepted:
         return f"Accepted: {', '.join(accepted)}."
     return _LAST_HINTS.get(error.code, "`quipu doctor` looks for what is wrong.")

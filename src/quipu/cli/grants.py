@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import grants_requests, lending, options, output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 app = typer.Typer(name="grant", cls=Group, no_args_is_help=True)
 app.registered_commands += grants_requests.app.registered_commands
@@ -44,7 +44,7 @@ def list_grants(ctx: typer.Context) -> None:
     async def work(sharing: Any, who: Any) -> Any:
         return await sharing.grants.list(who), sharing.now()
 
-    found, now = lending.lending(run, work)
+    found, now = lending.lending(run, work, use=Use.READS)
     if run.answer_json({"grants": [lending.grant_body(kept, now) for kept in found]}):
         return
     rows = [lending.grant_row(kept, now) for kept in found]
@@ -72,7 +72,7 @@ def show(ctx: typer.Context, grant_id: GrantId) -> None:
         kept = await sharing.grants.get(who, grant_id)
         return kept, await sharing.grants.shown(who, grant_id), sharing.now()
 
-    kept, shown, now = lending.lending(run, work)
+    kept, shown, now = lending.lending(run, work, use=Use.READS)
     if run.answer_json({**lending.grant_body(kept, now), "shown": [name for name, _ in shown]}):
         return
     console = output.console()
@@ -96,7 +96,7 @@ def seen(
     See also: grant list, history.
     """
     run = Session.of(ctx)
-    told = lending.lending(run, lambda sharing, who: sharing.grants.who_saw(who, record_id))
+    told = lending.lending(run, lambda sharing, who: sharing.grants.who_saw(who, record_id), use=Use.READS)
     if run.answer_json({"seen": list(told)}):
         return
     rows = [[entry["at"], entry["actor"], entry["receipt_id"]] for entry in told]
@@ -151,7 +151,7 @@ def receipts(ctx: typer.Context) -> None:
     async def work(sharing: Any, who: Any) -> Any:
         return await sharing.grants.chain(who), await sharing.grants.verify(who)
 
-    found, faults = lending.lending(run, work)
+    found, faults = lending.lending(run, work, use=Use.READS)
     body = {"receipts": [one.body for one in found], "faults": [fault.kind for fault in faults]}
     if not run.answer_json(body):
         rows = [[output.when(one.at), one.type, one.agent, one.id] for one in found]
@@ -182,7 +182,7 @@ def decisions(ctx: typer.Context) -> None:
 
     from quipu.rules import grants_decisions
 
-    made = grants_decisions.records(one.body for one in lending.lending(run, work))
+    made = grants_decisions.records(one.body for one in lending.lending(run, work, use=Use.READS))
     if not run.answer_json({"decisions": made}):
         rows = [[one["evaluated_at"], one["outcome"], one["explanation"]] for one in made]
         output.console().print(output.table(["at", "outcome", "why"], rows, empty="Nothing was decided yet."))
@@ -228,7 +228,7 @@ def held(ctx: typer.Context) -> None:
     See also: grant ask.
     """
     run = Session.of(ctx)
-    found = lending.here(run, "grant held", lambda sharing, who: sharing.borrowing.held(who))
+    found = lending.here(run, "grant held", lambda sharing, who: sharing.borrowing.held(who), use=Use.READS)
     items = [dict(one.item) for one in found]
     if not run.answer_json({"items": items}):
         _tell(items)

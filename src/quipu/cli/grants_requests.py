@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import lending, output
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 app = typer.Typer()
 
@@ -27,7 +27,7 @@ def requests(ctx: typer.Context) -> None:
     See also: grant approve, grant refuse.
     """
     run = Session.of(ctx)
-    found = lending.lending(run, lambda sharing, who: sharing.requests.list(who))
+    found = lending.lending(run, lambda sharing, who: sharing.requests.list(who), use=Use.READS)
     told = [
         {"id": one.id, "grantee": one.grantee, "status": one.state.value, "draft": dict(one.draft)}
         for one in found
@@ -118,7 +118,12 @@ def request(
         draft["trust_level"] = level
     _tell(
         run,
-        lending.here(run, "grant request", lambda sharing, who: sharing.borrowing.request(who, host, draft)),
+        lending.here(
+            run,
+            "grant request",
+            lambda sharing, who: sharing.borrowing.request(who, host, draft),
+            use=Use.MAKES,
+        ),
     )
 
 

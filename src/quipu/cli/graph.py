@@ -10,7 +10,7 @@ import typer
 
 from quipu.cli import drawing, options, output, values
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def graph(
     run = Session.of(ctx)
     if dot and html is not None:
         raise InvalidError("A graph is written in one way.", reason="usage", hint="Give --dot or --html.")
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.neighbours(
             id,
             hops=hops,

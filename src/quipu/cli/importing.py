@@ -20,7 +20,7 @@ from quipu.cli import options, output, sealing
 from quipu.cli.command import Command
 from quipu.cli.importing_files import Format
 from quipu.cli.proof import Keys
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def import_(
             return
         with _opened(path) as source, run.bar("Importing", "bytes") as bar:
             lines = Lines(source, store, bar)
-            with run.memory(model=not dry_run) as memory:
+            with run.memory(model=not dry_run, use=Use.TRIES if dry_run else Use.MAKES) as memory:
                 summary = memory.import_records(
                     lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop"
                 )
@@ -112,13 +112,13 @@ def _answer(run: Session, summary: ImportSummary, lines: Lines, *, dry_run: bool
         return
     notes = output.notes()
     for number, said in summary.errors:
-        notes.print(f"line {lines.number(number)}: {said}", markup=False, style="red")
+        notes.print(output.clean(f"line {lines.number(number)}: {said}"), markup=False, style="red")
     word = "Would import" if dry_run else "Imported"
     shown = output.console()
     shown.print(f"{word} {summary.stored:,} of {output.counted(summary.read, 'line')}", markup=False)
     if summary.failed:
         notes.print(f"{output.counted(summary.failed, 'line')} not taken", markup=False)
-    elif not dry_run:
+    if (summary.stored or summary.held) and not dry_run:
         run.note(f"import {summary.import_id}")
 
 

@@ -14,7 +14,7 @@ import typer
 
 from quipu.cli import output, sealing
 from quipu.cli.proof import trusted
-from quipu.cli.session import HELD, Session
+from quipu.cli.session import HELD, Session, Use
 from quipu.errors import InvalidError, QuipuError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def bring_in(
     """Try it, carry it out, and say what became of it."""
     with (
         _at_hand(file) as path,
-        run.memory(model=not dry_run) as memory,
+        run.memory(model=not dry_run, use=Use.TRIES if dry_run else Use.MAKES) as memory,
         run.bar("Importing", "items") as bar,
     ):
         report = memory.import_file(

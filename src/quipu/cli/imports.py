@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import options, output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 app = typer.Typer(name="imports", cls=Group, no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def list_imports(ctx: typer.Context) -> None:
     See also: import, imports approve, imports undo.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.imports()
     told = [
         {

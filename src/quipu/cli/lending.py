@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from quipu.cli import output
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
-    from quipu.cli.session import Session
     from quipu.model.grants import KeptGrant
     from quipu.model.principal import Principal
     from quipu.service.sharing import Sharing
@@ -45,13 +45,19 @@ Profile: TypeAlias = Annotated[
 ]
 
 
-def here(run: Session, command: str, work: Callable[[Sharing, Principal], Awaitable[T]]) -> T:
+def here(
+    run: Session,
+    command: str,
+    work: Callable[[Sharing, Principal], Awaitable[T]],
+    *,
+    use: Use = Use.NEEDS,
+) -> T:
     """Do something that takes the keys of a memory, which are with the memory."""
     run.stay_here(command)
-    return lending(run, work)
+    return lending(run, work, use=use)
 
 
-def lending(run: Session, work: Callable[[Any, Principal], Awaitable[T]]) -> T:
+def lending(run: Session, work: Callable[[Any, Principal], Awaitable[T]], *, use: Use = Use.NEEDS) -> T:
     """Do something with what a memory lends, on this machine or on the server that was named."""
     from quipu import bootstrap
     from quipu.model.principal import DEFAULT_TENANT, local
@@ -69,7 +75,8 @@ def lending(run: Session, work: Callable[[Any, Principal], Awaitable[T]]) -> T:
             await way.close()
 
     async def done() -> T:
-        running = await bootstrap.start(config.with_values(embedder="none"))
+        chosen = run.ready(config, use)
+        running = await bootstrap.start(chosen.with_values(embedder="none"))
         try:
             await running.parts.ledger.open(DEFAULT_TENANT)
             return await work(running.service.sharing, local())

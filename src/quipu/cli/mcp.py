@@ -96,6 +96,7 @@ def mcp(
         return
     with _logging(run):
         serving.warn_of_misspelt()
+        serving.warn_if_nothing_is_kept(config)
         _speak(config, prefix=prefix, store=store)
 
 

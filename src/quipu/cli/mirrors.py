@@ -11,7 +11,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def list_mirrors(ctx: typer.Context) -> None:
     from quipu.bootstrap import mirrors
 
     config, where = _place(run)
+    run.ready(config, Use.READS)
     found = mirrors.addresses(where, config)
     body = [{"name": one.name, "place": one.shown, "weight": one.weight} for one in found]
     if not run.answer_json({"mirrors": body}):
@@ -146,7 +147,7 @@ def status(ctx: typer.Context) -> None:
     from quipu.model.principal import local
 
     async def work() -> tuple[MirrorStatus, ...]:
-        async with _opened(run) as running:
+        async with _opened(run, use=Use.READS) as running:
             return await running.service.mirror_checks.status(local())
 
     if run.server_of(run.config()) is None:
@@ -256,12 +257,12 @@ async def _checked(config: Config, where: Address) -> MirrorAddress:
 
 
 @asynccontextmanager
-async def _opened(run: Session, *, is_writing: bool = False) -> AsyncGenerator[Running]:
+async def _opened(run: Session, *, is_writing: bool = False, use: Use = Use.NEEDS) -> AsyncGenerator[Running]:
     """The service of this memory; without `is_writing` no model is loaded and nothing is carried out."""
     from quipu import bootstrap
     from quipu.model.principal import local
 
-    config = run.config()
+    config = run.ready(run.config(), use)
     with run.warnings(), run.building() as progress:
         running = await bootstrap.start(
             config if is_writing else config.with_values(embedder="none"), progress=progress

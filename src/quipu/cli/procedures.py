@@ -10,7 +10,7 @@ import typer
 from quipu.cli import drawing, options, output, values
 from quipu.cli.command import Command, Group
 from quipu.cli.held import leave_if_held
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def procedure() -> None:
 
 
 def _shown(run: Session, id: str) -> Procedure:
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         return memory.procedure(id)
 
 

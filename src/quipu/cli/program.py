@@ -182,7 +182,8 @@ def quipu(
       quipu serve                                  let others use it
       quipu recall --server URL "..."              use one that others serve
 
-    Memory lives in one file; `quipu config` says where. `quipu COMMAND --help`
+    Memory lives in one file; `quipu config` says where. Who puts something in makes
+    it; commands that only look make nothing. `quipu COMMAND --help`
     explains a command with examples. Options under Everywhere may stand before
     or after the command.
     """

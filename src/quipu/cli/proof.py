@@ -46,7 +46,7 @@ def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None
       quipu verify --export proof/ --keys trusted.json
 
     Checked are the chain, every digest, the signatures and the index.
-    Exit codes: 0 all holds, 1 not all could be checked (a key is missing), 2 a fault.
+    Exit codes: 0 all holds, 1 not all could be checked (a key, a signature, the records or the memory is missing), 2 a fault.
     See also: export --journal, audit log, doctor.
     """
     run = Session.of(ctx)
@@ -67,7 +67,7 @@ def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None
 
 
 def live(run: Session) -> Verification:
-    with run.memory(is_looking=True) as memory, run.bar("Checking", "entries") as bar:
+    with run.memory() as memory, run.bar("Checking", "entries") as bar:
         return memory.verify(bar)
 
 
@@ -162,4 +162,5 @@ def body(found: Verification) -> dict[str, Any]:
             for fault in found.faults
         ],
         "unverifiable": list(found.unverifiable),
+        "reasons": list(found.reasons),
     }

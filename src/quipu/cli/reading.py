@@ -8,12 +8,11 @@ import typer
 
 from quipu.cli import options, output, values
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from quipu.model.outcomes import Version
     from quipu.model.record import Record
     from quipu.sync import Memory
 
@@ -36,7 +35,7 @@ def show(ctx: typer.Context, id: options.RecordId, as_of: options.AsOf = None) -
     See also: history, list, recall.
     """
     run = Session.of(ctx)
-    with run.memory(is_looking=True) as memory:
+    with run.memory(use=Use.READS) as memory:
         record = memory.get(id, as_of=values.as_of(as_of))
         names = _store_names(memory)
     body = _body(record, names)
@@ -99,7 +98,7 @@ def list_records(
     """
     run = Session.of(ctx)
     chosen = values.json_object(filter, "/filter")
-    with run.memory(is_looking=True) as memory:
+    with run.memory(use=Use.READS) as memory:
         page = memory.list(
             limit=limit,
             user_id=user,
@@ -163,10 +162,14 @@ def history(ctx: typer.Context, id: options.RecordId) -> None:
     See also: show, restore, audit log.
     """
     run = Session.of(ctx)
-    with run.memory(is_looking=True) as memory:
+    with run.memory(use=Use.READS) as memory:
         versions = memory.history(id)
         names = _store_names(memory)
-    if run.answer_json({"id": id, "versions": [_version(version, names) for version in versions]}):
+    if run.is_json:
+        from quipu.faces.memorywire.wire_past import version_body
+
+        told = [version_body(version, names.get(version.record.store_id, "main")) for version in versions]
+        output.write_json({"id": id, "versions": told})
         return
     rows = [
         [
@@ -186,20 +189,3 @@ def history(ctx: typer.Context, id: options.RecordId) -> None:
     shown = output.console()
     shown.print(id, markup=False)
     shown.print(output.table(columns, rows, whole=("version", "state", "from", "until", "written")))
-
-
-def _version(version: Version, names: Mapping[str, str]) -> dict[str, Any]:
-    record = version.record
-    body: dict[str, Any] = (
-        {"id": record.id, "version": record.version} if record.is_emptied else _body(record, names)
-    )
-    body["state"] = record.standing.value
-    life = {
-        "born": record.born,
-        "died": record.died,
-        "ending": record.ending,
-        "merged_into": record.merged_into,
-        "reason": version.reason,
-        "digest": record.digest,
-    }
-    return body | {name: value for name, value in life.items() if value is not None}

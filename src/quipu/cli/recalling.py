@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import options, output, values
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def recall(
     run = Session.of(ctx)
     question = values.content(query)
     chosen = values.json_object(filter, "/filter")
-    with run.memory(model=True, is_looking=True) as memory:
+    with run.memory(model=True, use=Use.READS) as memory:
         response = memory.recall(
             question,
             k=k,

@@ -10,7 +10,7 @@ from quipu.cli import options, output, values
 from quipu.cli.command import Command, Group
 from quipu.cli.held import proposal_id
 from quipu.cli.reviews_shown import seen_body, shown_review
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError, NotFoundError, QuipuError
 from quipu.model.operations import MergeStrategy
 
@@ -70,7 +70,7 @@ def desk(ctx: typer.Context) -> None:
 def _sit(run: Session) -> None:
     from quipu.cli.reviews_desk import Desk
 
-    with run.memory(model=True) as memory:
+    with run.memory(model=True, use=Use.READS) as memory:
         decided = Desk(run, memory, _body).work()
     output.console().print(f"{output.counted(decided, 'decision')} made.", markup=False)
 
@@ -91,7 +91,7 @@ def list_reviews(
     See also: review show, review approve, review reject.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.proposals(None if status == "all" else status)
     if run.answer_json({"reviews": [_body(proposal) for proposal in found], "next_cursor": None}):
         return
@@ -117,7 +117,7 @@ def show(ctx: typer.Context, proposal: ProposalId) -> None:
     See also: review approve, review edit, review reject.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         seen = memory.review(proposal_id(proposal))
     if run.answer_json({**_body(seen.proposal), **seen_body(seen)}):
         return

@@ -9,7 +9,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from quipu.model.governance import Replayed, Rule
@@ -54,7 +54,7 @@ def show(
     See also: rules set, rules test.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.rules(own=own)
     _show(run, found)
 
@@ -72,7 +72,7 @@ def replace(ctx: typer.Context, file: File) -> None:
 
     document = rules_document(file)
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         found = memory.set_rules(document)  # type: ignore[arg-type]  what is no object is refused by name
     _show(run, found)
 
@@ -99,7 +99,7 @@ def try_out(
 
     run = Session.of(ctx)
     document: Any = None if file is None else rules_document(file)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         tried = memory.test_rules(document, last=last)
     if run.answer_json({"writes": [_replayed(one) for one in tried]}):
         return
@@ -136,7 +136,7 @@ def suggested(ctx: typer.Context) -> None:
     from quipu.rules.policy_parsing import rule_body
 
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.suggested_rules()
     bodies: list[dict[str, Any]] = [
         {

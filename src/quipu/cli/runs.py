@@ -10,7 +10,7 @@ import typer
 from quipu.cli import output
 from quipu.cli.command import Command, Group
 from quipu.cli.runs_places import RunPlace, done
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def run() -> None:
     """
 
 
-def _do(ctx: typer.Context, work: Callable[[RunPlace], Awaitable[T]]) -> T:
+def _do(ctx: typer.Context, work: Callable[[RunPlace], Awaitable[T]], use: Use = Use.NEEDS) -> T:
     """Work on the runs of this machine, or of the server that was named."""
-    return done(Session.of(ctx), work)
+    return done(Session.of(ctx), work, use=use)
 
 
 def _tell(ctx: typer.Context, told: Any) -> None:
@@ -75,7 +75,7 @@ def open_run(
 
     See also: run put, run complete, run fail.
     """
-    _tell(ctx, _do(ctx, lambda runs: runs.open(workflow)))
+    _tell(ctx, _do(ctx, lambda runs: runs.open(workflow), Use.MAKES))
 
 
 @app.command("put", cls=Command)
@@ -113,7 +113,7 @@ def see(
 
     See also: recall --as-of run_..., run show.
     """
-    entries = _do(ctx, lambda runs: runs.see(run_id, ref))
+    entries = _do(ctx, lambda runs: runs.see(run_id, ref), Use.READS)
     if not Session.of(ctx).answer_json({"entries": entries}):
         rows = [[entry["id"], entry["createdAt"], entry["content"]] for entry in entries]
         output.console().print(
@@ -178,7 +178,7 @@ def list_runs(
 
     See also: run show.
     """
-    found = [_body(one) for one in _do(ctx, lambda runs: runs.list(workflow, limit))]
+    found = [_body(one) for one in _do(ctx, lambda runs: runs.list(workflow, limit), Use.READS)]
     if Session.of(ctx).answer_json({"runs": found}):
         return
     rows = [
@@ -203,7 +203,7 @@ def show(ctx: typer.Context, run_id: RunId) -> None:
 
     See also: run events, run see.
     """
-    output.write_json(_do(ctx, lambda runs: runs.show(run_id)))
+    output.write_json(_do(ctx, lambda runs: runs.show(run_id), Use.READS))
 
 
 @app.command("events", cls=Command)
@@ -217,7 +217,7 @@ def events(ctx: typer.Context, run_id: RunId) -> None:
     """
     from quipu.rules.runs_wire import event_body
 
-    found = _do(ctx, lambda runs: runs.events(run_id))
+    found = _do(ctx, lambda runs: runs.events(run_id), Use.READS)
     if Session.of(ctx).answer_json({"events": [event_body(event) for event in found]}):
         return
     rows = [[event.sequence, event.type.value, event.node_id, _said(event)] for event in found]
@@ -268,7 +268,7 @@ def diff(
     async def work(runs: RunPlace) -> tuple[Sequence[RunEvent], Sequence[RunEvent]]:
         return await runs.events(run_id), await runs.events(other)
 
-    pairs = paired(*_do(ctx, work))
+    pairs = paired(*_do(ctx, work, Use.READS))
     lines = [(_mark(pair.left, pair.right), pair.left or pair.right) for pair in pairs]
     body = [{"in": mark, "event": event.type.value, "node": event.node_id} for mark, event in lines if event]
     if not Session.of(ctx).answer_json({"events": body}):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from quipu.model.principal import Principal
@@ -48,7 +48,7 @@ class RunPlace(Protocol):
         ...
 
 
-def done(session: Session, work: Callable[[RunPlace], Awaitable[T]]) -> T:
+def done(session: Session, work: Callable[[RunPlace], Awaitable[T]], *, use: Use = Use.NEEDS) -> T:
     """Work on the runs that the command is about."""
     config = session.config()
     server = session.server_of(config)
@@ -66,7 +66,8 @@ def done(session: Session, work: Callable[[RunPlace], Awaitable[T]]) -> T:
         from quipu import bootstrap
         from quipu.model.principal import local
 
-        running = await bootstrap.start(config.with_values(embedder="none"))
+        chosen = session.ready(config, use)
+        running = await bootstrap.start(chosen.with_values(embedder="none"))
         try:
             principal = local()
             await running.parts.ledger.open(principal.tenant)

@@ -9,7 +9,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add(
     """
     run = Session.of(ctx)
     value = _asked(run)
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         kept = memory.add_secret(label, value, run_id=run_id)
     if not run.answer_json(_body(kept)):
         output.console().print(f"Kept out of memory: {kept.label}  {kept.id}", markup=False)
@@ -86,7 +86,7 @@ def list_secrets(ctx: typer.Context) -> None:
     See also: secret add, secret remove.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.list_secrets()
     if run.answer_json({"secrets": [_body(secret) for secret in found]}):
         return

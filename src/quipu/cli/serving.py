@@ -117,6 +117,7 @@ def serve_until_stopped(
     )
     with _logging(run, config):
         warn_of_misspelt()
+        warn_if_nothing_is_kept(config)
         _serve(run, config, is_open=is_open, browse=browse, alone=alone)
     run.note("Stopped.")
 
@@ -127,6 +128,17 @@ def warn_of_misspelt() -> None:
 
     for one in misspelt():
         _log.warning("%s %s", one.said, one.advice)
+
+
+def warn_if_nothing_is_kept(config: Config) -> None:
+    """Say that a memory in memory only ends with this process; what is a test for one is a loss for another."""
+    from quipu.bootstrap.addresses import address
+
+    if address(config.store_url).is_fleeting:
+        _log.warning(
+            "Nothing is kept: this memory is in memory only, and gone when this stops. "
+            "Name a file with --store-url to keep it."
+        )
 
 
 def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: Alone | None) -> None:

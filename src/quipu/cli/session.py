@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,19 @@ _KEY = "quipu.cli.session"
 #: No token is longer; a file that is was named by mistake.
 _LONGEST_TOKEN = 16_384
 HELD = 3
+
+
+class Use(Enum):
+    """What a command does with a memory, and so what becomes of it where there is none."""
+
+    #: It puts something in: a memory is made.
+    MAKES = "makes"
+    #: It would put something in, and only says what would happen: an empty memory stands in.
+    TRIES = "tries"
+    #: It only looks: a place that was named in the command is refused; at the usual place an empty memory stands in.
+    READS = "reads"
+    #: It works on what is there, or vouches for it: refused.
+    NEEDS = "needs"
 
 
 class _Warnings(logging.Handler):
@@ -141,10 +155,10 @@ class Session:
             )
 
     @contextmanager
-    def memory(self, *, model: bool = False, is_looking: bool = False) -> Generator[Memory]:
+    def memory(self, *, model: bool = False, use: Use = Use.NEEDS) -> Generator[Memory]:
         """The memory, open. Without `model` no embedder is loaded: for what neither writes nor searches text.
 
-        Who only looks is told when there was nothing to look at.
+        `use` says what becomes of a memory that is not there.
         """
         config = self.config()
         server = self.server_of(config)
@@ -154,31 +168,51 @@ class Session:
             return
         from quipu.sync import Memory
 
-        missing = self._missing(config) if is_looking else None
+        chosen = self.ready(config, use)
         with self.warnings(), self.building() as progress:
             made: Any = Memory  # its signature is the asynchronous one's, which a type checker cannot call
             memory: Memory = made(
                 agent_id=config.agent,
-                stores=list(self.store_urls) or None,
-                config=config if model else config.with_values(embedder="none"),
+                stores=(list(self.store_urls) or None) if chosen is config else None,
+                config=chosen if model else chosen.with_values(embedder="none"),
                 progress=progress,
             )
             try:
                 memory.open()
-                if missing is not None:
-                    self.note(f"There was no memory at {missing}; an empty one was made.")
                 yield memory
             finally:
                 memory.close()
 
-    def _missing(self, config: Config) -> Path | None:
-        """The file that was named in the command, where it is not there yet: a wrong path is told, not taken for a memory."""
-        if not self.store_urls:
-            return None
-        from quipu import bootstrap
+    def ready(self, config: Config, use: Use) -> Config:
+        """The settings to open a memory of this machine with: only who puts something in makes one.
 
-        path = bootstrap.address(config.store_url).path
-        return None if path is None or path.exists() else path
+        Where it is still to come, who only looks gets an empty one that is gone afterwards, without model and mirrors.
+        """
+        from quipu.bootstrap.addresses import address
+
+        where = address(config.store_url)
+        if where.is_fleeting and use is not Use.TRIES:
+            from quipu.cli.places import forgetful
+
+            raise forgetful()
+        if use is Use.MAKES:
+            return config
+        path = where.missing
+        if path is None:
+            return config
+        if use is Use.NEEDS or (use is Use.READS and self.store_urls):
+            from quipu.cli.places import refusal
+
+            if config.mirrors:  # a URL that means nothing is told first
+                from quipu.bootstrap import mirrors
+
+                mirrors.check_schemes(where, config)
+            raise refusal(path, is_named=bool(self.store_urls))
+        self.note(f"Nothing is remembered yet: there is no memory at {path}. `quipu remember` makes it.")
+        from urllib.parse import quote
+
+        place = f"sqlite://:memory:?name={quote(where.name)}"
+        return config.with_values(store_url=place, mirrors="", embedder="none")
 
     @contextmanager
     def _remote(self, config: Config, server: str) -> Generator[Memory]:

@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import lending, options, output
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 app = typer.Typer()
 
@@ -68,10 +68,14 @@ def share(
     if bearer:
         draft["binding"] = "bearer"
     if dry_run:
-        shown = lending.lending(run, lambda sharing, who: sharing.disclosing.preview(who, draft))
+        shown = lending.lending(
+            run, lambda sharing, who: sharing.disclosing.preview(who, draft), use=Use.READS
+        )
         _tell_preview(run, shown)
         return
-    kept = lending.lending(run, lambda sharing, who: sharing.grants.issue_for(who, draft, days))
+    kept = lending.lending(
+        run, lambda sharing, who: sharing.grants.issue_for(who, draft, days), use=Use.MAKES
+    )
     if run.answer_json({"grant": kept.body, "status": kept.status.value}):
         return
     console = output.console()

@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import options, output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def create(
     See also: store list, store delete.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         made = memory.create_store(name, scope=scope, tier=tier, namespace=namespace, description=description)
     if not run.answer_json(_body(made)):
         output.console().print(f"Created store {made.name}  {made.id}", markup=False)
@@ -70,7 +70,7 @@ def list_stores(ctx: typer.Context) -> None:
     See also: store create, list --store.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.list_stores()
     if run.answer_json({"stores": [_body(store) for store in found]}):
         return

@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from quipu.model.access import Tenant
@@ -42,7 +42,7 @@ def create(ctx: typer.Context, name: TenantId) -> None:
     See also: token create, tenant list.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         made = memory.create_tenant(name)
     _answer(run, made, "Created")
 
@@ -57,7 +57,7 @@ def list_tenants(ctx: typer.Context) -> None:
     See also: tenant create, token list.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.list_tenants()
     if run.answer_json({"tenants": [_body(tenant) for tenant in found]}):
         return

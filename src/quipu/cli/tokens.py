@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import output, values
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.model.access import Role
 from quipu.model.principal import Permission
 
@@ -102,7 +102,7 @@ def create(
     from quipu.bootstrap import now_ms
 
     ends = values.expires(expires, now_ms())
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         issued = memory.create_token(
             name,
             roles=role or (),
@@ -129,7 +129,7 @@ def list_tokens(ctx: typer.Context, tenant: OfTenant = None) -> None:
     See also: token create, token revoke.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.list_tokens(tenant=tenant)
     if run.answer_json({"tokens": [_body(token) for token in found]}):
         return

@@ -9,7 +9,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 from quipu.errors import BackendUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def init(
     was_there = where.path is not None and where.path.exists()
     if where.database is not None:
         was_there = _database_was_there(where)
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         seq: Any = memory.health()["seq"]
     signer = bootstrap.open_signer(where)
     embedder = None if skip_model else _ready_embedder(run, config)

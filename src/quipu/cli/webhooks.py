@@ -8,7 +8,7 @@ import typer
 
 from quipu.cli import output
 from quipu.cli.command import Command, Group
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from quipu.model.notices import Webhook
@@ -62,7 +62,7 @@ def add(
         given["events"] = event
     if agents:
         given["agents"] = agents
-    with run.memory() as memory:
+    with run.memory(use=Use.MAKES) as memory:
         issued = memory.add_webhook(url, **given)
     if run.answer_json({**_body(issued.webhook), "key": issued.key}):
         return
@@ -81,7 +81,7 @@ def list_webhooks(ctx: typer.Context) -> None:
     See also: webhook add, webhook ping, webhook remove.
     """
     run = Session.of(ctx)
-    with run.memory() as memory:
+    with run.memory(use=Use.READS) as memory:
         found = memory.list_webhooks()
     if run.answer_json({"webhooks": [_body(one) for one in found]}):
         return

@@ -9,7 +9,7 @@ import typer
 from quipu.cli import options, output, values
 from quipu.cli.command import Command, store_name
 from quipu.cli.held import leave_if_held
-from quipu.cli.session import Session
+from quipu.cli.session import Session, Use
 
 if TYPE_CHECKING:
     from quipu.model.outcomes import RememberResponse
@@ -97,12 +97,14 @@ def remember(
         "find_similar": similar,
     }
     content = values.content(text)
-    with run.memory(model=True) as memory:
+    with run.memory(model=True, use=Use.MAKES) as memory:
         from quipu.bootstrap import now_ms
 
         fields["expires_at"] = values.expires(expires, now_ms())
         response = memory.remember(content, **({"store": store} if store else {}), **fields)
     _answer(run, response, "Remembered")
+    if fields["expires_at"] is not None and fields["expires_at"] <= response.stored_at:
+        run.warn("It has ended already, so recall will not show it; write 30d for thirty days.")
 
 
 def _answer(run: Session, response: RememberResponse, word: str) -> None:

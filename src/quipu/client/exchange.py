@@ -18,6 +18,7 @@ from quipu.model.operations import Line, ListRequest
 from quipu.model.outcomes import ImportSummary
 from quipu.model.principal import Principal
 from quipu.model.record import Record
+from quipu.rules.import_reports import told_line
 
 #: What is sent in one go; the server writes it in chunks of its own.
 _LINES = 1_000
@@ -100,7 +101,7 @@ async def _parts(
     async for line in lines:
         sending.read += 1
         if isinstance(line, QuipuError):
-            sending.failed.append((sending.read, f"{line.code}: {line.message}"))
+            sending.failed.append((sending.read, told_line(line)))
             if stop_on_error:
                 break
             continue

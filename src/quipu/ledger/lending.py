@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -81,7 +80,7 @@ def put_lines(standing: Standing, lines: Iterable[Row]) -> None:
 @lru_cache(maxsize=4096)
 def _known(text: str) -> Any:
     """What a text says that was just read: the same text says the same, whatever became of anything meanwhile."""
-    return json.loads(text)
+    return rows.decoded(text)
 
 
 def grant_of(row: Row) -> KeptGrant:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from quipu.ledger.rows import Row, Value, mentions_of
+from quipu.ledger.rows import Row, Value, decoded, mentions_of
 from quipu.ports.backend import Container
 from quipu.ports.outbox import CopyState, Intent, Mirrored, Retry, Standing
 
@@ -41,7 +39,7 @@ def container_of(tenant: str, row: Row) -> Container:
 
 def intent_of(row: Row) -> Intent:
     seq, attempts, at, records = row
-    told = json.loads(records) if isinstance(records, str) else records
+    told = decoded(records) if isinstance(records, str) else records
     return Intent(seq, attempts, at, tuple(dict.fromkeys(mention.id for mention in mentions_of(told))))
 
 

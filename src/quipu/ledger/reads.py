@@ -45,7 +45,7 @@ class Reads:
         while True:
             page = await self._select("versions_after", tenant=tenant, after=after, limit=PAGE)
             for row in page:
-                yield rows.record_or_fault(row)
+                yield rows.record_of(row)
             if len(page) < PAGE:
                 return
             after = page[-1][0]

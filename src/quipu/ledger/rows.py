@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, LiteralString, cast
 
-from quipu.errors import NotFoundError, TamperedError
+from quipu.errors import BackendUnavailableError, NotFoundError, TamperedError
 from quipu.model.change import Approval, Proposal
 from quipu.model.journal import Checkpoint, Entry, Mention, Op
 from quipu.model.record import (
@@ -34,6 +34,8 @@ Row = Sequence[Any]
 #: A digest as text.
 _HEX_DIGITS = 64
 
+#: What to do about what cannot be read back.
+_ALTERED = "It was altered from outside. `quipu verify` says what else was; restore the latest backup."
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 #: By what stands in the columns: a look-up is several times faster than asking the enumeration.
@@ -83,7 +85,13 @@ def encoded(value: Json) -> str:
 
 
 def decoded(text: str) -> Any:
-    return json.loads(text)
+    """JSON as it was kept. Nothing else is ever written there, so what is none was written by something else."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError) as error:
+        raise BackendUnavailableError(
+            "Something in the database cannot be read.", reason="corrupt", hint=_ALTERED
+        ) from error
 
 
 def _or_none(value: JsonObject | Sequence[Json]) -> str | None:
@@ -168,42 +176,52 @@ def record_values(
 
 
 def record_of(row: Row) -> Record:
-    """A version from `SELECT * FROM record`."""
+    """A version from `SELECT * FROM record`, or the news that something has altered it beyond reading."""
     (
         _row, tenant, record_id, version, born, died, ending, merged_into, _emptied, store_id, agent_id, user_id,
         session_id, kind, tier, state, content, metadata, tags, links, confidence, importance, source, provenance,
         details, privacy, _subject, created_at, updated_at, expires_at, salt, digest, _terms,
     ) = row  # fmt: skip
-    return Record(
-        tenant=tenant,
-        id=record_id,
-        version=version,
-        born=born,
-        died=died,
-        ending=None if ending is None else Ending(ending),
-        merged_into=merged_into,
-        store_id=store_id,
-        agent_id=agent_id,
-        user_id=user_id,
-        session_id=session_id,
-        type=_TYPES[kind],
-        tier=_TIERS[tier],
-        state=_STATES[state],
-        content=content,
-        metadata=json.loads(metadata) if metadata else {},
-        tags=tuple(json.loads(tags)) if tags else (),
-        links=tuple(Link(to, rel) for to, rel in json.loads(links)) if links else (),
-        confidence=confidence,
-        importance=importance,
-        source=source,
-        provenance=_provenance_of(provenance),
-        details=json.loads(details) if details else {},
-        privacy=_privacy_of(privacy) if privacy else None,
-        created_at=created_at,
-        updated_at=updated_at,
-        expires_at=expires_at,
-        salt=salt or b"",
-        digest=digest.hex(),
+    try:
+        return Record(
+            tenant=tenant,
+            id=record_id,
+            version=version,
+            born=born,
+            died=died,
+            ending=None if ending is None else Ending(ending),
+            merged_into=merged_into,
+            store_id=store_id,
+            agent_id=agent_id,
+            user_id=user_id,
+            session_id=session_id,
+            type=_TYPES[kind],
+            tier=_TIERS[tier],
+            state=_STATES[state],
+            content=content,
+            metadata=json.loads(metadata) if metadata else {},
+            tags=tuple(json.loads(tags)) if tags else (),
+            links=tuple(Link(to, rel) for to, rel in json.loads(links)) if links else (),
+            confidence=confidence,
+            importance=importance,
+            source=source,
+            provenance=_provenance_of(provenance),
+            details=json.loads(details) if details else {},
+            privacy=_privacy_of(privacy) if privacy else None,
+            created_at=created_at,
+            updated_at=updated_at,
+            expires_at=expires_at,
+            salt=salt or b"",
+            digest=digest.hex(),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise altered_record(record_id) from error
+
+
+def altered_record(record_id: str) -> TamperedError:
+    """The news that something has altered a version of a record beyond reading."""
+    return TamperedError(
+        f"A version of record {record_id} cannot be read.", reason="altered_record", hint=_ALTERED
     )
 
 
@@ -298,16 +316,21 @@ def entry_of(row: Row) -> Entry:
 
 def store_of(tenant: str, row: Row) -> Store:
     store_id, name, scope, tier, namespace, description, created_at = row
-    return Store(
-        tenant=tenant,
-        id=store_id,
-        name=name,
-        scope=StoreScope(scope),
-        tier=Tier(tier),
-        namespace=namespace,
-        description=description,
-        created_at=created_at,
-    )
+    try:
+        return Store(
+            tenant=tenant,
+            id=store_id,
+            name=name,
+            scope=StoreScope(scope),
+            tier=Tier(tier),
+            namespace=namespace,
+            description=description,
+            created_at=created_at,
+        )
+    except (ValueError, TypeError) as error:
+        raise TamperedError(
+            f"Memory store {store_id} cannot be read.", reason="altered_store", hint=_ALTERED
+        ) from error
 
 
 def checkpoint_of(row: Row) -> Checkpoint:
@@ -326,9 +349,9 @@ def proposal_of(row: Row) -> Proposal:
         operation=operation,
         agent_id=agent_id,
         record_id=record_id,
-        request=json.loads(request) if request else {},
+        request=decoded(request) if request else {},
         writer=writer,
-        held_by=tuple(json.loads(held_by)),
+        held_by=tuple(decoded(held_by)),
         status=status,
         created_at=created_at,
         lapses_at=lapses_at,
@@ -336,10 +359,10 @@ def proposal_of(row: Row) -> Proposal:
         reviewed_at=reviewed_at,
         reason=reason,
         approvals=approvals,
-        given=tuple(Approval(**one) for one in json.loads(given)),
+        given=tuple(Approval(**one) for one in decoded(given)),
         because=because,
         salt=salt or b"",
-        traits=json.loads(traits) if traits else {},
+        traits=decoded(traits) if traits else {},
     )
 
 
@@ -352,7 +375,7 @@ def rules_of(found: Sequence[Row]) -> tuple[JsonObject, ...]:
     """A tenant's own rules."""
     if not found:
         raise NotFoundError("There is no such tenant.", reason="tenant")
-    return tuple(json.loads(found[0][0] or "[]"))
+    return tuple(decoded(found[0][0] or "[]"))
 
 
 def entry_or_fault(row: Row) -> Entry:
@@ -360,14 +383,6 @@ def entry_or_fault(row: Row) -> Entry:
     try:
         return entry_of(row)
     except (ValueError, TypeError, AttributeError) as error:
-        raise TamperedError(f"Journal entry {row[1]} cannot be read.", reason="altered_entry") from error
-
-
-def record_or_fault(row: Row) -> Record:
-    """A version, or the news that somebody has altered it beyond reading."""
-    try:
-        return record_of(row)
-    except (ValueError, TypeError, AttributeError) as error:
         raise TamperedError(
-            f"A version of record {row[2]} cannot be read.", reason="altered_record"
+            f"Journal entry {row[1]} cannot be read.", reason="altered_entry", hint=_ALTERED
         ) from error

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from quipu.errors import ConflictError
-from quipu.ledger.rows import Row, Value, encoded
+from quipu.ledger.rows import Row, Value, decoded, encoded
 from quipu.model.runs import (
     Driver,
     EventType,
@@ -46,7 +45,7 @@ class RunHead:
     @classmethod
     def of(cls, row: Row) -> RunHead:
         status, last, worker, lease_until, secrets = row
-        return cls(RunStatus(status), last, worker, lease_until, tuple(json.loads(secrets)))
+        return cls(RunStatus(status), last, worker, lease_until, tuple(decoded(secrets)))
 
 
 def opened(change: OpenRun, seq: int, at: int) -> tuple[RunHead, list[Statement]]:
@@ -230,7 +229,7 @@ def run_of(row: Row) -> Run:
         tags, agent, secrets, worker, lease_until, last, source_run_id, from_seq, mode, created_at, ended_at, error,
         is_expired,
     ) = row  # fmt: skip
-    failure: Any = json.loads(error) if error else None
+    failure: Any = decoded(error) if error else None
     return Run(
         tenant=tenant,
         id=run_id,
@@ -238,13 +237,13 @@ def run_of(row: Row) -> Run:
         status=RunStatus(status),
         driver=Driver(driver),
         view=View(position, taken_at),
-        authority=json.loads(authority),
-        inputs=json.loads(inputs),
-        configurable=json.loads(configurable),
-        metadata=json.loads(metadata),
-        tags=tuple(json.loads(tags)),
-        agent=json.loads(agent) if agent else None,
-        secrets=tuple(json.loads(secrets)),
+        authority=decoded(authority),
+        inputs=decoded(inputs),
+        configurable=decoded(configurable),
+        metadata=decoded(metadata),
+        tags=tuple(decoded(tags)),
+        agent=decoded(agent) if agent else None,
+        secrets=tuple(decoded(secrets)),
         worker=worker,
         lease_until=lease_until,
         last=last,
@@ -265,7 +264,7 @@ def event_of(row: Row) -> RunEvent:
         sequence=sequence,
         type=EventType(kind),
         node_id=node_id,
-        payload=json.loads(payload),
+        payload=decoded(payload),
         at=at,
         causation_id=causation_id,
         position=position,
@@ -276,7 +275,7 @@ def variables_of(found: Sequence[Row]) -> tuple[KeptVariable, ...]:
     """Variables in the order they were set; each row names one record that it repeats, or none."""
     kept: dict[tuple[str, int], KeptVariable] = {}
     for name, sequence, value, record_id in found:
-        known = kept.get((name, sequence)) or KeptVariable(name, json.loads(value), sequence)
+        known = kept.get((name, sequence)) or KeptVariable(name, decoded(value), sequence)
         ids = known.record_ids if record_id is None else (*known.record_ids, record_id)
         kept[name, sequence] = replace(known, record_ids=ids)
     return tuple(kept.values())

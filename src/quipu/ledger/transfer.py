@@ -227,7 +227,7 @@ async def _verify(source: Tables, target: Tables, tenant: str, canonical: Canoni
     faults = list(walk.faults)
     async for page in target.dump("record", tenant):
         for row in page:
-            faults.extend(chain.version_faults(chain.version_body(rows.record_or_fault(row)), walk))
+            faults.extend(chain.version_faults(chain.version_body(rows.record_of(row)), walk))
     faults.extend(chain.missing_faults(walk))
     if faults:
         raise _differs(f"{faults[0].kind} at position {faults[0].seq}")

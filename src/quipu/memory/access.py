@@ -38,8 +38,8 @@ class Access(Session):
         return await service.tokens.issue(
             self._principal,
             name=name,
-            roles=[arguments.member(Role, role, "/roles") for role in roles],
-            permissions=[arguments.member(Permission, given, "/permissions") for given in permissions],
+            roles=arguments.members(Role, roles, "/roles"),
+            permissions=arguments.members(Permission, permissions, "/permissions"),
             agents=arguments.several(agents, "/agents"),
             user_id=user_id,
             expires_at=expires_at,
@@ -47,43 +47,53 @@ class Access(Session):
             recall_budget=recall_budget,
             review_stores=arguments.several(review_stores, "/review_stores"),
             review_operations=arguments.several(review_operations, "/review_operations"),
-            tenant=tenant,
+            tenant=arguments.maybe_text(tenant, "/tenant"),
         )
 
     async def list_tokens(self, *, tenant: str | None = None) -> tuple[Token, ...]:
         """All tokens, also ended ones, without their texts."""
-        return await (await self._service()).tokens.list(self._principal, tenant)
+        asked = arguments.maybe_text(tenant, "/tenant")
+        return await (await self._service()).tokens.list(self._principal, asked)
 
     async def revoke_token(self, token_id: str, /, *, tenant: str | None = None) -> Token:
         """End a token now."""
-        return await (await self._service()).tokens.revoke(self._principal, token_id, tenant)
+        service, asked = await self._service(), arguments.maybe_text(tenant, "/tenant")
+        return await service.tokens.revoke(self._principal, token_id, asked)
 
     async def rotate_token(
         self, token_id: str, /, *, grace_ms: int = 0, tenant: str | None = None
     ) -> IssuedToken:
         """The same rights under a new text; the old text ends after the grace."""
-        service = await self._service()
-        return await service.tokens.rotate(self._principal, token_id, grace_ms=grace_ms, tenant=tenant)
+        service, asked = await self._service(), arguments.maybe_text(tenant, "/tenant")
+        return await service.tokens.rotate(self._principal, token_id, grace_ms=grace_ms, tenant=asked)
 
     async def create_tenant(self, tenant_id: str, /) -> Tenant:
         """A new tenant, with a journal and a store `main` of its own."""
-        return await (await self._service()).tenancy.create(self._principal, tenant_id)
+        asked = arguments.text(tenant_id, "/tenant_id")
+        return await (await self._service()).tenancy.create(self._principal, asked)
 
     async def list_tenants(self) -> tuple[Tenant, ...]:
         return await (await self._service()).tenancy.list(self._principal)
 
     async def suspend_tenant(self, tenant_id: str, /) -> Tenant:
         """From now on none of the tenant's credentials is good. Nothing is lost."""
-        return await (await self._service()).tenancy.suspend(self._principal, tenant_id)
+        asked = arguments.text(tenant_id, "/tenant_id")
+        return await (await self._service()).tenancy.suspend(self._principal, asked)
 
     async def resume_tenant(self, tenant_id: str, /) -> Tenant:
         """Let a suspended tenant in again."""
-        return await (await self._service()).tenancy.resume(self._principal, tenant_id)
+        asked = arguments.text(tenant_id, "/tenant_id")
+        return await (await self._service()).tenancy.resume(self._principal, asked)
 
     async def add_secret(self, label: str, value: str, /, *, run_id: str | None = None) -> KeptSecret:
         """Keep a value out of memory from now on. It is sealed and never shown again."""
         service = await self._service()
-        return await service.secrets.register(self._principal, label=label, value=value, run_id=run_id)
+        return await service.secrets.register(
+            self._principal,
+            label=arguments.text(label, "/label"),
+            value=arguments.text(value, "/value"),
+            run_id=run_id,
+        )
 
     async def list_secrets(self) -> tuple[KeptSecret, ...]:
         """What is registered, without the values."""
@@ -91,4 +101,4 @@ class Access(Session):
 
     async def remove_secret(self, secret_id: str, /) -> None:
         """Its value may be remembered again."""
-        await (await self._service()).secrets.remove(self._principal, secret_id)
+        await (await self._service()).secrets.remove(self._principal, arguments.text(secret_id, "/secret_id"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sized
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quipu.errors import InvalidError
 from quipu.model.operations import Embedding, ExpirePolicy, Floor
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
+from quipu.ports.embedder import Embedder
 
 if TYPE_CHECKING:
     from quipu.model.value import Json
 
 E = TypeVar("E", bound=str)
+T = TypeVar("T")
 EmbeddingLike = Embedding | Mapping[str, Any] | None
 
 
@@ -36,30 +39,105 @@ def floor(value: float | Floor | str) -> float | Floor:
 def embedding(value: EmbeddingLike) -> Embedding | None:
     if value is None or isinstance(value, Embedding):
         return value
+    given = mapping(value, "/embedding")
     try:
-        return Embedding(value["model"], value["vector"])
+        model, vector = text(given["model"], "/embedding/model"), given["vector"]
     except KeyError as missing:
         raise InvalidError.at(
             "/embedding", "missing_field", "An embedding has a model and a vector."
         ) from missing
+    if not isinstance(vector, Sized):
+        raise InvalidError.at(
+            "/embedding/vector", "bad_value", "vector is not a list of numbers.", accepted=["list of numbers"]
+        )
+    return Embedding(model, cast("Any", vector))
 
 
 def link(value: Link | Mapping[str, str], pointer: str) -> Link:
     if isinstance(value, Link):
         return value
+    given = mapping(value, pointer)
     try:
-        return Link(value["to"], value["rel"])
+        return Link(given["to"], given["rel"])
     except KeyError:
         raise InvalidError.at(pointer, "missing_field", "A link has a `to` and a `rel`.") from None
 
 
-def several(values: Sequence[str], pointer: str) -> tuple[str, ...]:
-    """A list of texts; a single text would be taken for its letters."""
-    if isinstance(values, str):
+def mapping(value: object, pointer: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
         raise InvalidError.at(
-            pointer, "bad_value", f"{pointer[1:]} is one text, not a list.", accepted=["list of texts"]
+            pointer, "bad_value", f"{pointer[1:] or 'This'} is not an object.", accepted=["object"]
         )
-    return tuple(values)
+    return cast("Mapping[str, Any]", value)
+
+
+def text(value: object, pointer: str) -> str:
+    """A text, such as the id of a record."""
+    if not isinstance(value, str):
+        raise InvalidError.at(pointer, "bad_value", f"{pointer[1:]} is not text.", accepted=["text"])
+    return value
+
+
+def whole(value: object, pointer: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is not a whole number.", accepted=["whole number"]
+        )
+    return value
+
+
+def number(value: object, pointer: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidError.at(pointer, "bad_value", f"{pointer[1:]} is not a number.", accepted=["number"])
+    return value
+
+
+def embedder(value: object) -> None:
+    """The name of one, or what can embed."""
+    if value is not None and not isinstance(value, str | Embedder):
+        raise InvalidError.at(
+            "/embedder",
+            "bad_value",
+            "embedder is neither a name nor something that embeds.",
+            accepted=["onnx", "fast", "openai", "none", "an object with model, dimensions, embed and close"],
+        )
+
+
+def instance(value: object, kind: type, pointer: str) -> None:
+    """A request as a whole, where one was given."""
+    if value is not None and not isinstance(value, kind):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is no {kind.__name__}.", accepted=[kind.__name__]
+        )
+
+
+def maybe_text(value: object, pointer: str) -> str | None:
+    return None if value is None else text(value, pointer)
+
+
+def members(kind: type[E], values: Iterable[str], pointer: str) -> tuple[E, ...]:
+    return tuple(member(kind, value, pointer) for value in several(values, pointer, "list of words"))
+
+
+def path(value: object, pointer: str) -> Path:
+    if not isinstance(value, str | Path):
+        raise InvalidError.at(pointer, "bad_value", f"{pointer[1:]} is not a path.", accepted=["path"])
+    return Path(value)
+
+
+def several(values: Iterable[T], pointer: str, accepted: str = "list of texts") -> tuple[T, ...]:
+    """A list; a single text would be taken for its letters, and an object for its keys."""
+    if isinstance(values, str | Mapping):
+        kind = "text" if isinstance(values, str) else "object"
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is one {kind}, not a list.", accepted=[accepted]
+        )
+    try:
+        return tuple(values)
+    except TypeError:
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is not a list.", accepted=[accepted]
+        ) from None
 
 
 def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | None:
@@ -68,7 +146,13 @@ def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | 
     from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
     request, _ = wire.parsed(
-        "remember", {"agent_id": "a", "type": "semantic", "content": "-", "privacy_intent": dict(value)}
+        "remember",
+        {
+            "agent_id": "a",
+            "type": "semantic",
+            "content": "-",
+            "privacy_intent": dict(mapping(value, "/privacy_intent")),
+        },
     )
     return request.privacy_intent
 
@@ -76,8 +160,9 @@ def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | 
 def policy(value: ExpirePolicy | Mapping[str, Any] | None) -> ExpirePolicy:
     if value is None or isinstance(value, ExpirePolicy):
         return value or ExpirePolicy()  # an empty one is refused by the rules
+    policy = mapping(value, "/policy")
     known = {field.name for field in fields(ExpirePolicy)}
-    for name in value:
+    for name in policy:
         if name not in known:
             raise InvalidError.at(
                 f"/policy/{name}",
@@ -85,9 +170,9 @@ def policy(value: ExpirePolicy | Mapping[str, Any] | None) -> ExpirePolicy:
                 "There is no such policy key.",
                 accepted=sorted(known),
             )
-    kind = value.get("type")
+    kind = policy.get("type")
     given: dict[str, Any] = {
-        **value,
+        **policy,
         "type": None if kind is None else member(MemoryType, kind, "/policy/type"),
     }
     return ExpirePolicy(**given)
@@ -106,6 +191,10 @@ async def each(
     if isinstance(lines, AsyncIterable):
         async for line in lines:
             yield line
-    else:
-        for line in lines:
-            yield line
+        return
+    if isinstance(lines, str | Mapping) or not hasattr(lines, "__iter__"):
+        raise InvalidError.at(
+            "/lines", "bad_value", "lines is not a list of lines or objects.", accepted=["list"]
+        )
+    for line in lines:  # one by one: there may be more of them than memory holds
+        yield line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quipu.bootstrap import BuildProgress, Running, start
 from quipu.bootstrap.telemetry import Telemetry, Watched
-from quipu.errors import QuipuError
+from quipu.errors import BackendUnavailableError, QuipuError
 
 if TYPE_CHECKING:
     from quipu.config import Config
@@ -68,6 +68,10 @@ class EmbeddedConnection:
         try:
             await running.service.flush()
             await self._sign_if_due(running)
+        except BackendUnavailableError as error:
+            # Every write was answered when it was kept. A note that a read leaves, or a signature, is no reason to
+            # tell whoever closes that something of theirs was lost.
+            _log.warning("What was due at closing could not be written: %s", error.reason)
         finally:
             await running.close()
 

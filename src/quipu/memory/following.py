@@ -36,9 +36,9 @@ class Following(Session):
 
         request = FeedRequest(
             agent_id=None if all_agents else self.agent_id,
-            store=store,
-            types=tuple(arguments.member(MemoryType, kind, "/types") for kind in types or ()),
-            since=since,
+            store=arguments.maybe_text(store, "/store"),
+            types=arguments.members(MemoryType, types or (), "/types"),
+            since=None if since is None else arguments.whole(since, "/since"),
         )
         followed = await service.changes.follow(self._principal, request, self._still)
         async with aclosing(followed):

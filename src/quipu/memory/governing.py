@@ -62,18 +62,20 @@ class Governing(Session):
             sources=arguments.several(sources, "/sources"),
             run_id=run_id,
             import_id=import_id,
-            proposal_id=proposal_id,
+            proposal_id=arguments.maybe_text(proposal_id, "/proposal_id"),
             principal=principal,
             since=None if since is None else str(since),
             until=None if until is None else str(until),
             trusted=arguments.several(trusted, "/trusted"),
-            confidence_below=confidence_below,
+            confidence_below=None
+            if confidence_below is None
+            else arguments.number(confidence_below, "/confidence_below"),
             detectors=detectors,
             action=Action.QUARANTINE if quarantine else Action.UNDO,
             hard_delete=hard,
             dry_run=not apply,
             reason=reason,
-            limit=limit,
+            limit=arguments.whole(limit, "/limit"),
         )
         return await (await self._service()).recovery.recover(self._principal, request)
 
@@ -90,8 +92,8 @@ class Governing(Session):
         service = await self._service()
         return await service.notices.add(
             self._principal,
-            url=url,
-            events=[arguments.member(Event, event, "/events") for event in events],
+            url=arguments.text(url, "/url"),
+            events=arguments.members(Event, events, "/events"),
             agents=arguments.several(agents, "/agents"),
             with_content=with_content,
         )

@@ -46,20 +46,20 @@ class Moving(Session):
         or the `passphrase`; neither goes anywhere.
         """
         service = await self._service()
-        path = Path(file)
+        path = arguments.path(file, "/file")
         from quipu.model.moving import FileImport
 
         request = FileImport(
             agent_id=self.agent_id,
             format=None if format is None else arguments.member(Format, format, "/format"),
-            store=store,
+            store=arguments.maybe_text(store, "/store"),
             file_name=path.name,
-            keys=dict(keys or {}),
+            keys=dict(arguments.mapping(keys or {}, "/keys")),
             foreign_owner=foreign_owner,
         )
-        pieces = (
-            _pieces(path) if not identities and passphrase is None else _opened(path, identities, passphrase)
-        )
+        arguments.maybe_text(passphrase, "/passphrase")
+        opens = [arguments.text(one, "/identities") for one in arguments.several(identities, "/identities")]
+        pieces = _pieces(path) if not opens and passphrase is None else _opened(path, opens, passphrase)
         report = await service.importing.tried(self._principal, pieces, request, progress)
         if dry_run:
             return report
@@ -81,7 +81,8 @@ class Moving(Session):
     ) -> RolledBack:
         """Undo an import as a whole; what was changed since is kept unless `force` says otherwise."""
         service = await self._service()
-        return await service.imports.roll_back(self._principal, import_id, force=force, dry_run=dry_run)
+        asked = arguments.text(import_id, "/import_id")
+        return await service.imports.roll_back(self._principal, asked, force=force, dry_run=dry_run)
 
     async def export_file(
         self,
@@ -120,21 +121,24 @@ class Moving(Session):
             format=arguments.member(Format, format, "/format"),
             agent_id=None if all_agents else self.agent_id,
             user_id=user_id,
-            store=store,
+            store=arguments.maybe_text(store, "/store"),
             filter=filter,
             as_of=None if as_of is None else str(as_of),
             as_lines=as_lines,
             non_exportable=non_exportable,
-            owner=owner,
+            owner=arguments.maybe_text(owner, "/owner"),
             since=None if since is None else str(since),
             base_export_id=base_export_id,
             receipts=receipts,
             logs=logs,
             grants=grants,
             embeddings=embeddings,
-            encrypt_to=tuple(encrypt_to),
+            encrypt_to=tuple(
+                arguments.text(one, "/encrypt_to") for one in arguments.several(encrypt_to, "/encrypt_to")
+            ),
         )
-        path = Path(file)
+        arguments.maybe_text(passphrase, "/passphrase")
+        path = arguments.path(file, "/file")
         draft = path.with_name(f".{path.name}.draft")
         made = await service.exporting.made(self._principal, request)
         try:

@@ -98,7 +98,10 @@ class Operations(Session):
             tags=None if tags is None else arguments.several(tags, "/tags"),
             links=None
             if links is None
-            else tuple(arguments.link(link, f"/links/{index}") for index, link in enumerate(links)),
+            else tuple(
+                arguments.link(link, f"/links/{index}")
+                for index, link in enumerate(arguments.several(links, "/links", "list of links"))
+            ),
             details=arguments.details(details),
             reasoning=reasoning,
             finds_similar=find_similar,
@@ -137,7 +140,10 @@ class Operations(Session):
             query=query,
             user_id=user_id,
             k=k,
-            types=tuple(arguments.member(MemoryType, kind, "/types") for kind in types or ()),
+            types=tuple(
+                arguments.member(MemoryType, kind, "/types")
+                for kind in arguments.several(types or (), "/types")
+            ),
             hops=hops,
             fusion=self._fusion if fusion is None else arguments.member(Fusion, fusion, "/fusion"),
             filter=filter,
@@ -171,6 +177,7 @@ class Operations(Session):
         idempotency_key: str | None = None,
     ) -> ForgetResponse:
         """Forget, which `restore` undoes, or with `hard_delete` erase, which nothing undoes."""
+        arguments.instance(request, ForgetRequest, "/request")
         service = await self._service()
         return await service.forget(
             self._principal,
@@ -257,11 +264,13 @@ class Operations(Session):
         service = await self._service()
         from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
-        if operation not in wire.BODIES:
+        if arguments.text(operation, "/operation") not in wire.BODIES:
             raise InvalidError.at(
                 "/operation", "bad_value", "There is no such operation.", accepted=list(wire.BODIES)
             )
-        request, ignored = wire.parsed(operation, {"agent_id": self.agent_id, **body}, strict=strict)
+        request, ignored = wire.parsed(
+            operation, {"agent_id": self.agent_id, **arguments.mapping(body, "")}, strict=strict
+        )
         response = await self._answered(service, request)
         if not ignored:
             return response
@@ -290,7 +299,7 @@ class Operations(Session):
         service = await self._service()
         requests: list[RememberRequest] = []
         faults: dict[int, QuipuError] = {}
-        for place, item in enumerate(items):
+        for place, item in enumerate(arguments.several(items, "/items", "list of memories")):
             try:
                 requests.append(self._request(item))
             except QuipuError as error:
@@ -306,7 +315,7 @@ class Operations(Session):
     def _request(self, item: Mapping[str, Any] | RememberRequest | str) -> RememberRequest:
         if isinstance(item, RememberRequest):
             return item
-        body: Mapping[str, Any] = {"content": item} if isinstance(item, str) else item
+        body: Mapping[str, Any] = {"content": item} if isinstance(item, str) else arguments.mapping(item, "")
         embedding = body.get("embedding")
         if embedding is not None:  # vectors may come as bytes here, which JSON cannot carry
             body = {key: value for key, value in body.items() if key != "embedding"}

@@ -25,7 +25,9 @@ class Reads(Session):
         """One record, as it stands or stood."""
         service = await self._service()
         moment = None if as_of is None else str(as_of)
-        return await service.reading.get(self._principal, self.agent_id, record_id, moment)
+        return await service.reading.get(
+            self._principal, self.agent_id, arguments.text(record_id, "/id"), moment
+        )
 
     async def list(
         self,
@@ -48,8 +50,13 @@ class Reads(Session):
             user_id=user_id,
             session_id=session_id,
             store=store,
-            types=tuple(arguments.member(MemoryType, kind, "/types") for kind in types or ()),
-            states=tuple(arguments.member(State, state, "/states") for state in states),
+            types=tuple(
+                arguments.member(MemoryType, kind, "/types")
+                for kind in arguments.several(types or (), "/types")
+            ),
+            states=tuple(
+                arguments.member(State, state, "/states") for state in arguments.several(states, "/states")
+            ),
             filter=filter,
             as_of=None if as_of is None else str(as_of),
             limit=limit,
@@ -59,11 +66,13 @@ class Reads(Session):
 
     async def history(self, record_id: str, /) -> tuple[Version, ...]:
         """All versions of a record, oldest first."""
-        return await (await self._service()).reading.history(self._principal, self.agent_id, record_id)
+        named = arguments.text(record_id, "/id")
+        return await (await self._service()).reading.history(self._principal, self.agent_id, named)
 
     async def restore(self, record_id: str, /, *, reason: str | None = None) -> RememberResponse:
         """Bring back what was forgotten, merged away, archived or demoted."""
-        return await (await self._service()).restore(self._principal, self.agent_id, record_id, reason)
+        named = arguments.text(record_id, "/id")
+        return await (await self._service()).restore(self._principal, self.agent_id, named, reason)
 
     async def create_store(
         self,
@@ -91,15 +100,18 @@ class Reads(Session):
     async def delete_store(self, name: str, /, *, confirm: str, hard_delete: bool = False) -> int:
         """Take a store away with all it holds; `confirm` is its name once more. Returns how many records went."""
         service = await self._service()
-        return await service.stores.delete(self._principal, name, confirm, hard_delete=hard_delete)
+        asked = arguments.text(name, "/name")
+        return await service.stores.delete(self._principal, asked, confirm, hard_delete=hard_delete)
 
     async def proposals(self, status: str | None = "pending") -> tuple[Proposal, ...]:
         """Writes that wait for a person, or were decided."""
-        return await (await self._service()).governance.proposals(self._principal, status)
+        asked = arguments.maybe_text(status, "/status")
+        return await (await self._service()).governance.proposals(self._principal, asked)
 
     async def review(self, proposal_id: str, /) -> Review:
         """A held write, with what a yes would change now and the memories that are like it."""
-        return await (await self._service()).reviewing.review(self._principal, proposal_id)
+        asked = arguments.text(proposal_id, "/proposal_id")
+        return await (await self._service()).reviewing.review(self._principal, asked)
 
     async def decide(
         self,
@@ -122,14 +134,14 @@ class Reads(Session):
         service = await self._service()
         return await service.decide(
             self._principal,
-            proposal_id,
+            arguments.text(proposal_id, "/proposal_id"),
             approved=approved,
             reason=reason,
             etag=etag,
             edit=edit,
             merge_into=merge_into,
             strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
-            supersedes=supersedes,
+            supersedes=arguments.several(supersedes, "/supersedes"),
         )
 
     async def rules(self, *, own: bool = False) -> tuple[Rule, ...]:
@@ -145,4 +157,5 @@ class Reads(Session):
         self, document: JsonObject | None = None, /, *, last: int = 1_000
     ) -> tuple[Replayed, ...]:
         """What rules would have done to the last writes, newest first. Without a document: those in force."""
-        return await (await self._service()).policies.tried(self._principal, document, last)
+        asked = arguments.whole(last, "/last")
+        return await (await self._service()).policies.tried(self._principal, document, asked)

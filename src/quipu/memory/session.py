@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -24,13 +25,24 @@ if TYPE_CHECKING:
     from quipu.ports.host import Connection, Host
 
 
+def _urls(stores: Sequence[str] | str | Path | None) -> list[str]:
+    if isinstance(stores, Path):
+        return [str(stores)]
+    if isinstance(stores, str):
+        return [stores]
+    return [
+        arguments.text(url, f"/stores/{place}")
+        for place, url in enumerate(arguments.several(stores or (), "/stores", "list of store URLs"))
+    ]
+
+
 class Session:
     """One agent's way to one memory: a ledger in this process, or a server."""
 
     def __init__(
         self,
         agent_id: str | None = None,
-        stores: Sequence[str] | str | None = None,
+        stores: Sequence[str] | str | Path | None = None,
         *,
         fusion: Fusion | str = Fusion.RRF,
         governance: object | None = None,
@@ -45,16 +57,17 @@ class Session:
     ) -> None:
         """Nothing is opened before the first call. Without `stores` memory lives in the user's data directory.
 
-        `stores` may be the address of a server, `quipu+https://host`; `quipu.connect` says more about one. In a list
-        the first ledger is the ledger, and all others are mirrors of it, written to unless `write_policy` is
-        `primary_only`.
+        `stores` is a file or a store URL, such as `memory.db` or `sqlite:///data/memory.db`, or the address of a
+        server, `quipu+https://host`; `quipu.connect` says more about one. In a list the first ledger is the ledger,
+        and all others are mirrors of it, written to unless `write_policy` is `primary_only`.
         `connection` is a way to a host of your own making, instead of `stores`. `telemetry` names OpenTelemetry
         providers; without it, those of the process are told.
         """
         if agent_id == "":
             raise InvalidError.at("/agent_id", "bad_value", "agent_id is empty.")
+        arguments.embedder(embedder)
         given = config or settings.load()
-        urls = [stores] if isinstance(stores, str) else list(stores or [])
+        urls = _urls(stores)
         if write_policy not in ("all", "fan_out", "primary_only"):
             raise InvalidError.at(
                 "/write_policy",

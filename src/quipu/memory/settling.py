@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.operations import StepRequest
 
@@ -37,11 +38,11 @@ class Settling(Session):
         state, and keeps nothing unless `persist` says so.
         """
         request = StepRequest(
-            id=record_id,
+            id=arguments.text(record_id, "/id"),
             agent_id=self.agent_id,
-            trigger=trigger,
-            facts=dict(facts or {}),
-            replay=None if replay is None else tuple(replay),
+            trigger=arguments.maybe_text(trigger, "/trigger"),
+            facts=dict(arguments.mapping(facts or {}, "/facts")),
+            replay=None if replay is None else arguments.several(replay, "/replay"),
             persist=persist,
             if_version=if_version,
             approval_required=approval_required,
@@ -51,7 +52,8 @@ class Settling(Session):
 
     async def procedure(self, record_id: str, /) -> Procedure:
         """A procedure: its machine, where it stands, what can be asked of it, and every step it took."""
-        return await (await self._service()).procedures.shown(self._principal, record_id, self.agent_id)
+        asked = arguments.text(record_id, "/id")
+        return await (await self._service()).procedures.shown(self._principal, asked, self.agent_id)
 
     async def consolidate(
         self,
@@ -72,7 +74,8 @@ class Settling(Session):
 
     async def undo_consolidation(self, pass_id: str, /) -> Undone:
         """Take a pass back: what it promoted is forgotten, what it forgot is restored."""
-        return await (await self._service()).consolidating.undo(self._principal, pass_id)
+        asked = arguments.text(pass_id, "/pass_id")
+        return await (await self._service()).consolidating.undo(self._principal, asked)
 
     async def neighbours(
         self,
@@ -88,10 +91,10 @@ class Settling(Session):
         from quipu.model.graph import GraphRequest
 
         request = GraphRequest(
-            id=record_id,
+            id=arguments.text(record_id, "/id"),
             agent_id=self.agent_id,
-            hops=hops,
-            limit=limit,
+            hops=arguments.whole(hops, "/hops"),
+            limit=arguments.whole(limit, "/limit"),
             as_of=None if as_of is None else str(as_of),
             valid_at=valid_at,
         )

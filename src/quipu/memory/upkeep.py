@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-from quipu.errors import QuipuError
+from quipu.errors import ConflictError, QuipuError
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.operations import Line, ListRequest
@@ -19,27 +21,45 @@ if TYPE_CHECKING:
     from quipu.model.journal import Checkpoint, Entry
     from quipu.model.outcomes import ImportSummary, Verification
     from quipu.model.value import Json, JsonObject
+    from quipu.ports.host import Host
+
+
+#: So often a proof is begun again because somebody erases.
+_ATTEMPTS = 3
 
 
 class LineFiles:
-    """Files of lines in one folder, opened as they are first written to."""
+    """Files of lines in one folder, which stand there only when all of them are whole."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self._folder = folder = folder.resolve()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".draft", dir=folder.parent))
         self._stack = ExitStack()
         self._open: dict[str, TextIO] = {}
 
     def write(self, name: str, line: str) -> None:
         if name not in self._open:
-            self._open[name] = self._stack.enter_context((self._folder / name).open("w", encoding="utf-8"))
+            self._open[name] = self._stack.enter_context((self._draft / name).open("w", encoding="utf-8"))
         self._open[name].write(line + "\n")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._stack.close()  # what is still to be written may find the disk full
+            if kind is None:
+                self._put_in_place()
+        finally:
+            shutil.rmtree(self._draft, ignore_errors=True)
+
+    def _put_in_place(self) -> None:
+        if not self._folder.exists():
+            self._draft.rename(self._folder)
+            return
+        for name in self._open:
+            (self._draft / name).replace(self._folder / name)
 
 
 class Upkeep(Session):
@@ -71,7 +91,7 @@ class Upkeep(Session):
 
         async for line in arguments.each(lines):
             try:
-                data = wire.loads(line) if isinstance(line, str) else dict(line)
+                data = wire.loads(line) if isinstance(line, str) else dict(arguments.mapping(line, ""))
                 if isinstance(data, dict):
                     data = {
                         "agent_id": self.agent_id,
@@ -100,22 +120,22 @@ class Upkeep(Session):
         all_agents: bool = False,
     ) -> AsyncIterator[dict[str, Json]]:
         """Every record as a JSON object that `import_records` takes back."""
-        from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
+        from quipu.faces.memorywire.wire_shown import record_body  # most calls do not need it
 
         service = await self._service()
         request = ListRequest(
             agent_id=None if all_agents else self.agent_id,
-            states=tuple(arguments.member(State, state, "/states") for state in states),
+            states=arguments.members(State, states, "/states"),
             filter=filter,
             as_of=None if as_of is None else str(as_of),
-            store=store,
+            store=arguments.maybe_text(store, "/store"),
         )
         names = {named.id: named.name for named in await service.stores.list(self._principal)}
         async with aclosing(service.exchange.export(self._principal, request)) as records:
             async for record in records:
                 is_forgotten = as_of is None and record.standing is State.FORGOTTEN
                 shown = replace(record, state=State.FORGOTTEN) if is_forgotten else record
-                yield wire.record_body(shown, names.get(record.store_id, MAIN))
+                yield record_body(shown, names.get(record.store_id, MAIN))
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check chain, digests, signatures and index."""
@@ -138,10 +158,20 @@ class Upkeep(Session):
         service = await self._service()
         return await service.audit.entries(self._principal, after, limit)
 
-    async def export_journal(self, folder: Path, /) -> int:
+    async def export_journal(self, folder: Path | str, /) -> int:
         """Write the journal, its signatures and all digests into a folder that can be verified anywhere."""
-        service = await self._service()
+        service, target = await self._service(), arguments.path(folder, "/folder")
         await service.flush()
+        attempt = 1
+        while True:
+            try:
+                return await self._export_journal(service, target)
+            except ConflictError as error:  # somebody has erased something that was just written
+                if error.reason != "erased_meanwhile" or attempt == _ATTEMPTS:
+                    raise
+                attempt += 1
+
+    async def _export_journal(self, service: Host, folder: Path) -> int:
         lines = 0
         with LineFiles(folder) as files:
             async for name, line in service.audit.exported(self._principal):
@@ -149,9 +179,13 @@ class Upkeep(Session):
                 lines += 1
         return lines
 
-    async def backup(self, target: Path, /, *, progress: Callable[[int, int], None] | None = None) -> None:
+    async def backup(
+        self, target: Path | str, /, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
         """A consistent copy of the whole ledger, while others go on writing."""
-        await (await self._service()).upkeep.backup(self._principal, target, progress)
+        await (await self._service()).upkeep.backup(
+            self._principal, arguments.path(target, "/target"), progress
+        )
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed everything with the configured embedder; safe to stop and to run again."""

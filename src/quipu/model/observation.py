@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 from quipu.model.record import Tier
 from quipu.model.store import Store, StoreScope
@@ -53,12 +54,9 @@ class Selector(StrEnum):
     SCOPE = "scope"
 
 
-def _no_records() -> list[Mapping[str, Json]]:
-    return []
-
-
-def _no_others() -> list[Observation]:
-    return []
+#: Not functions of their own: every operation would call each of them.
+_no_records = cast("Callable[[], list[Mapping[str, Json]]]", list)
+_no_others = cast("Callable[[], list[Observation]]", list)
 
 
 @dataclass(slots=True, kw_only=True)

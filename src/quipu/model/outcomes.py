@@ -211,6 +211,8 @@ class Verification:
     faults: tuple[Fault, ...]
     #: What could not be checked, and why: a missing key is not a forgery.
     unverifiable: tuple[str, ...] = ()
+    #: The same as stable words: missing_key, unsigned_end, missing_records.
+    reasons: tuple[str, ...] = ()
     last_checkpoint: Checkpoint | None = None
 
     @property

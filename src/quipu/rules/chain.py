@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from quipu.errors import UnverifiableError
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Op
@@ -141,6 +141,13 @@ class Walk:
     pruned_to: int = 0
     #: Hash at each position that a checkpoint names.
     wanted: dict[int, str | None] = field(default_factory=dict[int, str | None])
+    #: Which records each entry is about, where a walk goes on behind another.
+    mentioned: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    is_onward: bool = False
+
+    def onward(self) -> Walk:
+        """A walk that goes on where this one ended, and knows only what it meets itself."""
+        return Walk(self.canonical, seq=self.seq, hash=self.hash, at=self.at, is_onward=True)
 
     def follow(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -148,6 +155,8 @@ class Walk:
             self.seq, self.hash, self.at = entry.seq, entry.hash, max(self.at, entry.at)
             if entry.seq in self.wanted:
                 self.wanted[entry.seq] = entry.hash
+            if self.is_onward:
+                self.mentioned.update((entry.seq, mention.id) for mention in entry.records)
             self._note(entry)
 
     def _note(self, entry: Entry) -> None:
@@ -200,6 +209,31 @@ def version_body(record: Record) -> dict[str, Json]:
     """A version with everything that is needed to check it: what its digest covers, salt, digest and life."""
     beside: dict[str, Json] = {"born": record.born, "died": record.died, "salt": record.salt.hex()}
     return {**digest_body(record), **beside, "digest": record.digest}
+
+
+def body_as_of(record: Record, seq: int) -> dict[str, Json]:
+    """The same as of a position: whatever ended the version behind it had not happened yet."""
+    is_later = record.died is not None and record.died > seq
+    return version_body(replace(record, died=None) if is_later else record)
+
+
+def late_faults(records: Iterable[Record], later: Walk, end: int) -> Iterator[Fault]:
+    """Were versions that were born or ended behind a position really so, by the entries that came there?"""
+    for record in records:
+        for position in (record.born, record.died or 0):
+            if position > end and (position, record.id) not in later.mentioned:
+                yield Fault(
+                    kind="unjournaled_record" if position == record.born else "life_differs",
+                    seq=position,
+                    id=record.id,
+                    detail=f"version {record.version} has a life that stands in no journal entry",
+                )
+                break
+        else:
+            if record.born > end:
+                life = later.lives.get((record.id, record.version))
+                died = None if life is None else life.died
+                yield from version_faults(version_body(replace(record, died=died)), later)
 
 
 def version_faults(body: Mapping[str, Json], walk: Walk) -> Iterator[Fault]:

@@ -21,7 +21,7 @@ from quipu.rules.randomness import is_placeholder
 from quipu.rules.readings import Reading, folded, readings
 from quipu.rules.redaction import Known
 from quipu.rules.secret_shapes import SHAPES
-from quipu.rules.shape_groups import Group, any_of, grouped, holds_any, shortest
+from quipu.rules.shape_groups import Group, any_of, grouped, holds_any
 from quipu.rules.shapes import LONG, Shape
 
 #: Labels that are never a secret themselves.
@@ -45,6 +45,17 @@ _HEX_DIGITS = frozenset(string.hexdigits)
 _FEWEST_PAIRS = 10
 #: What a text can be read otherwise for; a character beyond ASCII is folded instead.
 _ESCAPES = re.compile(r"[%&+\\\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+#: Every character of ASCII as a glance takes it: one to read otherwise, white space, or part of a word.
+_OUTLINE = bytes(
+    b"%"[0] if _ESCAPES.match(char) else b" "[0] if char.isspace() else b"x"[0]
+    for char in map(chr, range(256))
+)
+_LONG_WORD = b"x" * LONG
+#: The same for bytes apart: each is a word of two digits.
+_DIGITS = bytes(
+    b" "[0] if chr(code).isspace() else b"0"[0] if chr(code) in _HEX_DIGITS else b"x"[0]
+    for code in range(256)
+)
 _TO_STANDARD = str.maketrans("-_", "+/", "\r\n\t =")
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TO_DIGITS = str.maketrans("", "", " :-")
@@ -82,21 +93,21 @@ class Detectors:
 
     @cached_property
     def _prefix(self) -> re.Pattern[str]:
-        return re.compile(any_of(word for word, _ in self._prefixes))
+        return any_of(word for word, _ in self._prefixes)
 
     @cached_property
-    def _signs(self) -> tuple[str, ...]:
-        """Without one of these, in either case, no loose group finds anything."""
-        return shortest(sign for group in self._loose_groups for sign in group.signs)
+    def _signs(self) -> re.Pattern[str]:
+        """Without one of these, in lower case, no loose group finds anything."""
+        return any_of(sign for group in self._loose_groups for sign in group.signs)
 
     @cached_property
-    def _short_signs(self) -> tuple[str, ...]:
+    def _short_signs(self) -> re.Pattern[str]:
         """The same for a text without long words."""
-        return shortest(sign for group in self._loose_groups if not group.is_long for sign in group.signs)
+        return any_of(sign for group in self._loose_groups if not group.is_long for sign in group.signs)
 
     @cached_property
-    def _telling(self) -> tuple[str, ...]:
-        return shortest(word for shape in self._shapes if not shape.is_cased for word in shape.keywords)
+    def _telling(self) -> re.Pattern[str]:
+        return any_of(word for shape in self._shapes if not shape.is_cased for word in shape.keywords)
 
     def __call__(self, text: str) -> Redacted:
         """The text with markers in place of the secrets."""
@@ -104,22 +115,36 @@ class Detectors:
             return Redacted(text)
         return marking.cleaned(text, self.spans, self._marker, LABELS)
 
-    def may_hold(self, texts: Sequence[str], keys: Sequence[str], known: Known | None = None) -> bool:
+    def may_hold(
+        self,
+        texts: Sequence[str],
+        keys: Sequence[str],
+        known: Known | None = None,
+        names: Sequence[str] = (),
+    ) -> bool:
         """Whether a search of these texts and keys can find anything at all; for most it is a quick no."""
-        if known is not None and self._are_clear(texts, keys, known):
+        if known is not None and self._are_clear([*names, *texts], keys, known):
             return False
-        row = [*texts, *keys]
-        joined = "\n".join(row)
-        if _ESCAPES.search(joined) or (keys and self._tells("\n".join(keys))):
+        if keys and self._tells("\n".join(keys)):
             return True
-        if not joined.isascii():
-            if self._is_striking(f"{joined}\n{folded(joined)}"):
+        row = [*texts, *keys]
+        whole = [*names, *row]
+        joined = "\n".join(whole)
+        is_innocent = False
+        if joined.isascii():
+            outline = joined.encode("ascii").translate(_OUTLINE)
+            if b"%" in outline:
                 return True
-        elif not self._is_innocent(joined):
+            is_innocent = self._is_innocent(joined, outline)
             # There are no other readings, so this is the search itself.
-            for text in filter(self._is_striking, row):
-                if any(True for _ in self._shaped(text)) or any(True for _ in self._encoded(text)):
-                    return True
+            if not is_innocent and any(map(self._holds, whole)):
+                return True
+        elif _ESCAPES.search(joined) or self._is_striking(f"{joined}\n{folded(joined)}"):
+            return True
+        if len(row) < 2:
+            return False
+        if is_innocent and self._prefix.search(" ".join([text[-LONG:] for text in row])) is None:
+            return False  # every last word is in there, but for long ones, and those begin no secret
         return self._prefix.search(" ".join(map(_last_word, row))) is not None
 
     def _are_clear(self, texts: Sequence[str], keys: Sequence[str], known: Known) -> bool:
@@ -165,34 +190,42 @@ class Detectors:
         return (
             max(map(len, words)) < _SHORTEST_LINE
             and self._prefix.search(" ".join(words)) is None
-            and not any(True for word in words for _ in self._encoded(word))
+            and not any(True for word in words if len(word) >= _SHORTEST_RUN for _ in self._encoded(word))
         )
 
-    def _is_innocent(self, text: str) -> bool:
-        """Whether a text that has no other readings has nothing to be searched for, whatever stands at its end."""
-        words = text.split()
-        lengths = list(map(len, words))  # each of these is counted by C
-        has_long = max(lengths, default=0) >= LONG
-        if holds_any(text.lower(), self._signs if has_long else self._short_signs) or (
-            lengths.count(2) >= _FEWEST_PAIRS and _has_bytes_apart(words)
-        ):
+    def _is_innocent(self, text: str, outline: bytes) -> bool:
+        """Whether a text without other readings has nothing to be searched for, whatever stands at its end."""
+        has_long = _LONG_WORD in outline
+        if (self._signs if has_long else self._short_signs).search(text.lower()):
             return False
-        return not has_long or self._are_clear_words([word for word in words if len(word) >= LONG])
+        if b" 00 " in text.encode("ascii").translate(_DIGITS) and _has_bytes_apart(text.split()):
+            return False
+        return not has_long or self._are_clear_words(_long_words(text, outline))
+
+    def _holds(self, text: str) -> bool:
+        """Whether a text without other readings holds a secret."""
+        if len(text) < _SHORTEST:
+            return False
+        plain = text.encode("ascii")
+        has_runs = _LONG_WORD in plain.translate(_OUTLINE) or b" 00 " in plain.translate(_DIGITS)
+        if not has_runs and not self._short_signs.search(text.lower()):
+            return False
+        return any(True for _ in self._shaped(text)) or (has_runs and any(True for _ in self._encoded(text)))
 
     def _is_striking(self, text: str) -> bool:
         """Whether it has what every secret has: a long word, or bytes apart, or a sign. Escapes may hide them."""
         words = text.split()
         if max(map(len, words), default=0) >= LONG or _has_bytes_apart(words):
             return True
-        return holds_any(text.lower(), self._short_signs)
+        return self._short_signs.search(text.lower()) is not None
 
     def _has_sign(self, text: str) -> bool:
         """A sign has no white space in it, so that a text has one where one of its words does."""
-        return holds_any(text.lower(), self._signs)
+        return self._signs.search(text.lower()) is not None
 
     def _tells(self, key: str) -> bool:
         """Whether a key says that a secret may stand under it."""
-        return holds_any(key.lower(), self._telling)
+        return self._telling.search(key.lower()) is not None
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand."""
@@ -271,6 +304,17 @@ def _lowered(text: str) -> str:
 def _last_word(text: str) -> str:
     """What stands at the very end, without white space in it."""
     return "" if not text or text[-1].isspace() else text.rsplit(None, 1)[-1]
+
+
+def _long_words(text: str, outline: bytes) -> list[str]:
+    """The words of LONG characters or more."""
+    words: list[str] = []
+    start = outline.find(_LONG_WORD)
+    while start >= 0:
+        end = outline.find(b" ", start)
+        words.append(text[start:end] if end >= 0 else text[start:])
+        start = outline.find(_LONG_WORD, end) if end >= 0 else -1
+    return words
 
 
 def _has_bytes_apart(words: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -145,14 +146,23 @@ def provenance(
     trust = principal.trust
     if import_id is not None or request.source in _EXTERNAL_SOURCES:
         trust = least_trusted(trust, Trust.EXTERNAL)
+    subject = subject_of(metadata, details)
+    if request.run_id is None and request.node_id is None and subject is None and import_id is None:
+        return _written(principal.name, trust)
     return Provenance(
         written_by=principal.name,
         trust=trust,
         run_id=request.run_id,
         node_id=request.node_id,
-        subject=subject_of(metadata, details),
+        subject=subject,
         import_id=import_id,
     )
+
+
+@lru_cache(64)
+def _written(by: str, trust: Trust) -> Provenance:
+    """Where most versions come from. It is frozen, so that one serves them all."""
+    return Provenance(written_by=by, trust=trust)
 
 
 def least_trusted(*levels: Trust) -> Trust:

@@ -72,6 +72,8 @@ def effective_expiry(
 
     `session_written_at` is the last write in the record's session; without it the record's own creation counts.
     """
+    if privacy is None and max_retain_ms is None:
+        return expires_at
     ends = [expires_at]
     if privacy is not None and privacy.retain is not None:
         match duration(privacy.retain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quipu.errors import QuipuError
 from quipu.model.moving import ImportReport, RolledBack
 
 _NAMES = (
@@ -38,3 +39,9 @@ def told_undoing(undone: RolledBack) -> dict[str, Any]:
     """What an import that was undone leaves behind."""
     names = ("import_id", "forgotten", "withdrawn", "restored")
     return {**{name: getattr(undone, name) for name in names}, "kept": list(undone.kept)}
+
+
+def told_line(error: QuipuError) -> str:
+    """What is wrong with a line, and where in it: among thousands nobody finds it by the message alone."""
+    place = error.faults[0].pointer if error.faults else ""
+    return f"{error.code}: {error.message}{f' At {place}.' if place else ''}"

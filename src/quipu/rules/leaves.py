@@ -10,6 +10,9 @@ from quipu.model.value import Json
 
 #: A shorter number cannot hold a registered value.
 _SHORTEST_NUMBER = 8
+#: Spelt out, because every write asks: a union is made anew each time, and an abstract class asks further.
+_NUMBERS = (int, float)
+_OBJECTS = (dict, Mapping)
 #: Where secrets were found, and their labels.
 Findings: TypeAlias = list[tuple[str, list[str]]]
 
@@ -30,9 +33,9 @@ def gather(value: Json, texts: list[str], keys: list[str]) -> None:
     """Adds every text and every key of a value, as a `Tree` would find it, without the means to put it together again."""
     if isinstance(value, str):
         texts.append(value)
-    elif isinstance(value, int | float):
+    elif isinstance(value, _NUMBERS):
         texts.append(repr(value))
-    elif isinstance(value, Mapping):
+    elif isinstance(value, _OBJECTS):
         for name, item in value.items():
             keys.append(name)
             gather(item, texts, keys)

@@ -49,8 +49,8 @@ def refusal(declared: Collection[str], request: Request) -> UnsupportedError | N
 def together(declared: Collection[Collection[str]]) -> set[str]:
     """What all of them promise as one.
 
-    Recalls are counted by each store, which is asked for more than is shown as soon as there is anything to fuse: so
-    several do not promise that only what was shown counts as recalled.
+    Recalls are counted by each store, which is asked for more than is shown as soon as there is anything to fuse. Those
+    of this process are told what was shown, others cannot be: so several do not promise that only that counts.
     """
     common = set[str].intersection(*map(set, declared))
     return common if len(declared) == 1 else common - {RECALL_TRACKING}

@@ -72,8 +72,14 @@ class Known:
 class Screening(Protocol):
     """A redactor may also say, quickly, that it would find nothing."""
 
-    def may_hold(self, texts: Sequence[str], keys: Sequence[str], known: Known | None = None) -> bool:
-        """False only if a search of the texts and keys, each alone and all in a row, finds nothing.
+    def may_hold(
+        self,
+        texts: Sequence[str],
+        keys: Sequence[str],
+        known: Known | None = None,
+        names: Sequence[str] = (),
+    ) -> bool:
+        """False only if a search of the texts and keys, each alone and all in a row, and of each name finds nothing.
 
         `known` goes from one request of a batch to the next: they mostly have their names and keys in common.
         """
@@ -210,28 +216,32 @@ def _suspecting(
     """The redactors without those that say at a glance that they would find nothing."""
     if request.type is MemoryType.PROCEDURAL:  # a machine in JSON text is searched as what it means
         return redactors
-    texts, keys = [name for name in _identities(request) if name], list[str]()
+    names = [name for name in _identities(request) if name]
+    texts: list[str] = []
+    keys: list[str] = []
     if request.links or request.privacy_intent is not None:
-        texts += [name for _, name in _further_names(request) if name]
+        names += [name for _, name in _further_names(request) if name]
         texts += [link.rel for link in request.links or ()]
     elif request.embedding is not None and request.embedding.model:
-        texts.append(request.embedding.model)
+        names.append(request.embedding.model)
     # Most requests leave most of these out, and every write pays for what is asked here.
     for value in (request.content, request.metadata, request.tags, request.source, request.details):
         if value:
-            gather(cast("Json", value), texts, keys)
+            gather(value, texts, keys)
     if request.reasoning:
         texts.append(request.reasoning)
-    return tuple([redactor for redactor in redactors if _may_find(redactor, texts, keys, batch)])
+    return tuple([redactor for redactor in redactors if _may_find(redactor, names, texts, keys, batch)])
 
 
-def _may_find(redactor: Redactor, texts: Sequence[str], keys: Sequence[str], batch: Batch | None) -> bool:
+def _may_find(
+    redactor: Redactor, names: Sequence[str], texts: Sequence[str], keys: Sequence[str], batch: Batch | None
+) -> bool:
     if not hasattr(redactor, "may_hold"):
         return True
     known = None
     if batch is not None and (known := batch.get(redactor)) is None:
         known = batch[redactor] = Known()
-    return cast("Screening", redactor).may_hold(texts, keys, known)
+    return cast("Screening", redactor).may_hold(texts, keys, known, names)
 
 
 def _rewritten(

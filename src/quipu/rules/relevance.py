@@ -6,9 +6,11 @@ Score orders hits; relevance judges them, so that "nothing matches" can be said.
    one record clearly answers, a weaker one may belong to the answer; where none does, none is believed. Where the query
    names users, the best of what is about them;
 2. how many records were compared: among many, one is always near. The nearest of n records that do not answer is nearer
-   by as much for every doubling of n;
-3. how near the hit itself is, and whether it is about those whom the query names;
-4. whether the query names somebody of whom nothing is known.
+   by as much for every doubling of n; among a handful it makes no difference whether there are three or ten;
+3. whether the query is compared without words of it (a name, or what much of the memory is about). What is left says
+   less, so the record that answers it is farther away, and so are those that do not;
+4. how near the hit itself is, and whether it is about those whom the query names;
+5. whether the query names somebody of whom nothing is known.
 
 That is the chance that there is an answer. Of it a hit has the share that its own nearness and words give it, beside
 those of the best: the best has nearly all of it, one that is far behind a little less than half.
@@ -36,8 +38,11 @@ class Calibration:
     best_cosine: float = 0.0
     #: For the best covered share of the query's words; without vectors, for the hit's own.
     coverage: float = 0.0
-    #: For the logarithm of how many records were compared.
+    #: For the logarithm of how many records were compared, and so many besides.
     compared: float = 0.0
+    besides: float = 0.0
+    #: For a query that is compared without words of it.
+    shortened: float = 0.0
     #: Where the query names users: for a hit that is about them, and for one that is not.
     meant: float = 0.0
     elsewhere: float = 0.0
@@ -57,11 +62,13 @@ class Calibration:
 #: Without vectors only the words speak.
 KEYWORD_ONLY = Calibration(intercept=-2.0, coverage=6.0, meant=1.0, auto=0.15, strict=0.5)
 _MINILM = Calibration(
-    intercept=-1.6,
+    intercept=-1.5,
     cosine=2.0,
-    best_cosine=12.5,
-    coverage=3.0,
-    compared=-0.65,
+    best_cosine=15.0,
+    coverage=2.0,
+    compared=-0.85,
+    besides=15.0,
+    shortened=1.0,
     elsewhere=-3.0,
     stranger=-4.0,
     least_share=0.46,
@@ -75,9 +82,11 @@ _MINILM = Calibration(
 _FAST = Calibration(
     intercept=-0.4,
     cosine=1.0,
-    best_cosine=5.1,
-    coverage=6.5,
-    compared=-0.74,
+    best_cosine=7.0,
+    coverage=3.2,
+    compared=-0.95,
+    besides=30.0,
+    shortened=1.3,
     elsewhere=-3.0,
     stranger=-4.0,
     least_share=0.46,
@@ -85,7 +94,7 @@ _FAST = Calibration(
     lead=3.0,
     lift=3.0,
     auto=0.28,
-    strict=0.44,
+    strict=0.36,
 )
 #: By the beginning of the embedder's name; any other is judged as the default one is.
 _CALIBRATED: Mapping[str, Calibration] = {"all-MiniLM-L6-v2/fast": _FAST, "all-MiniLM-L6-v2": _MINILM}
@@ -106,6 +115,8 @@ class Question:
     compared: int
     users: frozenset[str] = frozenset()
     has_stranger: bool = False
+    #: Whether its vector goes without words of it (`texts.is_shortened`).
+    is_shortened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +147,8 @@ def relevances(
     asked = question or Question(compared=len(candidates))
     best = evidence(candidates, asked)
     common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
-    common += known.compared * math.log(max(1, asked.compared)) + known.stranger * asked.has_stranger
+    common += known.compared * math.log(max(1, asked.compared) + known.besides)
+    common += known.shortened * asked.is_shortened + known.stranger * asked.has_stranger
     users, nearest, own, exp = asked.users, best.cosine, known.cosine, math.exp
     lead, fall, lift, least = known.lead, known.fall, known.lift, known.least_share
     told: list[float] = []

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from quipu.rules.marking import Span
 from quipu.rules.shapes import Shape
 
+#: The letters of English, the commonest first.
+_BY_RARITY = "etaoinshrdlcumwfgypbvkjxqz"
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -90,9 +93,21 @@ def shortest(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def any_of(words: Iterable[str]) -> str:
-    """An expression for any of the words, taken together by their first letters: it is tried at every place of a text."""
+def any_of(words: Iterable[str]) -> re.Pattern[str]:
+    """Says whether a text has any of the words in it, not where.
+
+    Each is tried where its rarest character stands: a text has fewer of those than of first letters.
+    """
     rests: dict[str, list[str]] = {}
     for word in shortest(words):
-        rests.setdefault(word[0], []).append(re.escape(word[1:]))
-    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items()) or r"(?!)"
+        place = max(range(len(word)), key=lambda place: _rarity(word[place]))
+        before = f"(?<={re.escape(word[: place + 1])})" if place else ""
+        rests.setdefault(word[place], []).append(before + re.escape(word[place + 1 :]))
+    return re.compile(
+        "|".join(f"{re.escape(rare)}(?:{'|'.join(rest)})" for rare, rest in rests.items()) or r"(?!)"
+    )
+
+
+def _rarity(char: str) -> int:
+    """How seldom prose has a character; what is no small letter is the rarest."""
+    return place if (place := _BY_RARITY.find(char)) >= 0 else len(_BY_RARITY)

@@ -61,7 +61,11 @@ def spelt_entry(entry: Entry, canonical: Canonical) -> bytes | None:
 def spelt_record(record: Record, privacy: Json, canonical: Canonical) -> bytes | None:
     """A version, as its digest covers it."""
     try:
-        links = ",".join([f"[{_quoted(link.to)},{_quoted(link.rel)}]" for link in record.links])
+        links = tags = ""  # most have neither
+        if record.links:
+            links = ",".join([f"[{_quoted(link.to)},{_quoted(link.rel)}]" for link in record.links])
+        if record.tags:
+            tags = ",".join(map(_quoted, record.tags))
         text = (
             f'{{"agent_id":{_quoted(record.agent_id)},"confidence":{_number(record.confidence, canonical)},'
             f'"content":{_quoted(record.content)},"created_at":{_number(record.created_at, canonical)},'
@@ -69,9 +73,10 @@ def spelt_record(record: Record, privacy: Json, canonical: Canonical) -> bytes |
             f'"expires_at":{_number(record.expires_at, canonical)},"id":{_quoted(record.id)},'
             f'"importance":{_number(record.importance, canonical)},"links":[{links}],'
             f'"metadata":{_free(record.metadata, canonical)},"privacy":{"null" if privacy is None else canonical(privacy).decode("utf-8")},'
-            f'"provenance":{_provenance(record.provenance)},"session_id":{_text(record.session_id)},'
-            f'"source":{_text(record.source)},"state":{_quoted(record.state)},'
-            f'"store_id":{_quoted(record.store_id)},"tags":[{",".join(map(_quoted, record.tags))}],'
+            f'"provenance":{_provenance(record.provenance)},'
+            f'"session_id":{"null" if record.session_id is None else _quoted(record.session_id)},'
+            f'"source":{"null" if record.source is None else _quoted(record.source)},"state":{_quoted(record.state)},'
+            f'"store_id":{_quoted(record.store_id)},"tags":[{tags}],'
             f'"tenant":{_quoted(record.tenant)},"tier":{_quoted(record.tier)},"type":{_quoted(record.type)},'
             f'"updated_at":{_number(record.updated_at, canonical)},"user_id":{_text(record.user_id)},'
             f'"version":{_whole(record.version)}}}'
@@ -85,9 +90,11 @@ def _provenance(provenance: Provenance) -> str:
     captured = provenance.captured_at
     return (
         f'{{"captured_at":{"null" if captured is None else _whole(captured)},'
-        f'"import_id":{_text(provenance.import_id)},"node_id":{_text(provenance.node_id)},'
-        f'"receipt":{_text(provenance.receipt)},"run_id":{_text(provenance.run_id)},'
-        f'"subject":{_text(provenance.subject)},"trust":{_quoted(provenance.trust)},'
+        f'"import_id":{"null" if provenance.import_id is None else _quoted(provenance.import_id)},'
+        f'"node_id":{"null" if provenance.node_id is None else _quoted(provenance.node_id)},'
+        f'"receipt":{"null" if provenance.receipt is None else _quoted(provenance.receipt)},'
+        f'"run_id":{"null" if provenance.run_id is None else _quoted(provenance.run_id)},'
+        f'"subject":{"null" if provenance.subject is None else _quoted(provenance.subject)},"trust":{_quoted(provenance.trust)},'
         f'"written_by":{_quoted(provenance.written_by)}}}'
     )
 
@@ -119,6 +126,8 @@ def _flat(value: JsonObject) -> str | None:
     kind: type = type(value)
     if kind is not dict:
         return None
+    if not value:
+        return "{}"
     members: list[str] = []
     for key in sorted(value):
         item = value[key]

@@ -33,6 +33,7 @@ _POSSESSIVE = re.compile("['\u2019]s\\b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Metadata keys that name whom or what a memory is about, in the order they are asked.
 _SUBJECT_KEYS = ("subject", "speaker", "entity_name", "entity", "author")
+_SUBJECTS = frozenset(_SUBJECT_KEYS)
 
 
 def is_keepable(text: str) -> bool:
@@ -46,6 +47,8 @@ def is_stop_word(word: str) -> bool:
 
 def subject_of(metadata: JsonObject, details: JsonObject) -> str | None:
     """Whom or what a memory is about, where the writer said so."""
+    if not details and _SUBJECTS.isdisjoint(metadata):
+        return None
     named: list[Json] = [metadata.get(key) for key in _SUBJECT_KEYS]
     named.append(details.get("target"))
     return next((name for name in named if isinstance(name, str) and name.strip()), None)
@@ -79,6 +82,13 @@ def body_text(record: Record) -> str:
 def search_text(record: Record) -> str:
     """What keyword search finds the record by: its words, its subject, place and people, tags, and its date."""
     details = record.details
+    if (
+        not details
+        and not record.tags
+        and record.provenance.subject is None
+        and record.type is not MemoryType.EPISODIC
+    ):
+        return body_text(record)
     parts: list[Json] = [body_text(record), record.provenance.subject, details.get("location")]
     parts.extend(_items(details.get("participants")))
     parts.extend((details.get("emotion"), *record.tags))
@@ -124,6 +134,16 @@ def stripped(query: str, shares: WordShares, common_from: float) -> str:
             kept.append(word)
             is_left = True
     return once(" ".join(kept)) if is_left else query
+
+
+def is_shortened(shares: WordShares, common_from: float) -> bool:
+    """Whether `stripped` leaves words out of the query, or has "someone" for them."""
+    content = [(word, share) for word, share in shares.words if not is_stop_word(word)]
+    kept = [
+        word not in shares.names and not is_common(share * shares.in_reach, shares.in_reach, common_from)
+        for word, share in content
+    ]
+    return any(kept) and not all(kept)
 
 
 def has_stranger(shares: WordShares) -> bool:

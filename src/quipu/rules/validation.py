@@ -35,6 +35,8 @@ _SENTIMENTS = ("positive", "negative", "neutral", "mixed")
 def checked_remember(request: RememberRequest, limits: Limits) -> RememberRequest:
     """The request with its tags settled and its reasoning cut, or InvalidError."""
     _refuse(_remember_faults(request, limits))
+    if request.reasoning is None and not (request.metadata and "tags" in request.metadata):
+        return request
     tags, reasoning = settled_tags(request), cut(request.reasoning, limits)
     if tags == request.tags and reasoning == request.reasoning:
         return request
@@ -61,7 +63,7 @@ def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
         yield from values.unit_faults("/importance", request.importance)
     if request.expires_at is not None:
         yield from values.time_faults("/expires_at", request.expires_at)
-    if request.tags is not None or (request.metadata is not None and "tags" in request.metadata):
+    if request.tags is not None or _has_tags(request.metadata):
         yield from tag_faults(request, limits)
     if request.links is not None:
         yield from link_faults(request, limits)
@@ -73,7 +75,17 @@ def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
         )
     if request.privacy_intent is not None:
         yield from privacy_faults(request, limits)
-    yield from update_faults(request)
+    if request.reasoning is not None:
+        yield from reason_faults(request)
+    if request.approval_required is not False:
+        yield from values.truth_faults("/approval_required", request.approval_required)
+    yield from values.reference_faults("/store", request.store)
+    if (
+        request.id is not None
+        or request.if_version is not None
+        or request.update_strategy is not UpdateStrategy.OVERWRITE
+    ):
+        yield from update_faults(request)
 
 
 def checked_recall(request: RecallRequest, limits: Limits) -> None:
@@ -83,15 +95,17 @@ def checked_recall(request: RecallRequest, limits: Limits) -> None:
             *values.text_faults("/query", request.query, limits.query_bytes, least=1),
             *values.whole_faults("/k", request.k, 1, limits.k),
             *values.whole_faults("/hops", request.hops, 0, 3),
-            *values.whole_faults("/fresher_than_days", request.fresher_than_days, 0, values.INT64 - 1),
-            *values.whole_faults("/max_tokens", request.max_tokens, 1, values.INT64 - 1),
+            *values.maybe_whole_faults("/fresher_than_days", request.fresher_than_days, 0, values.INT64 - 1),
+            *values.maybe_whole_faults("/max_tokens", request.max_tokens, 1, values.INT64 - 1),
             *values.whole_faults("/quorum_k", request.quorum_k, 1, 16),
-            *values.whole_faults("/deadline_ms", request.deadline_ms, 10, 60_000),
+            *values.maybe_whole_faults("/deadline_ms", request.deadline_ms, 10, 60_000),
             *(
                 []
                 if isinstance(request.min_relevance, Floor)
                 else values.unit_faults("/min_relevance", request.min_relevance)
             ),
+            *values.truth_faults("/explain", request.explain),
+            *values.truth_faults("/approval_required", request.approval_required),
         )
     )
     if request.filter:
@@ -109,6 +123,10 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
     _refuse(
         (
             *scope_faults(request),
+            *reason_faults(request),
+            *values.truth_faults("/hard_delete", request.hard_delete),
+            *values.truth_faults("/dry_run", request.dry_run),
+            *values.truth_faults("/approval_required", request.approval_required),
             *values.list_faults("/ids", request.ids, limits.ids_per_call),
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
@@ -122,6 +140,9 @@ def checked_merge(request: MergeRequest, limits: Limits) -> MergeRequest:
     _refuse(
         (
             *scope_faults(request),
+            *reason_faults(request),
+            *values.truth_faults("/dry_run", request.dry_run),
+            *values.truth_faults("/approval_required", request.approval_required),
             *values.text_faults("/canonical", request.canonical, values.ANY_SIZE),
             *(
                 []
@@ -140,6 +161,9 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
     _refuse(
         (
             *scope_faults(request),
+            *reason_faults(request),
+            *values.truth_faults("/dry_run", request.dry_run),
+            *values.truth_faults("/approval_required", request.approval_required),
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
@@ -149,7 +173,13 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
 
 
 def checked_list(request: ListRequest, limits: Limits) -> None:
-    _refuse((*scope_faults(request), *values.whole_faults("/limit", request.limit, 1, limits.page)))
+    _refuse(
+        (
+            *scope_faults(request),
+            *values.whole_faults("/limit", request.limit, 1, limits.page),
+            *([] if request.cursor is None else values.reference_faults("/cursor", request.cursor)),
+        )
+    )
     if request.filter:
         filters.checked(request.filter)
 
@@ -157,11 +187,20 @@ def checked_list(request: ListRequest, limits: Limits) -> None:
 def checked_create_store(request: CreateStoreRequest, limits: Limits) -> None:
     _refuse(
         (
-            *values.name_faults("/name", request.name, limits, least=1),
+            *(
+                values.reference_faults("/name", request.name)
+                if not isinstance(cast("object", request.name), str)
+                else values.name_faults("/name", request.name, limits, least=1)
+            ),
             *values.name_faults("/namespace", request.namespace, limits),
             *values.maybe_text_faults("/description", request.description),
         )
     )
+
+
+def checked_whole(pointer: str, number: object, least: int, most: int) -> None:
+    """One whole number that stands alone."""
+    _refuse(values.whole_faults(pointer, number, least, most))
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------
@@ -178,6 +217,15 @@ def scope_faults(request: object) -> Faults:
     """Whose records a request means. A value that no record can have matches nothing."""
     for name in ("agent_id", "user_id", "session_id", "store"):
         yield from values.maybe_text_faults(f"/{name}", getattr(request, name, None))
+
+
+def reason_faults(request: object) -> Faults:
+    """Why something is done: any text, of which `cut` keeps what can be kept."""
+    for name in ("reason", "reasoning"):
+        said = getattr(request, name, None)
+        yield from values.maybe_text_faults(
+            f"/{name}", said.replace("\x00", "") if isinstance(said, str) else said
+        )
 
 
 def content_faults(request: RememberRequest, limits: Limits) -> Faults:
@@ -224,9 +272,13 @@ def tag_faults(request: RememberRequest, limits: Limits) -> Faults:
         yield from values.name_faults(f"/tags/{index}", tag, limits, least=1, most=limits.tag_length)
 
 
+def _has_tags(metadata: object) -> bool:
+    return isinstance(metadata, Mapping) and "tags" in metadata
+
+
 def _listed_tags(metadata: JsonObject | None) -> list[str] | None:
     """A list of strings at metadata.tags is the record's tags."""
-    listed = (metadata or {}).get("tags")
+    listed = metadata["tags"] if metadata is not None and _has_tags(metadata) else None
     if isinstance(listed, list | tuple) and all(isinstance(tag, str) for tag in listed):
         return [str(tag) for tag in listed]
     return None
@@ -313,7 +365,10 @@ def update_faults(request: RememberRequest) -> Faults:
             yield values.fault(
                 "/if_version", "bad_value", "A version can only be expected of a record with an id."
             )
-    elif request.update_strategy is UpdateStrategy.APPEND and request.type is MemoryType.PROCEDURAL:
+        return
+    yield from values.reference_faults("/id", request.id)
+    yield from values.maybe_whole_faults("/if_version", request.if_version, 1, values.INT64 - 1)
+    if request.update_strategy is UpdateStrategy.APPEND and request.type is MemoryType.PROCEDURAL:
         yield values.fault(
             "/update_strategy", "bad_value", "A procedure cannot be appended to.", ["overwrite"]
         )

@@ -81,6 +81,12 @@ def maybe_text_faults(pointer: str, text: object) -> Faults:
         yield from text_faults(pointer, text, ANY_SIZE)
 
 
+def reference_faults(pointer: str, text: object) -> Faults:
+    """What names something else: any text will do, and one that nothing can be called names nothing."""
+    if not isinstance(text, str):
+        yield fault(pointer, "bad_value", f"{pointer[1:]} is not text.", ["text"])
+
+
 def name_faults(
     pointer: str, name: object, limits: Limits, *, least: int = 0, most: int | None = None
 ) -> Faults:
@@ -98,20 +104,28 @@ def name_faults(
         yield from text_faults(pointer, name, 4 * longest, least)
 
 
+def truth_faults(pointer: str, value: object) -> Faults:
+    """Yes or no, and nothing that only looks like it: the text "no" would count as a yes."""
+    if value is not True and value is not False:
+        yield fault(pointer, "bad_value", f"{pointer[1:]} is neither true nor false.", ["true", "false"])
+
+
 def unit_faults(pointer: str, number: object) -> Faults:
-    if number is None:
-        return
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         yield fault(pointer, "bad_value", f"{pointer[1:]} is not a number from 0 to 1.", ["0 … 1"])
 
 
 def whole_faults(pointer: str, number: object, least: int, most: int) -> Faults:
-    if number is None:
-        return
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        reach = f"of at least {least}" if most == INT64 - 1 else f"from {least} to {most}"
         yield fault(
-            pointer, "bad_value", f"{pointer[1:]} is not between {least} and {most}.", [f"{least} … {most}"]
+            pointer, "bad_value", f"{pointer[1:]} is not a whole number {reach}.", [f"{least} … {most}"]
         )
+
+
+def maybe_whole_faults(pointer: str, number: object, least: int, most: int) -> Faults:
+    if number is not None:
+        yield from whole_faults(pointer, number, least, most)
 
 
 def time_faults(pointer: str, moment: Json) -> Faults:
@@ -133,11 +147,14 @@ def list_faults(pointer: str, names: Sequence[object], most: int) -> Faults:
         yield from text_faults(f"{pointer}/{index}", name, ANY_SIZE)
 
 
-def json_faults(pointer: str, value: JsonObject | None, limits: Limits) -> Faults:
+def json_faults(pointer: str, value: object, limits: Limits) -> Faults:
     """Free JSON that comes back as it went in."""
     if value is None:
         return
-    first = next(value_faults(pointer, value, limits.metadata_depth), None)
+    if not isinstance(value, Mapping):
+        yield fault(pointer, "bad_value", f"{pointer[1:]} is not an object.", ["object"])
+        return
+    first = next(value_faults(pointer, cast("object", value), limits.metadata_depth), None)
     if first is not None:
         yield first
     elif (size := len(_encode(value).encode("utf-8"))) > limits.metadata_bytes:

@@ -49,10 +49,13 @@ class Access:
         if principal.user_id is not None and user_id not in (None, principal.user_id):
             raise ForbiddenError("This credential is bound to another user.", reason="user_not_allowed")
 
+    def lasting(self, tenant: str, name: str) -> Store | None:
+        """A store that is known and stays: `main`; any other may have been deleted by another process."""
+        return self._stores.get(tenant, {}).get(name) if name == MAIN else None
+
     async def store(self, tenant: str, name: str) -> Store:
-        """A memory store by its name or id. `main` stays; any other may have been deleted by another process."""
-        kept = self._stores.get(tenant, {}).get(name) if name == MAIN else None
-        known = kept or (await self.stores(tenant)).get(name)
+        """A memory store by its name or id."""
+        known = self.lasting(tenant, name) or (await self.stores(tenant)).get(name)
         if known is not None:
             return known
         raise _no_store()
@@ -71,15 +74,18 @@ class Access:
         known = (await self.stores(principal.tenant)).values()
         return frozenset(store.id for store in known if principal.reviews_store(store.name))
 
-    def known(self, tenant: str, name: str | None) -> Store | None:
-        """A store by its name or id as it was last read; without a name, the only one there was."""
+    def known(self, tenant: str, name: object) -> Store | None:
+        """A store by its name or id as it was last read; without a name, the only one there was.
+
+        Who tells of a request that was refused asks too, so the name may be anything.
+        """
         stores = self._stores.get(tenant, {})
         if name is not None:
-            return stores.get(name)
+            return stores.get(name) if isinstance(name, str) else None
         if len(stores) > _OF_ONE:
             return None
-        ids = {store.id for store in stores.values()}
-        return stores[ids.pop()] if len(ids) == 1 else None
+        found = [*stores.values()]
+        return found[0] if found and found[0] is found[-1] else None
 
     async def stores(self, tenant: str) -> dict[str, Store]:
         """The tenant's stores, by name and by id, read anew."""

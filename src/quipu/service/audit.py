@@ -11,12 +11,14 @@ from quipu.errors import TamperedError, UnverifiableError
 from quipu.model.journal import Checkpoint, Entry, Head, Mention, Op
 from quipu.model.outcomes import Fault, Verification
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import Record, State
+from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.ports.ledger import Indexed
 from quipu.ports.parts import Parts
-from quipu.rules import chain, texts
+from quipu.rules import chain, validation, values
+from quipu.service import rechecking
 from quipu.service.access import Access
+from quipu.service.exporting_watch import Watch
 from quipu.service.sight import Sight
 
 Progress = Callable[[int, int], None]
@@ -57,7 +59,11 @@ class Audit:
         except TamperedError as error:
             faults.append(Fault(kind=error.reason or "altered", detail=error.message))
         keys = self._parts.signer.known_keys
-        unverifiable = _check_points(checkpoints, walk, self._parts, keys, faults)
+
+        def check(message: bytes, key: str, signature: str) -> bool:
+            return self._parts.verify(message, key, signature, keys)
+
+        unchecked = _check_points(checkpoints, walk, self._parts.canonical, check, faults)
         return Verification(
             entries=walk.seq,
             records=records,
@@ -65,8 +71,8 @@ class Audit:
             head_seq=head.seq,
             head_hash=head.hash,
             faults=tuple(sorted(faults, key=lambda fault: fault.seq or 0)),
-            unverifiable=tuple(unverifiable),
             last_checkpoint=checkpoints[-1] if checkpoints else None,
+            **_told(unchecked),
         )
 
     async def _follow(
@@ -81,17 +87,29 @@ class Audit:
         return after
 
     async def _check_records(self, tenant: str, walk: chain.Walk, faults: list[Fault]) -> int:
+        """Every version against the walk. What others wrote behind its end meanwhile is held against that."""
         count = 0
+        found: list[Fault] = []
+        late: list[Record] = []
         waiting: list[Indexed] = []
         async for record in self._parts.ledger.every_version(tenant):
             count += 1
-            faults.extend(chain.version_faults(chain.version_body(record), walk))
-            waiting.append(Indexed(record=record, search_text=indexed_text(record)))
+            if max(record.born, record.died or 0) > walk.seq:
+                late.append(record)
+            if record.born <= walk.seq:
+                found.extend(chain.version_faults(chain.body_as_of(record, walk.seq), walk))
+            waiting.append(Indexed(record=record, search_text=rechecking.indexed_text(record)))
             if len(waiting) >= _CHUNK:
-                faults.extend(await self._parts.ledger.index_faults(tenant, waiting))
+                found.extend(await self._parts.ledger.index_faults(tenant, waiting))
                 waiting.clear()
-        faults.extend(await self._parts.ledger.index_faults(tenant, waiting))
-        faults.extend(chain.missing_faults(walk))
+        found.extend(await self._parts.ledger.index_faults(tenant, waiting))
+        found.extend(chain.missing_faults(walk))
+        if late or found:
+            later = walk.onward()
+            await self._follow(tenant, walk.seq, walk.seq, later, None)
+            faults.extend(later.faults)
+            found.extend(chain.late_faults(late, later, walk.seq))
+        faults.extend(await rechecking.standing(self._parts, tenant, found))
         return count
 
     async def checkpoint(self, principal: Principal) -> Checkpoint:
@@ -127,6 +145,8 @@ class Audit:
     async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
         """A stretch of the journal behind a position, as far as the principal may act for the agents in it, and look."""
         self._access.authorise(principal, Permission.REVIEW)
+        validation.checked_whole("/after", after, 0, values.INT64 - 1)
+        validation.checked_whole("/limit", limit, 1, values.INT64 - 1)
         found: list[Entry] = []
         while len(found) < limit:
             wanted = limit - len(found)
@@ -158,19 +178,27 @@ class Audit:
         """The journal as lines of files, (file name, line): entries, checkpoints, keys, and digests' salts.
 
         `records.ndjson` holds every version with its salt, so that digests can be checked away from the ledger.
+        All of it is as of the position that is signed first: others may go on writing meanwhile. What they erase can
+        neither be proven nor should it stand there; then a ConflictError says at the end to begin again.
         """
         self._access.authorise(principal, Permission.ADMIN)
-        await self.checkpoint(principal)
-        tenant, after = principal.tenant, 0
-        while entries := await self._parts.ledger.entries(tenant, after):
+        tenant = principal.tenant
+        watch = await Watch.begun(self._parts, tenant, is_of_history=True)
+        end = (await self.checkpoint(principal)).seq
+        async for entries in rechecking.entries_after(self._parts, tenant, 0):
             for entry in entries:
-                yield "journal.ndjson", _line({**chain.entry_body(entry), "hash": entry.hash})
-            after = entries[-1].seq
+                if entry.seq <= end:
+                    yield "journal.ndjson", _line({**chain.entry_body(entry), "hash": entry.hash})
+            if entries[-1].seq >= end:
+                break
         for point in await self._parts.ledger.checkpoints(tenant):
-            yield "checkpoints.ndjson", _line(_point_body(point))
+            if point.seq <= end:
+                yield "checkpoints.ndjson", _line(_point_body(point))
         yield "keys.json", _line(dict(self._parts.signer.known_keys))
         async for record in self._parts.ledger.every_version(tenant):
-            yield "records.ndjson", _line(chain.version_body(record))
+            if record.born <= end:
+                yield "records.ndjson", _line(chain.body_as_of(record, end))
+        await watch.still()
 
 
 def verified_export(
@@ -195,19 +223,28 @@ def verified_export(
         else:
             walk.follow([entry])
     faults.extend(walk.faults)
+
+    def check(message: bytes, key: str, signature: str) -> bool:
+        return verify(message, key, signature, keys)
+
+    unchecked = _check_points(points, walk, parts_canonical, check, faults)
+    signed = max((point.seq for point in points), default=0)
+    if signed < walk.seq:  # an export signs its end: who takes signatures away can make up what they covered
+        unchecked.append(
+            UnverifiableError(
+                f"The entries behind position {signed} are not signed: nothing proves who wrote them.",
+                reason="unsigned_end",
+            )
+        )
+    if "records.ndjson" not in files and walk.lives:
+        unchecked.append(
+            UnverifiableError(
+                f"The records are not in the export: the chain and its signatures were checked, and none of the "
+                f"{len(walk.lives)} versions that the journal tells of.",
+                reason="missing_records",
+            )
+        )
     records = _check_exported_records(files, walk, faults)
-    unverifiable: list[str] = []
-    for point in points:
-        for found in chain.checkpoint_faults(
-            point,
-            walk,
-            parts_canonical,
-            lambda message, key, signature: verify(message, key, signature, keys),
-        ):
-            if isinstance(found, Fault):
-                faults.append(found)
-            else:
-                unverifiable.append(found.message)
     return Verification(
         entries=walk.seq,
         records=records,
@@ -215,8 +252,8 @@ def verified_export(
         head_seq=walk.seq,
         head_hash=walk.hash,
         faults=tuple(sorted(faults, key=lambda fault: fault.seq or 0)),
-        unverifiable=tuple(dict.fromkeys(unverifiable)),
         last_checkpoint=points[-1] if points else None,
+        **_told(unchecked),
     )
 
 
@@ -234,23 +271,27 @@ def _check_exported_records(files: Mapping[str, Iterable[str]], walk: chain.Walk
 def _check_points(
     points: Iterable[Checkpoint],
     walk: chain.Walk,
-    parts: Parts,
-    keys: Mapping[str, str],
+    canonical: chain.Canonical,
+    check: chain.Check,
     faults: list[Fault],
-) -> list[str]:
-    unverifiable: list[str] = []
+) -> list[UnverifiableError]:
+    """Adds what is wrong to the faults; returns what could not be checked."""
+    unchecked: list[UnverifiableError] = []
     for point in points:
-        for found in chain.checkpoint_faults(
-            point,
-            walk,
-            parts.canonical,
-            lambda message, key, signature: parts.verify(message, key, signature, keys),
-        ):
+        for found in chain.checkpoint_faults(point, walk, canonical, check):
             if isinstance(found, UnverifiableError):
-                unverifiable.append(found.message)
+                unchecked.append(found)
             else:
                 faults.append(found)
-    return list(dict.fromkeys(unverifiable))
+    return unchecked
+
+
+def _told(unchecked: Iterable[UnverifiableError]) -> dict[str, tuple[str, ...]]:
+    """What could not be checked, in words and as stable ones, each once."""
+    return {
+        "unverifiable": tuple(dict.fromkeys(one.message for one in unchecked)),
+        "reasons": tuple(dict.fromkeys(one.reason or one.code for one in unchecked)),
+    }
 
 
 def _parsed(
@@ -309,11 +350,6 @@ def _entry(body: dict[str, Any]) -> Entry | None:
     mentions = tuple(Mention(item["id"], item["version"], item["digest"]) for item in body["records"])
     fields: dict[str, Any] = {**body, "op": Op(body["op"]), "records": mentions}
     return Entry(**fields)
-
-
-def indexed_text(record: Record) -> str | None:
-    """What keyword search must know of a version: archived and emptied ones are not searched."""
-    return None if record.is_emptied or record.state is not State.LIVE else texts.search_text(record)
 
 
 def _point_body(point: Checkpoint) -> dict[str, Any]:

@@ -65,8 +65,9 @@ async def carried_out(
             if conflict.reason != "version_mismatch" or is_fixed or attempts >= _ATTEMPTS:
                 raise
         else:
-            mine = done[len(before) :]
-            return planned.answer(done[-1]) if planned.answer_each is None else planned.answer_each(mine)
+            if planned.answer_each is None:
+                return planned.answer(done[-1])
+            return planned.answer_each(done[len(before) :])
 
 
 def _caused(commit: Commit, before: Sequence[Commit]) -> Commit:

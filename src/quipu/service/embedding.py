@@ -76,11 +76,15 @@ class Vectors:
         vectors = await self._embedded([text])
         return vectors[0]
 
-    async def of_record(self, tenant: str, record: Record, given: Embedding | None) -> bytes | None:
-        """The same for one record; where the caller gives it and the space is settled, that is all there is to do."""
+    def given(self, tenant: str, embedding: Embedding | None) -> bytes | None:
+        """The vector that comes with a record, where the space is settled: then that is all there is to do."""
         known = self._spaces.get(tenant)
-        if given is not None and known is not None and self._fits(known):
-            return unit_vector(given, known.model, known.dimensions)
+        if embedding is None or known is None or not self._fits(known):
+            return None
+        return unit_vector(embedding, known.model, known.dimensions)
+
+    async def of_record(self, tenant: str, record: Record, given: Embedding | None) -> bytes | None:
+        """The same for one record."""
         (vector,) = await self.of_records(tenant, [record], [given])
         return vector
 

@@ -17,6 +17,7 @@ from quipu.model.outcomes import ImportedLine, ImportSummary
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.ports.parts import Parts
+from quipu.rules.import_reports import told_line
 from quipu.service.access import Access
 from quipu.service.exporting_watch import Fresh
 from quipu.service.gate import Gate
@@ -94,7 +95,7 @@ class Exchange:
                     progress(outcome[-1].line)
                 failed = [line for line in outcome if line.error is not None]
                 errors += [
-                    (line.line, f"{line.error.code}: {line.error.message}")
+                    (line.line, told_line(line.error))
                     for line in failed[: _TOLD - len(errors)]
                     if line.error is not None
                 ]

@@ -16,16 +16,17 @@ _PAGE = 1_000
 class Watch:
     """Follows an owner's journal, whichever process writes it."""
 
-    def __init__(self, parts: Parts, tenant: str, head: Head) -> None:
-        self._parts, self._tenant = parts, tenant
+    def __init__(self, parts: Parts, tenant: str, head: Head, ops: frozenset[Op] = _ERASING) -> None:
+        self._parts, self._tenant, self._ops = parts, tenant, ops
         #: Where the journal ended when this began.
         self.head, self._seq = head, head.seq
         self._has_erased = False
 
     @classmethod
-    async def begun(cls, parts: Parts, tenant: str) -> Watch:
-        """From now on."""
-        return cls(parts, tenant, await parts.ledger.head(tenant))
+    async def begun(cls, parts: Parts, tenant: str, *, is_of_history: bool = False) -> Watch:
+        """From now on. Who tells former versions too must know when those are emptied."""
+        ops = _ERASING | {Op.PRUNE} if is_of_history else _ERASING
+        return cls(parts, tenant, await parts.ledger.head(tenant), ops)
 
     async def erased(self) -> bool:
         """Whether anything was, since this began."""
@@ -34,7 +35,7 @@ class Watch:
             entries = await self._parts.ledger.entries(self._tenant, self._seq, _PAGE)
             if not entries:
                 break
-            self._has_erased = any(entry.op in _ERASING for entry in entries)
+            self._has_erased = any(entry.op in self._ops for entry in entries)
             self._seq = entries[-1].seq
         return self._has_erased
 

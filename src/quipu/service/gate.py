@@ -48,6 +48,13 @@ class Gate:
         self._removing, self._resembling = removing, resembling
         self._verdicts = TenantVerdicts()
 
+    def known(self, principal: Principal, request: RememberRequest, position: int) -> Verdict | None:
+        """What was said of another memory of the writer's, where it holds for this one: then nobody has to be asked."""
+        rules = self._policies.at_hand(principal.tenant, position)
+        if rules is None or request.approval_required:
+            return None
+        return self._verdicts.by(principal.tenant, rules).of(_writer(principal, request))
+
     async def judged(
         self,
         principal: Principal,
@@ -64,8 +71,7 @@ class Gate:
         What is denied is journaled, as is whatever else a rule does; of a trial nobody needs to know.
         """
         rules = await self._policies.in_force(principal.tenant, position)
-        is_admin = principal.may(Permission.ADMIN)
-        known, writer = None, (request.agent_id, principal.name, is_admin)
+        known, writer = None, _writer(principal, request)
         if isinstance(request, RememberRequest) and not (
             request.approval_required or is_imported or count > 1
         ):
@@ -77,7 +83,7 @@ class Gate:
             operation=operation_of(request),
             agent_id=request.agent_id,
             principal=principal.name,
-            is_admin=is_admin,
+            is_admin=principal.may(Permission.ADMIN),
             count=count,
             is_hard=isinstance(request, ForgetRequest) and request.hard_delete,
             is_forgetting=isinstance(request, ExpireRequest) and request.action is ExpireAction.FORGET,
@@ -243,6 +249,11 @@ class Gate:
         async for _ in self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock())):
             return False
         return True
+
+
+def _writer(principal: Principal, request: Write) -> tuple[str, str, bool]:
+    """All that rules know of a memory before they look at it."""
+    return request.agent_id, principal.name, principal.may(Permission.ADMIN)
 
 
 def _said(record: Record) -> str:

@@ -22,7 +22,7 @@ from quipu.model.principal import Principal
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
-from quipu.rules import dids, export_tasks, grants_requests, receipts
+from quipu.rules import dids, grants_requests, receipts
 from quipu.rules import grants_tokens as tokens
 from quipu.rules.grants_times import rfc3339
 from quipu.rules.projection_profiles import ITEM_PROFILE
@@ -158,13 +158,6 @@ class Requests:
         question = Question(grant_id=found.id, now=now)
         await self._parts.ledger.lending.decide(found.tenant, question, decide)
         return replace(found, state=TaskState.CANCELED)
-
-    async def tidy(self, tenant: str) -> None:
-        """What was asked from outside and has been over for a while is forgotten: requests, and tasks with files."""
-        own, now, kept = self._parts.lending, self._parts.clock(), self._parts.ledger.lending
-        if own is not None:
-            await kept.drop_requests(tenant, now - own.request_life_ms)
-            await kept.drop_tasks(tenant, now - export_tasks.TOLD_MS)
 
     # -- reading ------------------------------------------------------------------------------------------------
 

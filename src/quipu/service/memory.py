@@ -163,8 +163,13 @@ class MemoryService(Assembly):
         closed = await self._observing.sweep(principal, self._removing.sweep)
         await self.governance.lapse(principal.tenant)
         await self.undoing.let_go(principal.tenant)
-        await self.runs.sweep(principal)
-        await self.sharing.requests.tidy(principal.tenant)
+        if (
+            self._parts.host.history_ms is not None
+        ):  # else there is no run to let go of, and nothing to load for it
+            await self.runs.sweep(principal)
+        from quipu.service import lending_tidying  # most processes sweep nothing
+
+        await lending_tidying.tidy(self._parts, principal.tenant)
         return closed
 
     def reembed(self, principal: Principal) -> AsyncIterator[int]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from quipu.model.principal import Principal
@@ -101,7 +102,7 @@ class Observing(Unasked):
             observing.recalled(seen, request, answer)
             return self._quoted(seen, request, answer) if seen.wants_content else None
 
-        return self._observed(seen, request.store, lambda: work(principal, request), told)
+        return self._observed(seen, request.store, partial(work, principal, request), told)
 
     async def _quoted(self, seen: Observation, request: RecallRequest, answer: RecallResponse) -> None:
         """What was asked and what was found. A secret may have been registered after it was remembered."""

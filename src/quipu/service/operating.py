@@ -68,7 +68,7 @@ class Operating:
             kept = checked.kept(accepted)
             if kept.idempotency_key is not None and (first := await self._first(principal, kept)) is not None:
                 return answers.again(RememberResponse, first)
-            verdict = await self._gate.judged(
+            verdict = self._gate.known(principal, kept, checked.position) or await self._gate.judged(
                 principal, kept, checked.position, has_secret=kept is not accepted
             )
             if verdict.effect is Effect.HOLD:

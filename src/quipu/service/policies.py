@@ -48,6 +48,12 @@ class Policies:
         """What becomes of a write that no rule is about."""
         return self._parts.governance_default
 
+    def at_hand(self, tenant: str, position: int) -> tuple[Rule, ...] | None:
+        """All that decide, where they are known and nothing needs to be read or told for it."""
+        known = self._kept.get(tenant)
+        is_known = known is not None and known[0] == position and self._parts.rules_file is None
+        return self._whole[tenant] if is_known else None
+
     async def in_force(self, tenant: str, position: int) -> tuple[Rule, ...]:
         """All that decide, in their order, as of a position of the guard; a commit that brings it is refused when stale."""
         known = self._kept.get(tenant)

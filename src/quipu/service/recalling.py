@@ -75,6 +75,7 @@ class Recalling:
             compared=min(shares.theirs, found.searched) if shares.users else found.searched,
             users=shares.users,
             has_stranger=texts.has_stranger(shares),
+            is_shortened=request.embedding is None and texts.is_shortened(shares, weights.common_from),
         )
         if heard.candidates:  # what only mirrors found comes behind the ledger's own ranking
             ranking += blended(heard.candidates, shares.subjects, weights, shares.users)
@@ -358,4 +359,5 @@ def _evidence(found: Found, question: relevance.Question) -> dict[str, Json]:
         "compared": question.compared,
         "users": sorted(question.users),
         "stranger": question.has_stranger,
+        "shortened": question.is_shortened,
     }

@@ -44,6 +44,7 @@ from quipu.rules import fusion, peer_answers, peer_promises, validation, values,
 from quipu.rules.fusion_trimmed import liars
 from quipu.service import routing_hits, routing_peers
 from quipu.service.peer_ids import RememberedIds
+from quipu.service.routing_choices import Choices
 from quipu.service.routing_ids import Naming
 from quipu.service.routing_peers import Peer
 
@@ -190,10 +191,14 @@ class Router:
     async def recall(self, request: RecallRequest, /) -> RecallResponse:
         """All peers' rankings as one. A peer that fails or is late is named, and the others count."""
         self._check_open()
+        with Choices([peer.name for peer in self._peers]) as choices:
+            return await self._recalled(request, choices)
+
+    async def _recalled(self, request: RecallRequest, choices: Choices) -> RecallResponse:
         started = time.perf_counter()
         validation.checked_recall(request, _LIMITS)
         fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(self._peers))
-        told, failed = await self._searched(request)
+        told, failed = await self._searched(request, choices)
         fusion.checked_quorum(request.quorum_k, configured=len(self._peers), answered=len(told))
         ours = await self._naming.ours(
             {
@@ -220,6 +225,8 @@ class Router:
         for hit in results:
             self._naming.saw(hit.id, telling.copies(hit), ours)
         results, is_cut = routing_hits.fitted(results, request.max_tokens)
+        for hit in results:
+            choices.chose(hit.id, {peer: copy.id for peer, copy in telling.copies(hit).items()})
         if request.explain:
             results = [routing_hits.explained(hit, lists, trim, contradicting) for hit in results]
         elif request.hops:  # the peers were asked to explain, and nobody else was
@@ -240,7 +247,7 @@ class Router:
     # -- asking peers -----------------------------------------------------------------------------------------------
 
     async def _searched(
-        self, request: RecallRequest
+        self, request: RecallRequest, choices: Choices
     ) -> tuple[dict[str, RecallResponse], Mapping[str, QuipuError]]:
         """Each peer's ranking, of as many as fusion needs; one alone has nothing to be fused with.
 
@@ -258,9 +265,12 @@ class Router:
             max_tokens=None,
             explain=request.explain or request.hops > 0,
         )
-        told, failed = await self._asked(
-            request, self._peers, lambda peer: peer.store.recall(asked), RecallResponse, seconds
-        )
+
+        async def ranking(peer: Peer) -> RecallResponse:
+            with choices.of[peer.name].asking():  # more is asked for than is shown, and only that is recalled
+                return await peer.store.recall(asked)
+
+        told, failed = await self._asked(request, self._peers, ranking, RecallResponse, seconds)
         kept = {  # who sends more than was asked for is not read to the end, and what is no hit is dropped
             peer: replace(answer, results=routing_hits.hits_of(answer, wanted))
             for peer, answer in told.items()

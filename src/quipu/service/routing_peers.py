@@ -68,7 +68,7 @@ def _check(name: object, store: object) -> None:
     if not any(inspect.iscoroutinefunction(getattr(store, method)) for method in _METHODS):
         raise _refused(
             f"/peers/{name}",
-            "A peer is awaited, and this one blocks: give quipu.Memory, not quipu.sync.Memory.",
+            "A peer is awaited, and this one blocks: give quipu.Memory, or ask it with quipu.sync.Router.",
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from quipu.model.principal import Permission, Principal
 from quipu.ports.parts import Parts
+from quipu.rules import validation, values
 from quipu.service.access import Access
 from quipu.service.notes import ReadNotes
 
@@ -37,6 +38,8 @@ class Upkeep:
             self._access.authorise(principal, Permission.OPERATE)
         else:
             self._access.authorise(principal, Permission.ADMIN)
+            # below 0 it would reach into the future, and empty what has just ended
+            validation.checked_whole("/keep_history_days", keep_history_days, 0, values.INT64 // _DAY_MS - 1)
         emptied = 0
         if keep_history_days is not None:
             moment = self._parts.clock() - keep_history_days * _DAY_MS

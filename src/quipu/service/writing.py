@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -77,44 +77,37 @@ class Writing:
         if request.id is not None:
             await self._current(principal, request, request.id)
 
-    async def stored(
+    def stored(
         self,
         principal: Principal,
         request: RememberRequest,
-        record_id: str | None = None,
-        before: Sequence[Commit] = (),
         guard: int | None = None,
         rule: str | None = None,
-    ) -> RememberResponse:
-        """Commit a request that was accepted and checked. `record_id` is an id minted earlier, by a proposal."""
+    ) -> Awaitable[RememberResponse]:
+        """To be awaited: commit a request that was accepted and checked."""
         if request.id is not None:
-            return await carried_out(
+            return carried_out(
                 self._parts.ledger,
-                lambda: self.change(principal, request),
-                before=before,
+                partial(self.change, principal, request),
                 is_fixed=request.if_version is not None,
                 guard=guard,
                 rule=rule,
             )
-        new_id = record_id or self._parts.mint_id("mem")
-        return await carried_out(
-            self._parts.ledger,
-            lambda: self.creation(principal, request, new_id),
-            before=before,
-            guard=guard,
-            rule=rule,
-        )
+        creation = partial(self.creation, principal, request, self._parts.mint_id("mem"))
+        return carried_out(self._parts.ledger, creation, guard=guard, rule=rule)
 
     async def creation(
         self, principal: Principal, request: RememberRequest, record_id: str
     ) -> Plan[RememberResponse]:
         """How a new memory is kept, as things stand."""
-        now = self._parts.clock()
-        store = await self._access.store(principal.tenant, request.store)
+        now, tenant = self._parts.clock(), principal.tenant
+        # What is at hand is not waited for: every write comes through here.
+        store = self._access.lasting(tenant, request.store) or await self._access.store(tenant, request.store)
         if request.links:
             await self._check_links(principal, request)
         record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
-        vector = await self._vectors.of_record(principal.tenant, record, request.embedding)
+        given = self._vectors.given(tenant, request.embedding)
+        vector = given or await self._vectors.of_record(tenant, record, request.embedding)
         similar = await self._similar(principal, record, vector) if request.finds_similar else []
         put = self.put(record, vector)
         plan = self._plan(principal, request, put, Op.REMEMBER, now, similar)
@@ -170,7 +163,9 @@ class Writing:
     ) -> Plan[RememberResponse]:
         record = put.record
         outcome = "created" if op is Op.REMEMBER else "updated"
-        answer = self.stored_answer(record, now, outcome, similar)
+        told = partial(self.stored_answer, record, now, outcome, similar)
+        # An answer that is kept for repetitions is made before there is a position to tell.
+        kept = None if request.idempotency_key is None else told()
         commit = Commit(
             tenant=principal.tenant,
             draft=Draft(
@@ -181,22 +176,29 @@ class Writing:
                 agent=record.agent_id,
                 run=request.run_id,
                 node=request.node_id,
+                detail={},
             ),
             changes=(put,),
             # What is said of a change stands beside it, as what is said of a removal does.
             reason=request.reasoning if op is Op.UPDATE else None,
-            once=self._once(principal, request, answer),
+            once=None if kept is None else self._once(principal, request, kept),
         )
-        return Plan(commit, lambda done: answers.settled(answer, done))
+        return Plan(commit, told if kept is None else partial(answers.settled, kept))
 
     def _once(self, principal: Principal, request: RememberRequest, answer: RememberResponse) -> Once | None:
         return answers.once(principal, request, self._parts.canonical, answer, (answer.id,))
 
     def stored_answer(
-        self, record: Record, now: int, outcome: str, similar: Sequence[Json] = ()
+        self,
+        record: Record,
+        now: int,
+        outcome: str,
+        similar: Sequence[Json] = (),
+        done: Committed | None = None,
     ) -> RememberResponse:
-        """What is answered once it is durable."""
-        extensions: dict[str, Json] = {"version": record.version, "outcome": outcome}
+        """What is answered once it is durable; `done` says where."""
+        extensions: dict[str, Json] = {} if done is None else {"seq": done.seq}
+        extensions |= {"version": record.version, "outcome": outcome}
         if similar:
             extensions["similar"] = list(similar)
         return RememberResponse(

@@ -7,7 +7,6 @@ import hmac
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 from quipu.errors import QuipuError
@@ -52,7 +51,11 @@ def is_client(showing: Showing) -> bool:
 
 
 class Begun(NamedTuple):
-    """What can be told of an operation at its start, and of every other of its kind."""
+    """What can be told of an operation at its start, and of every other of its kind.
+
+    Its mappings are plain dictionaries: of a proxy the SDK finds out anew, each time, by way of the registries of abstract
+    classes, that it is a mapping. Nobody may change them.
+    """
 
     #: Without a store.
     name: str
@@ -78,8 +81,8 @@ def begun(seen: Observation, showing: Showing) -> Begun:
         attributes[names.SERVER_ADDRESS], attributes[names.SERVER_PORT] = showing.server
     return Begun(
         operation.value,
-        MappingProxyType(attributes),
-        MappingProxyType(labels(attributes)),
+        attributes,
+        labels(attributes),
         is_callers=showing.side is Side.CALLER,
         is_ours=showing.server is None,
     )
@@ -271,7 +274,7 @@ def labels(begun: Mapping[str, Value], failed: str | None = None) -> dict[str, V
 def own_labels(
     name: str, scope: StoreScope | None, tier: Tier | None, became: Became | None, failed: str | None
 ) -> Mapping[str, Value]:
-    """Labels of Quipu's own metrics. There are only so many, so each set is made once."""
+    """Labels of Quipu's own metrics. There are only so many, so each set is made once; plain for the same reason as `Begun`."""
     shown: dict[str, Value] = {names.OPERATION_NAME: name}
     if scope is not None:
         shown[names.LABEL_SCOPE] = scope.value
@@ -281,4 +284,4 @@ def own_labels(
         shown[names.OUTCOME] = became.value
     if failed is not None:
         shown[names.ERROR_TYPE] = failed
-    return MappingProxyType(shown)
+    return shown

@@ -42,13 +42,13 @@ class Opened:
     def close(
         self,
         end_ns: int,
-        *,
         name: str | None = None,
         attributes: Mapping[str, Any] | None = None,
         error: tuple[str, str | None] | None = None,
     ) -> None:
         """Ended, with all that is known of it. An error is its type and what may be said about it."""
-        self.leave()
+        if self._token is not None:
+            self.leave()
         span = self.span
         if not span.is_recording():
             return

@@ -7,8 +7,8 @@ they would cost an operation as much as its span does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 from weakref import ref
 
 from opentelemetry.context import Context
@@ -36,22 +36,11 @@ _MOST_NOTED = 64
 _NOWHERE = Context({"quipu.telemetry": "nowhere"})
 
 
-class _Noted(NamedTuple):
-    """A call that is not counted yet: its numbers, what it is told apart by, and the context it belongs to."""
-
-    begun: Begun
-    #: As they were seen: of a request that was refused they may be anything.
-    scope: object
-    tier: object
-    became: Became | None
-    failed: str | None
-    seconds: float
-    #: Of a search.
-    results: int | None
-    top_score: float | None
-    #: Of a write.
-    content_bytes: int | None
-    context: Context
+#: What calls are told apart by: how it began, scope and tier as they were seen (of a request that was refused they may be
+#: anything), what it became and what it failed with.
+_Kind: TypeAlias = tuple[Begun, object, object, Became | None, str | None]
+#: A call that is not counted yet: its kind; seconds, results and top score of a search, bytes of a write; its context.
+_Noted: TypeAlias = tuple[_Kind, float, int | None, float | None, int | None, Context]
 
 
 #: All there are in the process: of several on one provider, whoever collects asks the first alone.
@@ -130,13 +119,10 @@ class Instruments:
     ) -> None:
         """One call, and the context it was made in."""
         is_ours = error is None and begun.is_ours
+        failed = None if error is None else error_type(error)
         self._noted.append(
-            _Noted(
-                begun,
-                seen.scope,
-                seen.tier,
-                seen.became,
-                None if error is None else error_type(error),
+            (
+                (begun, seen.scope, seen.tier, seen.became, failed),
                 seconds,
                 seen.count if is_ours and seen.k is not None else None,
                 seen.top_score if is_ours else None,
@@ -158,26 +144,43 @@ class Instruments:
         return [] if self._standing is None else [Observed(self._standing[which])]
 
     def _count(self) -> None:
+        """One after another, each as its own measurement; most are of the same kind as the one before."""
         noted = self._noted
+        last: _Kind | None = None
+        told: Mapping[str, Any] = {}
+        own: Mapping[str, Any] = {}
         while noted:
             try:
-                one = noted.popleft()
+                kind, seconds, results, top_score, content_bytes, context = noted.popleft()
             except IndexError:  # another thread was faster
                 return
-            self._counted(one)
+            if last is None or not _is_same(kind, last):
+                last, (told, own) = kind, _labels_of(kind)
+            # The caller's side counts a call for the convention, the server's side for itself.
+            (self._duration if kind[0].is_callers else self._served).record(seconds, told, context)
+            if results is not None:
+                self._results.record(results, own, context)
+            if top_score is not None:
+                self._top.record(top_score, own, context)
+            if content_bytes is not None:
+                self._bytes.record(content_bytes, own, context)
 
-    def _counted(self, one: _Noted) -> None:
-        """The caller's side counts a call for the convention, the server's side for itself."""
-        begun, failed, context = one.begun, one.failed, one.context
-        own = own_labels(begun.name, a_scope(one.scope), a_tier(one.tier), one.became, failed)
-        if begun.is_callers:
-            told = begun.labels if failed is None else labels(begun.attributes, failed)
-            self._duration.record(one.seconds, told, context)
-        else:
-            self._served.record(one.seconds, own, context)
-        if one.results is not None:
-            self._results.record(one.results, own, context)
-        if one.top_score is not None:
-            self._top.record(one.top_score, own, context)
-        if one.content_bytes is not None:
-            self._bytes.record(one.content_bytes, own, context)
+
+def _is_same(kind: _Kind, other: _Kind) -> bool:
+    """The very same parts: enumerations would each be hashed, or compared, by a function of their own."""
+    return (
+        kind[0] is other[0]
+        and kind[1] is other[1]
+        and kind[2] is other[2]
+        and kind[3] is other[3]
+        and kind[4] == other[4]
+    )
+
+
+def _labels_of(kind: _Kind) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Of the duration, and of Quipu's own numbers."""
+    begun, scope, tier, became, failed = kind
+    own = own_labels(begun.name, a_scope(scope), a_tier(tier), became, failed)
+    if not begun.is_callers:
+        return own, own
+    return begun.labels if failed is None else labels(begun.attributes, failed), own

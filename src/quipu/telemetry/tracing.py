@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,14 +16,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from quipu.errors import QuipuError
 from quipu.model.observation import Action, Observation
 from quipu.model.record import Tier
-from quipu.telemetry import content, names
-from quipu.telemetry.describing import Begun, begun, described, description, ended, error_type, is_client
+from quipu.telemetry import names
+from quipu.telemetry.describing import Begun, begun, description, error_type, is_client
+from quipu.telemetry.operating import Operation, Watcher
 from quipu.telemetry.recalls import Recalls
 from quipu.telemetry.recent import Recent
-from quipu.telemetry.settings import Capture, Showing, Telemetry
+from quipu.telemetry.settings import Showing, Telemetry
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -37,8 +36,6 @@ _API = "opentelemetry.trace"
 _MOST_LINKS = 128
 _MOST_KNOWN = 4_096
 
-#: Told of every finished operation: what was seen, how it is shown here, and what it failed with.
-Watcher = Callable[[Observation, Showing, BaseException | None], None]
 #: Told of every other span that has ended: its name, its kind, its attributes, and what it failed with.
 BlockWatcher = Callable[[str, str, Mapping[str, Any], str | None], None]
 
@@ -116,19 +113,19 @@ class Tracing:
 
     # -- what the service tells ---------------------------------------------------------------------------------
 
-    def begun(self, seen: Observation) -> Begun:
-        """What can be told at the start: there are only so many kinds of operations."""
-        kind = (seen.action, seen.is_new, seen.deletes)
-        found = self._begun.get(kind)
-        if found is None:
-            found = self._begun[kind] = begun(seen, self.showing)
-        return found
-
     def operation(self, observation: Observation) -> AbstractContextManager[Any]:
         if not self._is_live and not self.is_watching:
             return _NOTHING
         try:
-            return _Operation(self, observation)
+            spans, numbers = self._spans, self._numbers
+            if spans is None or numbers is None:
+                spans, numbers = self.tracing, self.measuring
+            # What can be told at the start: there are only so many kinds of operations.
+            kind = (observation.action, observation.is_new, observation.deletes)
+            start = self._begun.get(kind)
+            if start is None:
+                start = self._begun[kind] = begun(observation, self.showing)
+            return Operation(self, observation, start, spans, numbers)
         except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
             _log.warning("An operation could not be watched. (%s)", type(failed).__name__)
             return _NOTHING
@@ -256,143 +253,3 @@ class Block:
             self._opened.close(end, attributes=self.found, error=told)
         for watcher in self._tracing.block_watchers:
             watcher(self._name, self._kind, {**self._attributes, **self.found}, failed)
-
-
-class _Operation:
-    """One operation of memory: a span, or several where several things went."""
-
-    __slots__ = (
-        "_begun",
-        "_end",
-        "_engine",
-        "_is_shown",
-        "_kept",
-        "_meter",
-        "_opened",
-        "_seen",
-        "_start",
-        "_tracing",
-    )
-
-    def __init__(self, tracing: Tracing, seen: Observation) -> None:
-        self._tracing, self._seen = tracing, seen
-        self._begun = tracing.begun(seen)
-        self._engine, self._meter = tracing.tracing, tracing.measuring
-        self._opened = self._kept = None
-        self._is_shown, self._start, self._end = False, 0, 0
-
-    def __enter__(self) -> None:
-        tracing, seen, engine, begun = self._tracing, self._seen, self._engine, self._begun
-        try:
-            self._start = start = tracing.clock_ns()
-            if engine is not None:
-                self._opened = opened = engine.open(begun.name, engine.memory_kind, begun.attributes, start)
-                self._is_shown = opened.span.is_recording()
-            if tracing.recent is not None:
-                self._kept = tracing.recent.open(begun.name, start)
-            seen.is_watched = bool(
-                self._is_shown or self._meter is not None or self._kept is not None or tracing.watchers
-            )
-            seen.wants_content = self._is_shown and tracing.wants_content
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            _log.warning("An operation could not be watched. (%s)", type(failed).__name__)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._exit(error if error is not None else self._seen.error)
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
-
-    def _exit(self, error: BaseException | None) -> None:
-        tracing, seen, end = self._tracing, self._seen, self._tracing.clock_ns()
-        showing = tracing.showing
-        shown = seen.several or [seen]
-        if self._opened is not None:
-            if not self._is_shown:
-                self._opened.close(end)
-            elif not self._is_left(end, error):
-                self._show(shown, end, error)
-        if self._kept is not None and tracing.recent is not None:
-            span, token = self._kept
-            # Those who run a server see nobody's memories: no name that a caller chose, and no content.
-            bare = replace(shown[0], clean=None, several=[])
-            first = described(bare, replace(showing, capture=Capture.NO_CONTENT), error)
-            span.name, span.attributes, span.is_operation = first.name, first.attributes, True
-            span.error = None if error is None else error_type(error)
-            tracing.recent.close(span, token, end)
-            operation = str(first.attributes[names.OPERATION_NAME])
-            tracing.recent.counted(operation, end - self._start, is_failed=error is not None)
-        if self._meter is not None:
-            seconds = (end - self._start) / 1e9
-            around = self._meter.around() if self._opened is None else self._opened.outer
-            self._meter.instruments.operation(shown[0], self._begun, seconds, error, around)
-        for watcher in tracing.watchers:
-            for one in shown:
-                watcher(one, showing, error)
-
-    def _is_left(self, end: int, error: BaseException | None) -> bool:
-        """A recall that went well may be told later, where that makes no difference to anybody."""
-        tracing, opened, engine = self._tracing, self._opened, self._engine
-        if opened is None or engine is None or engine.endings is None or error is not None:
-            return False
-        if self._seen.action is not Action.RECALL or tracing.recalls is None or tracing.showing.events:
-            return False
-        opened.leave()
-        self._end = end
-        engine.endings.add(self)
-        return True
-
-    def finish(self) -> None:
-        """Told later."""
-        try:
-            self._show([self._seen], self._end, None)
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
-
-    def _show(self, shown: Sequence[Observation], end: int, error: BaseException | None) -> None:
-        tracing, opened, engine = self._tracing, self._opened, self._engine
-        if opened is None or engine is None:
-            return
-        showing, name = tracing.showing, self._begun.name
-        if error is None and tracing.recalls is not None and self._seen.action is Action.RECALL:
-            full, attributes = tracing.recalls.ended(self._seen)
-        else:
-            full, _, attributes = ended(shown[0], showing, name, error)
-            tracing.remembered(self._seen, opened.context)
-        if showing.events:
-            self._events(name, end, error)
-        told = None if error is None else (error_type(error), description(error))
-        opened.close(end, name=full, attributes=attributes, error=told)
-        for one in shown[1:]:
-            other = ended(one, showing, name, error)
-            given = {**self._begun.attributes, **other.attributes}
-            engine.made(other.name, engine.memory_kind, given, (self._start, end), opened.outer)
-
-    def _events(self, operation: str, end: int, error: BaseException | None) -> None:
-        """Content, and what went wrong, as log records beside the span."""
-        tracing, seen, opened = self._tracing, self._seen, self._opened
-        engine, showing = self._engine, tracing.showing
-        if engine is None or opened is None:
-            return
-        if error is not None:
-            said: dict[str, Any] = {"exception.type": error_type(error)}
-            if isinstance(error, QuipuError):
-                said["exception.message"] = error.message
-            said["exception.stacktrace"] = "".join(traceback.format_tb(error.__traceback__))
-            engine.event(names.EXCEPTION_EVENT, end, said, is_warning=True, span=opened.span)
-            return
-        if not showing.capture.on_events:
-            return
-        told: dict[str, Any] = {names.OPERATION_NAME: operation}
-        records = content.redacted(seen.records, operation, showing.redact)
-        keys = names.TABLES[names.Convention.MERGED].attributes
-        if records:
-            told[keys["records"].name] = [dict(record) for record in records]
-        if seen.query is not None:
-            passed = content.redacted([{"content": seen.query}], operation, showing.redact)
-            if passed:
-                told[keys["query"].name] = passed[0].get("content")
-        if len(told) > 1:
-            engine.event(names.DETAILS_EVENT, end, told, is_warning=False, span=opened.span)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quipu.ledger.search.seen import Seen
+from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT
 from quipu.model.search import Context
 from quipu.rules.texts import is_common
 
@@ -53,6 +54,14 @@ class _Term:
     rows: NDArray[np.int64]
     gain: Floats
 
+    @property
+    def nbytes(self) -> int:
+        """What keeping it takes. Its own rows may be kept by the reader too, though not for as long."""
+        arrays = ARRAY + self.own.nbytes
+        if self.rows is not self.own:
+            arrays += ARRAY + self.rows.nbytes
+        return ENTRY + 2 * OBJECT + ARRAY + self.gain.nbytes + arrays
+
 
 class Corpus:
     """What a reader may see, and what is known of it. Of few rows, what was worked out for a term is kept."""
@@ -65,6 +74,7 @@ class Corpus:
         self._norms = self._normed()
         self._terms: dict[int, _Term] = {}
         self._held, self._most = 0, _HELD + 8 * len(seen.mask)
+        self._bytes = 0
 
     def scored(self, terms: Sequence[int], common_from: float, names: Collection[int] = ()) -> KeywordScores:
         """Every row in reach against the query's terms.
@@ -112,7 +122,11 @@ class Corpus:
             if self._held > self._most:
                 self._terms.clear()
                 self._held = 0
+                self._seen.nbytes -= self._bytes
+                self._bytes = 0
             self._terms[number] = term
+            self._bytes += (taken := term.nbytes)
+            self._seen.nbytes += taken
         return term
 
     def _spread(self, own: NDArray[np.int64], counts: Floats) -> tuple[NDArray[np.int64], Floats]:

@@ -26,7 +26,10 @@ class Loaded:
     known: Known = field(default_factory=Known)
     columns: FilterColumns = field(default_factory=FilterColumns)
     sights: Sights = field(default_factory=Sights)
+    #: What the partition's rows take.
     nbytes: int = 0
+    #: What all of it took when the cache last looked.
+    counted: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take_in(self, news: News) -> None:
@@ -52,6 +55,16 @@ class Loaded:
         )
         self.nbytes = partition.nbytes
 
+    @property
+    def kept_bytes(self) -> int:
+        """What was worked out for its readers, and is kept."""
+        return self.partition.kept_bytes + self.columns.nbytes + self.sights.nbytes
+
+    def forget(self) -> None:
+        """Let go of it: it is worked out again for whoever asks."""
+        self.sights, self.columns = Sights(), FilterColumns()
+        self.partition.forget()
+
     def seen(self, scope: Scope, snapshot: Snapshot) -> Seen:
         """What a reader may see of it."""
         return self.sights.of(self.partition, scope, snapshot)
@@ -64,6 +77,8 @@ class PartitionCache:
         self._limit = limit_bytes
         self._loaded: OrderedDict[Owner, Loaded] = OrderedDict()
         self._lock = threading.Lock()
+        #: What they take together, with all that is kept of them.
+        self.nbytes = 0
         #: Whose partition was read last.
         self._latest: tuple[str, Loaded] | None = None
 
@@ -75,14 +90,18 @@ class PartitionCache:
             loaded = self._loaded.get(owner)
             if loaded is None:
                 loaded = self._loaded[owner] = Loaded(Partition(0))
+                loaded.nbytes = loaded.partition.nbytes
             self._loaded.move_to_end(owner)
         with loaded.lock:
             news = source.news(owner, loaded.known)
             if news is not None:
                 loaded.take_in(news)
-                self._shrink(owner)
+                self._weigh(owner, loaded)
             self._latest = (owner.tenant, loaded)
-            yield loaded
+            try:
+                yield loaded
+            finally:
+                self._weigh(owner, loaded)
 
     def is_at_hand(self, scope: Scope, is_level: Callable[[Known], bool]) -> bool:
         """Whether a partition is in memory, small, level with the ledger, and nobody reads it just now."""
@@ -109,13 +128,31 @@ class PartitionCache:
         with self._lock:
             self._loaded.clear()
             self._latest = None
+            self.nbytes = 0
 
-    def _shrink(self, keep: Owner) -> None:
-        """Drop what was used longest ago, until the rest fits."""
+    def _weigh(self, owner: Owner, loaded: Loaded) -> None:
+        """Count what a partition takes by now. What is kept of it grows by reading, too; mostly it does not."""
+        if loaded.nbytes + loaded.kept_bytes == loaded.counted:
+            return
         with self._lock:
-            total = sum(loaded.nbytes for loaded in self._loaded.values())
-            for owner in list(self._loaded):
-                if total <= self._limit:
-                    return
-                if owner != keep:
-                    total -= self._loaded.pop(owner).nbytes
+            if self._loaded.get(owner) is not loaded:  # dropped while it was read
+                return
+            self._count(loaded)
+            if self.nbytes > self._limit:
+                self._shrink(owner, loaded)
+
+    def _count(self, loaded: Loaded) -> None:
+        taken = loaded.nbytes + loaded.kept_bytes
+        self.nbytes += taken - loaded.counted
+        loaded.counted = taken
+
+    def _shrink(self, keep: Owner, loaded: Loaded) -> None:
+        """Drop what was used longest ago, until the rest fits; last of all, what is kept of the one that is read."""
+        while self.nbytes > self._limit:
+            oldest = next((owner for owner in self._loaded if owner != keep), None)
+            if oldest is None:
+                break
+            self.nbytes -= self._loaded.pop(oldest).counted
+        if self.nbytes > self._limit >= loaded.nbytes:  # otherwise it would not fit without it either
+            loaded.forget()
+            self._count(loaded)

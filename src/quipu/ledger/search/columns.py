@@ -3,7 +3,7 @@ distinct value, so that the filter language has one definition (`rules.filters`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quipu.ledger.search.column import Column
 from quipu.ledger.search.postings import Mask
+from quipu.ledger.search.sizes import ENTRY, OBJECT, TEXT
 from quipu.model.value import Json
 from quipu.rules import filters
 from quipu.rules.filters import Missing, Path, Test, Tree
@@ -20,6 +21,8 @@ Fetch: TypeAlias = "Callable[[Sequence[int], Sequence[Path]], Iterable[list[Json
 
 _CHUNK = 5_000
 _ABSENT = object()
+#: What a test takes by which verdicts are found.
+_TEST = ENTRY + 4 * OBJECT
 
 
 class _PathColumn:
@@ -29,6 +32,11 @@ class _PathColumn:
         self.codes = Column(np.int32)
         self.values: list[Json | Missing] = []
         self._numbers: dict[Hashable, int] = {}
+        self._value_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self._value_bytes
 
     def add(self, values: Sequence[Json | Missing]) -> None:
         self.codes.extend(np.fromiter((self._code(value) for value in values), np.int32, len(values)))
@@ -39,7 +47,16 @@ class _PathColumn:
         if number is None:
             number = self._numbers[key] = len(self.values)
             self.values.append(value)
+            # Once as it is, and once as it is found by.
+            self._value_bytes += ENTRY + 2 * (OBJECT + _length(value))
         return number
+
+
+def _length(value: Json | Missing) -> int:
+    """Of a text or a list, about; of anything else nothing that counts."""
+    if isinstance(value, str):
+        return TEXT + len(value)
+    return TEXT * len(value) if isinstance(value, Sized) else 0
 
 
 class FilterColumns:
@@ -48,6 +65,8 @@ class FilterColumns:
     def __init__(self) -> None:
         self._columns: dict[Path, _PathColumn] = {}
         self._verdicts: dict[Test, list[bool]] = {}
+        #: What all of it takes.
+        self.nbytes = 0
 
     def mask(self, tree: Tree, rows: NDArray[np.int64], fetch: Fetch) -> Mask:
         """Which rows pass."""
@@ -70,8 +89,13 @@ class FilterColumns:
 
     def _verdict(self, test: Test, column: _PathColumn) -> list[bool]:
         """The test's answer for each distinct value, remembered; new values are asked about when they come."""
-        verdicts = self._verdicts.setdefault(test, [])
-        verdicts.extend(filters.holds(test, value) for value in column.values[len(verdicts) :])
+        verdicts = self._verdicts.get(test)
+        if verdicts is None:
+            verdicts = self._verdicts[test] = []
+            self.nbytes += _TEST
+        if fresh := column.values[len(verdicts) :]:
+            verdicts.extend(filters.holds(test, value) for value in fresh)
+            self.nbytes += 8 * len(fresh)
         return verdicts
 
     def _fill(self, wanted: set[Path], rows: NDArray[np.int64], fetch: Fetch) -> None:
@@ -79,6 +103,7 @@ class FilterColumns:
         behind = {path: column for path, column in columns.items() if column.codes.size < len(rows)}
         if not behind:
             return
+        before = sum(column.nbytes for column in behind.values() if column.codes.size)
         start = min(column.codes.size for column in behind.values())
         for first in range(start, len(rows), _CHUNK):
             fetched = list(fetch(rows[first : first + _CHUNK].tolist(), list(behind)))
@@ -86,3 +111,4 @@ class FilterColumns:
                 # Columns begun earlier already know the first rows of this chunk.
                 fresh = fetched[max(0, column.codes.size - first) :]
                 column.add([values[place] for values in fresh])
+        self.nbytes += sum(column.nbytes for column in behind.values()) - before

@@ -14,8 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from quipu.errors import TamperedError
+from quipu.ledger.rows import altered_record
 from quipu.ledger.search.column import Array, Column
 from quipu.ledger.search.postings import Mask, Postings
+from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT, TEXT
 from quipu.ledger.search.turns import Turns
 from quipu.model.record import MemoryType, State
 from quipu.model.search import Restriction, Scope, Snapshot
@@ -34,9 +37,15 @@ BITS_FROM = 150_000
 #: Up to so many rows, what one search has worked out about them is kept for the next.
 FEW = 4096
 
+#: What a partition takes without a row, what a row takes besides its arrays (its place by its id and by its row in the
+#: ledger), and what is told of it.
+_BARE, _PER_ROW, _TOLD = 120 * ARRAY, 2 * ENTRY + 2 * OBJECT, 3 * OBJECT
+
 _TYPES = {kind.value: code for code, kind in enumerate(MemoryType)}
 _STATES = {state.value: code for code, state in enumerate(State)}
 _LIVE = _STATES[State.LIVE.value]
+#: Where these stand in a row as it is loaded.
+_TERMS, _VECTOR = 16, 17
 
 
 class Codes:
@@ -45,6 +54,7 @@ class Codes:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self.names: list[str] = []
+        self.nbytes = 0
 
     def add(self, name: str | None) -> int:
         if name is None:
@@ -53,6 +63,7 @@ class Codes:
         if number is None:
             number = self._numbers[name] = len(self.names)
             self.names.append(name)
+            self.nbytes += ENTRY + TEXT + len(name)
         return number
 
     def find(self, name: str) -> int:
@@ -76,6 +87,7 @@ class Users(Codes):
         if name is not None and number == known:
             for part in parts(name):
                 self._called.setdefault(part, []).append(number)
+                self.nbytes += ENTRY + OBJECT + TEXT + len(part)
         return number
 
     def called(self, part: str) -> Sequence[int]:
@@ -94,6 +106,7 @@ class Subjects(Codes):
         number = super().add(name)
         if name is not None and number == known:
             self.spelled[name] = spelled(name)
+            self.nbytes += ENTRY + TEXT + len(name)
         return number
 
 
@@ -161,10 +174,31 @@ class Partition:
 
     @property
     def nbytes(self) -> int:
+        """What its rows take. Worked out when it has taken something in; what is kept of it comes on top."""
         wide = (
             0 if self._vectors is None else self._vectors.nbytes + sum(column.nbytes for column in self._bits)
         )
-        return wide + sum(c.nbytes for c in self._columns.values()) + self.postings.nbytes + 300 * len(self)
+        codes = (self.users, self.subjects, self.stores, self.sessions)
+        codes += (self.levels, self.agents, self.shares, self.records)
+        return (
+            _BARE
+            + wide
+            + sum(column.nbytes for column in self._columns.values())
+            + sum(coded.nbytes for coded in codes)
+            + self.postings.nbytes
+            + self.turns.nbytes
+            + _PER_ROW * len(self)
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """What was worked out about its rows and is kept, whoever the reader is."""
+        return self.postings.kept_bytes + (0 if self._told is None else _TOLD * len(self))
+
+    def forget(self) -> None:
+        """Let go of it."""
+        self._told = None
+        self.postings.forget()
 
     def rows_of(self, record_id: str) -> Sequence[int]:
         return self._id_rows.get(record_id, ())
@@ -201,50 +235,79 @@ class Partition:
     # -- following the ledger -----------------------------------------------------------------------------------
 
     def extend(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add versions in the order of their rows, as the `load_…` and `follow_…` queries give them."""
+        """Add versions in the order of their rows, as the `load_…` and `follow_…` queries give them.
+
+        A row that cannot be read is told, and nothing of the others is added: who asks again is told again.
+        """
         if not rows:
             return
+        try:
+            arrays, block = self._arrays(rows), self._block([row[_VECTOR] for row in rows])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise (altered_record(rows[0][1]) if len(rows) == 1 else self._first_unreadable(rows)) from error
         self._told = None
         first = len(self)
-        (row, ids, version, born, died, expires, created, user, store, session, kind, state, confidence, subject,
-         level, moment, terms, vectors, agent, share, asks) = zip(*rows, strict=True)  # fmt: skip
-        self.ids.extend(ids)
-        put = {name: column.extend for name, column in self._columns.items()}
-        put["row"](np.array(row, np.int64))
-        put["version"](np.array(version, np.int32))
-        put["born"](np.array(born, np.int64))
-        put["died"](_or_forever(died))
-        put["expires"](_or_forever(expires))
-        put["created"](np.array(created, np.int64))
-        for name, codes, values in (
-            ("user", self.users, user),
-            ("store", self.stores, store),
-            ("session", self.sessions, session),
-            ("subject", self.subjects, subject),
-            ("level", self.levels, level),
-            ("agent", self.agents, agent),
-            ("share", self.shares, share),
-        ):
-            put[name](np.fromiter(map(codes.add, values), np.int32, len(rows)))
-        put["type"](np.array([_TYPES[value] for value in kind], np.int8))
-        put["state"](np.array([_STATES[value] for value in state], np.int8))
-        put["confidence"](np.array(confidence, np.float32))
-        put["moment"](np.array(moment, np.int64))
-        put["length"](np.array([_length(blob) for blob in terms], np.int32))
-        put["demoted"](np.array([record_id in self._demoted_ids for record_id in ids], np.bool_))
-        put["embedded"](np.array([data is not None for data in vectors], np.bool_))
-        put["asks"](np.array(asks, np.bool_))
-        put["record"](np.fromiter(map(self.records.add, ids), np.int32, len(rows)))
-        self._extend_vectors(vectors)
-        self.postings.add(first, terms)
+        self.ids.extend(row[1] for row in rows)
+        for name, array in arrays.items():
+            self._columns[name].extend(array)
+        self._extend_vectors(block)
+        self.postings.add(first, [row[_TERMS] for row in rows])
         self._note_places(first)
 
-    def _extend_vectors(self, blobs: Sequence[bytes | None]) -> None:
+    def _first_unreadable(self, rows: Sequence[Sequence[Any]]) -> TamperedError:
+        """Which of these cannot be taken in alone."""
+        for row in rows:
+            try:
+                Partition(self.dimensions, holds_vectors=self._vectors is not None).extend([row])
+            except TamperedError as error:
+                return error
+        return altered_record(rows[0][1])
+
+    def _arrays(self, rows: Sequence[Sequence[Any]]) -> dict[str, Array]:
+        (row, ids, version, born, died, expires, created, user, store, session, kind, state, confidence, subject,
+         level, moment, terms, vectors, agent, share, asks) = zip(*rows, strict=True)  # fmt: skip
+        for names in {*share} - {None}:
+            tuple(json.loads(names))
+        coded = {
+            name: np.fromiter(map(codes.add, values), np.int32, len(rows))
+            for name, codes, values in (
+                ("user", self.users, user),
+                ("store", self.stores, store),
+                ("session", self.sessions, session),
+                ("subject", self.subjects, subject),
+                ("level", self.levels, level),
+                ("agent", self.agents, agent),
+                ("share", self.shares, share),
+                ("record", self.records, ids),
+            )
+        }
+        return coded | {
+            "row": np.array(row, np.int64),
+            "version": np.array(version, np.int32),
+            "born": np.array(born, np.int64),
+            "died": _or_forever(died),
+            "expires": _or_forever(expires),
+            "created": np.array(created, np.int64),
+            "type": np.array([_TYPES[value] for value in kind], np.int8),
+            "state": np.array([_STATES[value] for value in state], np.int8),
+            "confidence": np.array(confidence, np.float32),
+            "moment": np.array(moment, np.int64),
+            "length": np.array([_length(blob) for blob in terms], np.int32),
+            "demoted": np.array([record_id in self._demoted_ids for record_id in ids], np.bool_),
+            "embedded": np.array([data is not None for data in vectors], np.bool_),
+            "asks": np.array(asks, np.bool_),
+        }
+
+    def _block(self, blobs: Sequence[bytes | None]) -> NDArray[np.float32] | None:
         if self._vectors is None:
-            return
+            return None
         blank = bytes(4 * self.dimensions)
         joined = b"".join(blank if blob is None else blob for blob in blobs)
-        block = np.frombuffer(joined, "<f4").reshape(len(blobs), self.dimensions)
+        return np.frombuffer(joined, "<f4").reshape(len(blobs), self.dimensions)
+
+    def _extend_vectors(self, block: NDArray[np.float32] | None) -> None:
+        if self._vectors is None or block is None:
+            return
         self._vectors.extend(block)
         for column, words in zip(self._bits, bit_codes(block).T, strict=True):
             column.extend(words)
@@ -335,4 +398,7 @@ def _or_forever(values: Sequence[int | None]) -> NDArray[np.int64]:
 
 
 def _length(blob: bytes | None) -> int:
-    return sum(blob[4 * (len(blob) // 5) :]) if blob else 0
+    count, rest = divmod(len(blob or b""), 5)
+    if rest:
+        raise ValueError("every term has a count")
+    return sum(blob[4 * count :]) if blob else 0

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT
+
 Mask = NDArray[np.bool_]
 
 #: Rows added since the index was last laid out are looked through one by one up to this many.
@@ -47,14 +49,23 @@ class Postings:
         self._tail: dict[int, list[tuple[int, int]]] = {}
         self._tail_blobs: list[tuple[int, bytes]] = []
         self._known: dict[int, Posting] = {}
+        self._tail_bytes = 0
+        #: What the terms looked up lately take.
+        self.kept_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        return self._terms.nbytes + self._starts.nbytes + self._rows.nbytes + self._counts.nbytes
+        laid_out = self._terms.nbytes + self._starts.nbytes + self._rows.nbytes + self._counts.nbytes
+        return laid_out + self._tail_bytes + (ENTRY + 2 * OBJECT) * len(self._tail)
+
+    def forget(self) -> None:
+        """Let go of the terms that were looked up."""
+        self._known.clear()
+        self.kept_bytes = 0
 
     def add(self, first_row: int, blobs: Sequence[bytes | None]) -> None:
         """Append rows; a row without a blob has no words."""
-        self._known.clear()
+        self.forget()
         fresh = [(first_row + offset, blob) for offset, blob in enumerate(blobs) if blob]
         self._tail_blobs.extend(fresh)
         if len(self._tail_blobs) > max(_TAIL, len(self._rows) // 200):
@@ -62,6 +73,8 @@ class Postings:
             return
         for row, blob in fresh:
             terms, counts = parsed(blob)
+            # The text's own bytes, and for each of its terms a pair in a list.
+            self._tail_bytes += OBJECT + len(blob) + (OBJECT + 8) * len(terms)
             for term, count in zip(terms.tolist(), counts.tolist(), strict=True):
                 self._tail.setdefault(term, []).append((row, count))
 
@@ -77,14 +90,17 @@ class Postings:
         self._counts = np.concatenate([self._counts, *(counts for _, counts in parts)])[order]
         self._terms, firsts = np.unique(terms[order], return_index=True)
         self._starts = np.append(firsts, len(terms)).astype(np.int64)
-        self._tail, self._tail_blobs = {}, []
+        self._tail, self._tail_blobs, self._tail_bytes = {}, [], 0
 
     def of(self, term: int) -> Posting:
         known = self._known.get(term)
         if known is None:
             if len(self._known) >= _KNOWN:
-                self._known.clear()
+                self.forget()
             known = self._known[term] = self._looked_up(term)
+            # Where there is a tail, the rows are copies of their own; else they are views.
+            own = known.rows.nbytes + known.counts.nbytes if term in self._tail else 0
+            self.kept_bytes += ENTRY + OBJECT + 2 * ARRAY + own
         return known
 
     def _looked_up(self, term: int) -> Posting:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quipu.ledger.search.partition import FEW, FOREVER, Partition
+from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT
 from quipu.ledger.search.turns import SeenTurns
 from quipu.model.search import Context, Scope, Snapshot
 
@@ -21,6 +22,8 @@ from quipu.model.search import Context, Scope, Snapshot
 _READERS, _ROWS = 16, 200_000
 #: Terms kept for one reader, at most.
 _TERMS = 512
+#: What a reader's sight takes besides what is in it.
+_BARE = 1_536
 
 #: The rows that have a term, and how often.
 Having = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -41,6 +44,9 @@ class Seen:
         self._counts: dict[int, int] = {}
         #: What the keyword leg keeps, by how neighbours count.
         self.corpora: dict[Context, Any] = {}
+        #: What all of it takes, in bytes: whoever keeps something here adds it, and takes it off again.
+        self.nbytes = _BARE + self.mask.nbytes
+        self._having_bytes = 0
 
     def holds_at(self, now: int) -> bool:
         """Whether nothing expires between the moment it was looked at and this one."""
@@ -48,7 +54,9 @@ class Seen:
 
     @cached_property
     def turns(self) -> SeenTurns:
-        return self.partition.turns.seen(self.partition["record"], self.mask)
+        turns = self.partition.turns.seen(self.partition["record"], self.mask)
+        self.nbytes += turns.nbytes
+        return turns
 
     @cached_property
     def users(self) -> tuple[int, int]:
@@ -63,6 +71,7 @@ class Seen:
         count = self._counts.get(user)
         if count is None:
             count = self._counts[user] = int(np.count_nonzero(self.mask & (self.partition["user"] == user)))
+            self.nbytes += ENTRY
         return count
 
     def having(self, term: int) -> Having:
@@ -71,10 +80,19 @@ class Seen:
         if known is None:
             known = self._looked_up(term)
             if self.is_small:
-                if len(self._having) >= _TERMS:
-                    self._having.clear()
-                self._having[term] = known
+                self._keep(term, known)
         return known
+
+    def _keep(self, term: int, having: Having) -> None:
+        if len(self._having) >= _TERMS:
+            self._having.clear()
+            self.nbytes -= self._having_bytes
+            self._having_bytes = 0
+        self._having[term] = having
+        rows, counts = having
+        taken = ENTRY + OBJECT + 2 * ARRAY + rows.nbytes + counts.nbytes
+        self._having_bytes += taken
+        self.nbytes += taken
 
     def _looked_up(self, term: int) -> Having:
         posting = self.partition.postings.of(term)
@@ -99,6 +117,11 @@ class Sights:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Scope, int], Seen] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        """What all of it takes: few readers are kept, and each knows its own."""
+        return sum([seen.nbytes for seen in self._known.values()])
 
     def of(self, partition: Partition, scope: Scope, snapshot: Snapshot) -> Seen:
         named = Snapshot(partition.seq if snapshot.seq is None else snapshot.seq, snapshot.now)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from quipu.ledger.search.column import Column
 from quipu.ledger.search.postings import Mask
+from quipu.ledger.search.sizes import ARRAY, OBJECT
 
 Rows = NDArray[np.int64]
 #: A neighbour that is out of reach is stepped over, this many times at most.
@@ -30,6 +31,11 @@ class Turns:
     @property
     def is_empty(self) -> bool:
         return not self._sessions
+
+    @property
+    def nbytes(self) -> int:
+        """A place in its session for each record; those without one are counted with them."""
+        return self._before.nbytes + self._after.nbytes + 2 * OBJECT * self._before.size
 
     def add(self, session: int, moment: int, record: int) -> None:
         """Note a version; only the first of a record gives it its place."""
@@ -65,6 +71,11 @@ class SeenTurns:
     _row_of: Rows
     _before: NDArray[np.int32]
     _after: NDArray[np.int32]
+
+    @property
+    def nbytes(self) -> int:
+        """What is this reader's own of it."""
+        return ARRAY + self._row_of.nbytes
 
     def before(self, rows: Rows) -> Rows:
         return self._step(rows, self._before)

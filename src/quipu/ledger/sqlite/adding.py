@@ -12,7 +12,10 @@ from quipu.ledger import rows
 from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer
 from quipu.ledger.sqlite import statements
-from quipu.model.change import Change, Put
+from quipu.model.change import Change, Commit, Put
+
+#: So many characters are split into words in less time than a disk takes to keep them.
+_SMALL = 4_096
 
 
 class Space(NamedTuple):
@@ -80,6 +83,14 @@ class Waiting:
         first = self._connection.last_insert_rowid() - len(puts) + 1
         vectors = [space.values(put, row) for row, (_, space, put) in enumerate(puts, first)]
         statements.insert_many(self._connection, "add_vector", [one for one in vectors if one is not None])
+
+
+def is_small(commits: Sequence[Commit]) -> bool:
+    """Whether one record of a few pages at most is written, and nothing else."""
+    if len(commits) != 1 or len(commits[0].changes) != 1:
+        return False
+    change = commits[0].changes[0]
+    return isinstance(change, Put) and len(change.record.content) <= _SMALL
 
 
 def plainly_new(changes: Sequence[Change]) -> Sequence[Put]:

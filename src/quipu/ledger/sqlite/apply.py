@@ -322,6 +322,8 @@ class Transaction:
                 created_at=store.created_at,
             )
         except apsw.ConstraintError as error:
+            if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
+                raise
             raise ConflictError("A store of this name exists already.", reason="name_taken") from error
         return ()
 

@@ -49,6 +49,15 @@ _MEANING: Sequence[tuple[type[apsw.Error], str, str, str]] = (
     ),
     (apsw.NoMemError, "no_memory", "There was not enough memory.", "Close something and try again."),
 )
+#: What SQLite says of statements that hold for every file of ours: then something else has written in this one.
+_NOT_OURS = (
+    "malformed",
+    "no such table",
+    "no such column",
+    "no such index",
+    "no such function",
+    "no such module",
+)
 
 
 class Translated:
@@ -76,7 +85,9 @@ def meaning(error: apsw.Error) -> QuipuError:
             return BackendUnavailableError(message, reason=reason, hint=hint)
     if isinstance(error, apsw.ConstraintError):
         return ConflictError("The write contradicts what the ledger holds.", reason="constraint")
-    return InternalError("The ledger failed.", reason="ledger")
+    if isinstance(error, apsw.SQLError) and str(error).startswith(_NOT_OURS):
+        return meaning(apsw.CorruptError())
+    return InternalError("The ledger failed.", reason="ledger", hint="`quipu doctor` examines the file.")
 
 
 def migrations() -> list[str]:

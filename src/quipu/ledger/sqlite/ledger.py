@@ -20,9 +20,10 @@ from quipu.ledger.governing import Governing
 from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import file, statements
+from quipu.ledger.sqlite import adding, file, statements
 from quipu.ledger.sqlite.answers import answered
 from quipu.ledger.sqlite.apply import Transaction
+from quipu.ledger.sqlite.log import Log
 from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
 from quipu.ledger.sqlite.upkeep import Keeper, erase
@@ -84,7 +85,8 @@ class SqliteLedger(Reads, Governing, RunReads):
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
         connection = file.connect(self.path, is_durable=is_durable)
         self._transaction = Transaction(connection, Tokenizer(), canonical)
-        self._writer = Writer(connection, self._transaction.forget, self._transaction.flush)
+        log = Log(self.path, is_durable=is_durable)
+        self._writer = Writer(connection, log, self._transaction.forget, self._transaction.flush)
         self._keeper = Keeper(self.path)
         self._opened: set[str] = set()
         self._guards: dict[str, Guard] = {}
@@ -107,7 +109,12 @@ class SqliteLedger(Reads, Governing, RunReads):
             statements.run(connection, "open_tenant", tenant=tenant, at=at)
             store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
             draft = Draft(op=Op.GENESIS, actor="system", at=at, store=store.id)
-            self._transaction.apply(Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),)))
+            try:
+                self._transaction.apply(Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),)))
+                self._transaction.flush()
+            except (apsw.ConstraintError, ConflictError) as error:
+                # Something of the tenant is there, and what is written first of every tenant is not.
+                raise apsw.CorruptError("a tenant without its head") from error
 
         await self._write(job)
         self._opened.add(tenant)
@@ -175,7 +182,7 @@ class SqliteLedger(Reads, Governing, RunReads):
         def job(_: apsw.Connection) -> list[Committed]:
             return [self._transaction.apply(commit, guard) for commit in commits]
 
-        done = await self._writer.run(job)
+        done = await self._writer.run(job, is_small=adding.is_small(commits))
         if self._told:
             tenants = frozenset(commit.tenant for commit in commits)
             for told in self._told:

@@ -37,14 +37,31 @@ def insert_many(connection: apsw.Connection, statement: str, values: Sequence[tu
 
 def select(connection: apsw.Connection, statement: str, /, **values: Value) -> list[Row]:
     """All rows."""
-    return cast("list[Row]", connection.execute(_SQL[statement], values).fetchall())
+    try:
+        return cast("list[Row]", connection.execute(_SQL[statement], values).fetchall())
+    except UnicodeDecodeError as error:
+        raise _damaged() from error
 
 
 def first(connection: apsw.Connection, statement: str, /, **values: Value) -> Row | None:
     """The first row, if there is one."""
-    return cast("Row | None", connection.execute(_SQL[statement], values).fetchone())
+    try:
+        return cast("Row | None", connection.execute(_SQL[statement], values).fetchone())
+    except UnicodeDecodeError as error:
+        raise _damaged() from error
 
 
 def scalar(connection: apsw.Connection, statement: str, /, **values: Value) -> Any:
     """The one value of the one row."""
-    return connection.execute(_SQL[statement], values).get
+    try:
+        return connection.execute(_SQL[statement], values).get
+    except UnicodeDecodeError as error:
+        raise _damaged() from error
+
+
+def _damaged() -> apsw.CorruptError:
+    """Nothing but Unicode is ever written, so a text that is none was written by something else, such as a bad disk.
+
+    SQLite hands texts on as they are and does not look.
+    """
+    return apsw.CorruptError("a text is not UTF-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from quipu.model.change import Commit, Erase, Settle
 from quipu.model.outcomes import Fault
 from quipu.model.record import Record
 from quipu.ports.ledger import Indexed, Space
+
+_PAUSE_S = 0.01
 
 
 class Keeper:
@@ -177,12 +180,16 @@ class Keeper:
 
         False when a reader held on to old pages for longer than that.
         """
-        connection.set_busy_timeout(patience_ms)
+        until = time.monotonic() + patience_ms / 1000
         try:
-            was_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            while True:
+                connection.set_busy_timeout(max(0, int(1000 * (until - time.monotonic()))))
+                was_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+                if not was_busy or time.monotonic() >= until:
+                    return not was_busy
+                time.sleep(_PAUSE_S)  # somebody is copying the log: for that SQLite does not wait
         finally:
             connection.set_busy_timeout(file.BUSY_MS)
-        return not was_busy
 
     def prune(self, connection: apsw.Connection, tenant: str, horizon: int, seq: int) -> int:
         statements.run(connection, "prune", tenant=tenant, horizon=horizon, seq=seq)

@@ -11,8 +11,9 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from quipu import config as settings
 from quipu.bootstrap import BuildProgress
@@ -26,18 +27,23 @@ from quipu.model.principal import Principal
 from quipu.ports.embedder import Embedder
 from quipu.ports.host import Connection
 
+if TYPE_CHECKING:
+    from quipu.sync.routing import Router
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
 
 #: How long work that was interrupted may take to end.
 _PATIENCE_S = 10.0
 
 
 class Portal:
-    """An event loop in a thread, and the way in."""
+    """An event loop in a thread, and the way in. `what` it is of is told to who comes when it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="quipu-portal", daemon=True)
         self._thread.start()
@@ -49,7 +55,7 @@ class Portal:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         if self.is_closed:
             work.close()
-            raise BackendUnavailableError("This memory is closed.", reason="closed")
+            raise self._closed()
         begun: list[asyncio.Task[Any] | None] = []
         has_ended = threading.Event()
 
@@ -75,6 +81,18 @@ class Portal:
                 waiting.close()
                 work.close()
             raise
+
+    async def joined(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for who waits on another event loop, which goes on meanwhile."""
+        try:
+            handed = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise self._closed() from None
+        return await asyncio.wrap_future(handed)
+
+    def _closed(self) -> BackendUnavailableError:
+        return BackendUnavailableError(f"This {self._what} is closed.", reason="closed")
 
     def close(self) -> None:
         if not self.is_closed:
@@ -141,7 +159,7 @@ class Memory:
     def __init__(
         self,
         agent_id: str | None = None,
-        stores: Sequence[str] | str | None = None,
+        stores: Sequence[str] | str | Path | None = None,
         *,
         fusion: Fusion | str = Fusion.RRF,
         governance: object | None = None,
@@ -169,7 +187,7 @@ class Memory:
             connection=connection,
             telemetry=telemetry,
         )
-        self.portal = Portal()
+        self.portal = Portal("memory")
         #: What is being read, so that closing ends it first: its reader may have been interrupted between two items.
         self.streams: set[AsyncIterator[Any]] = set()
 
@@ -305,3 +323,15 @@ def connect(
         telemetry=telemetry,
     )
     return Memory(agent_id, fusion=fusion, config=given, connection=way)
+
+
+__all__ = ["Memory", "Router", "connect"]
+
+
+def __getattr__(name: str) -> object:
+    """The router is loaded by who uses it: most programs have one memory."""
+    if name == "Router":
+        from quipu.sync.routing import Router
+
+        return Router
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
