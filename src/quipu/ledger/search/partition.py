@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from quipu.errors import TamperedError
 from quipu.ledger.rows import altered_record
+from quipu.ledger.search.codes import Codes, Subjects, Users
 from quipu.ledger.search.column import Array, Column
 from quipu.ledger.search.postings import Mask, Postings
-from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT, TEXT
+from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT
 from quipu.ledger.search.turns import Turns
 from quipu.model.record import MemoryType, State
 from quipu.model.search import Restriction, Scope, Snapshot
-from quipu.rules.names import parts
 from quipu.rules.reach import may_share
-from quipu.rules.texts import spelled
 
 #: Plain values, a sequence for each thing that is told.
 Told: TypeAlias = tuple[Sequence[Any], ...]
@@ -46,68 +45,6 @@ _STATES = {state.value: code for code, state in enumerate(State)}
 _LIVE = _STATES[State.LIVE.value]
 #: Where these stand in a row as it is loaded.
 _TERMS, _VECTOR = 16, 17
-
-
-class Codes:
-    """Strings as small numbers; None is -1."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self.names: list[str] = []
-        self.nbytes = 0
-
-    def add(self, name: str | None) -> int:
-        if name is None:
-            return -1
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self.names)
-            self.names.append(name)
-            self.nbytes += ENTRY + TEXT + len(name)
-        return number
-
-    def find(self, name: str) -> int:
-        """The number, or -2, which no row has."""
-        return self._numbers.get(name, -2)
-
-    def name(self, number: int) -> str | None:
-        return None if number < 0 else self.names[number]
-
-
-class Users(Codes):
-    """Users, found also by a part of their id."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._called: dict[str, list[int]] = {}
-
-    def add(self, name: str | None) -> int:
-        known = len(self.names)
-        number = super().add(name)
-        if name is not None and number == known:
-            for part in parts(name):
-                self._called.setdefault(part, []).append(number)
-                self.nbytes += ENTRY + OBJECT + TEXT + len(part)
-        return number
-
-    def called(self, part: str) -> Sequence[int]:
-        return self._called.get(part, ())
-
-
-class Subjects(Codes):
-    """Subjects, and how each is spelled: every text that is asked for is looked through for all of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.spelled: dict[str, str] = {}
-
-    def add(self, name: str | None) -> int:
-        known = len(self.names)
-        number = super().add(name)
-        if name is not None and number == known:
-            self.spelled[name] = spelled(name)
-            self.nbytes += ENTRY + TEXT + len(name)
-        return number
 
 
 class Partition:
