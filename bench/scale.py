@@ -226,12 +226,13 @@ async def measured(
             started = time.perf_counter()
             await quipu_side.recall(memory, probes[0].text, k=K, embedding=quipu_side.given(probes[0].vector))
             first = (time.perf_counter() - started) * 1000
-            more = list(source.records(alone + together, start=fresh))
-            writes = await _writes(memory, bare, more[:alone], more[alone:])
-            owners = _owners(source, [(start, count), (fresh, len(more))])
-            fresh += len(more)
+            owners = _owners(source, [(start, count)])
             nearest = _nearest(source, start, count, probes)
             recalls = await _recalls(memory, probes, as_of, nearest, owners)
+            # Behind the recalls: so many are written that a small memory is several times as large afterwards.
+            more = list(source.records(alone + together, start=fresh))
+            writes = await _writes(memory, bare, more[:alone], more[alone:])
+            fresh += len(more)
         result[name] = {"records": count, "first_recall_ms": first, "writes": writes, "recall": recalls}
     bare.close()
     result["peak_memory_mb"] = peak_memory_mb()
