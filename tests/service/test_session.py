@@ -249,10 +249,11 @@ def test_the_blocking_twin_can_be_closed_twice_and_then_says_so(clock: FixedCloc
 
 def test_a_blocking_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "m.db").write_text("not a database")
+    before = set(threading.enumerate())
     memory = sync.Memory("ana", f"sqlite://{tmp_path}/m.db", embedder="none")
     with pytest.raises(BackendUnavailableError), memory:
         pass
-    assert "quipu-portal" not in {thread.name for thread in threading.enumerate()}
+    assert "quipu-portal" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_threads_share_one_blocking_memory(clock: FixedClock) -> None:
