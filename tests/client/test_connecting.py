@@ -83,9 +83,10 @@ async def test_without_a_good_token_nobody_is_let_in(server: Served, token: str)
 
 
 def test_a_blocking_memory_that_is_not_let_in_leaves_no_thread(server: Served) -> None:
+    before = set(threading.enumerate())
     with pytest.raises(UnauthenticatedError), sync.connect(server.url, token="nonsense"):  # noqa: S106  not a password
         pass
-    assert "quipu-portal" not in {thread.name for thread in threading.enumerate()}
+    assert "quipu-portal" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_without_tls_only_this_machine_unless_one_insists() -> None:
