@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from quipu import InvalidError, Memory, Record
 from quipu.model.record import Trust
 from quipu.testing.builders import FixedClock
+from quipu.testing.embedders import WordEmbedder
 from tests.service.looks import found, ids, kept, standing, verifies
 
 DAY = 86_400_000
@@ -274,3 +276,55 @@ async def test_a_source_that_breaks_off_leaves_what_was_read_in_and_no_work_behi
     with pytest.raises(OSError, match="ended here"):
         await memory.import_records(broken())
     assert (await memory.statistics())["live"] == 500
+
+
+class Waiting(WordEmbedder):
+    """Embeds what it was asked for first only once it is asked again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.again = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        self.asked += 1
+        if self.asked == 1:
+            async with asyncio.timeout(30):
+                await self.again.wait()
+        self.again.set()
+        return await super().embed(texts)
+
+
+async def test_a_chunk_is_embedded_while_the_one_before_is_written_and_stands_behind_it(opened: Any) -> None:
+    memory: Memory = opened(embedder=Waiting())
+    summary = await memory.import_records([{"content": f"fact {number}"} for number in range(1_000)])
+    assert summary.stored == 1_000
+    first, second = [entry for entry in await memory.journal() if entry.op == "import"]
+    contents = {record.id: str(record.content) for record in (await memory.list(limit=1_000)).records}
+    numbers = [[int(contents[one.id].split()[1]) for one in entry.records] for entry in (first, second)]
+    assert [sorted(these) for these in numbers] == [list(range(500)), list(range(500, 1_000))]
+
+
+async def test_a_line_that_waits_for_approval_may_lead_to_one_of_the_chunk_before(memory: Memory) -> None:
+    lines: list[dict[str, Any]] = [{"content": f"fact {number}"} for number in range(600)]
+    lines[0]["id"] = "mem_01J00000000000000000000000"
+    lines[599] |= {"approval_required": True, "links": [{"to": lines[0]["id"], "rel": "about"}]}
+    summary = await memory.import_records(lines)
+    assert (summary.stored, summary.held, summary.errors) == (599, 1, ())
+
+
+class Failing(WordEmbedder):
+    """Fails with the first chunk as no embedder should, when the next has been asked for."""
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        if "fact 0" in texts:
+            await asyncio.sleep(0.05)
+            raise ZeroDivisionError
+        return await super().embed(texts)
+
+
+async def test_behind_a_chunk_that_broke_nothing_is_kept(opened: Any) -> None:
+    memory: Memory = opened(embedder=Failing())
+    with pytest.raises(ZeroDivisionError):
+        await memory.import_records([{"content": f"fact {number}"} for number in range(1_200)])
+    assert (await memory.statistics())["live"] == 0

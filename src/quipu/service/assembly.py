@@ -134,6 +134,7 @@ class Assembly(Groundwork, ABC):
         return Batches(
             self._parts,
             self._writing,
+            self._lines,
             self.secrets,
             self._gate,
             self.governance,
@@ -236,6 +237,7 @@ class Assembly(Groundwork, ABC):
             self._parts,
             self._access,
             self._writing,
+            self._lines,
             self.reading,
             self._notes,
             self._gate,
@@ -282,7 +284,14 @@ class Assembly(Groundwork, ABC):
 
         burying = Burying(self._parts, self._access, self._gate, self.secrets, self.forget)
         return Importing(
-            self._parts, self._access, self.secrets, self._writing, self.governance, self.stores, burying
+            self._parts,
+            self._access,
+            self.secrets,
+            self._writing,
+            self._lines,
+            self.governance,
+            self.stores,
+            burying,
         )
 
     @part

@@ -15,6 +15,7 @@ from quipu.service import answers
 from quipu.service.committing import carried_out
 from quipu.service.gate import Gate
 from quipu.service.governance import Governance
+from quipu.service.lines import Lines
 from quipu.service.secrets import CheckedRuns, Secrets
 from quipu.service.together import Together, batch_of, of_item
 from quipu.service.writing import Writing
@@ -30,13 +31,15 @@ class Batches:
         self,
         parts: Parts,
         writing: Writing,
+        lines: Lines,
         secrets: Secrets,
         gate: Gate,
         governance: Governance,
         together: Together,
         alone: Alone,
     ) -> None:
-        self._parts, self._writing, self._secrets, self._alone = parts, writing, secrets, alone
+        self._parts, self._writing, self._lines, self._secrets = parts, writing, lines, secrets
+        self._alone = alone
         self._gate, self._governance, self._together = gate, governance, together
 
     async def each(
@@ -54,7 +57,7 @@ class Batches:
                     told[place] = await self._alone(principal, accepted)
             except QuipuError as error:
                 told[place] = error
-        stored = await self._writing.many_stored(principal, [line for _, line in plain])
+        stored = await self._lines.many_stored(principal, [line for _, line in plain])
         for (place, _), answer in zip(plain, stored, strict=True):
             told[place] = answer
         return [answer for answer in told if answer is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from quipu.rules.import_reports import told_line
 from quipu.service.access import Access
 from quipu.service.exporting_watch import Fresh
 from quipu.service.gate import Gate
+from quipu.service.lines import Lines
 from quipu.service.notes import ReadNotes
 from quipu.service.observing import Observing
 from quipu.service.reading import Reading
@@ -47,6 +49,29 @@ class _Chunk:
     def accepted(self) -> list[tuple[int, Line]]:
         return [(number, line) for number, line in self.lines if isinstance(line, Line)]
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """Those that its lines ask for."""
+        return frozenset(line.record_id for _, line in self.accepted if line.record_id is not None)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """What its lines lead to."""
+        return frozenset(link.to for _, line in self.accepted for link in line.request.links or ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A chunk that is being written, and the ids that its lines ask for."""
+
+    work: asyncio.Task[tuple[ImportedLine, ...]]
+    ids: frozenset[str]
+
+    async def done(self) -> None:
+        """Once all of it is kept. Raises where it cannot be; whoever waits may go away, the work goes on."""
+        await asyncio.wait((self.work,))
+        self.work.result()
+
 
 class Exchange:
     """Import and export of records."""
@@ -56,6 +81,7 @@ class Exchange:
         parts: Parts,
         access: Access,
         writing: Writing,
+        lines: Lines,
         reading: Reading,
         notes: ReadNotes,
         gate: Gate,
@@ -64,7 +90,7 @@ class Exchange:
     ) -> None:
         self._parts, self._access, self._gate, self._secrets = parts, access, gate, secrets
         self._observing = observing
-        self._writing, self._reading, self._notes = writing, reading, notes
+        self._writing, self._lines, self._reading, self._notes = writing, lines, reading, notes
 
     async def import_lines(
         self,
@@ -128,37 +154,36 @@ class Exchange:
         dry_run: bool,
         stop_on_error: bool,
     ) -> AsyncGenerator[tuple[ImportedLine, ...] | ImportSummary]:
-        """One chunk is written while the next is read; they follow each other in the journal as they do in the file.
+        """One chunk is written while the next is read and embedded; in the journal they follow each other as in the file.
 
         What was begun is finished, also when `lines` breaks off; lines that were not a whole chunk by then are dropped,
         and what `lines` failed with is raised behind the summary.
         """
         summary = ImportSummary(import_id=import_id, read=0, stored=0, held=0, failed=0)
-        under_way: asyncio.Task[tuple[ImportedLine, ...]] | None = None
+        begun: deque[_Begun] = deque()
+        # Where a bad line stops it, the next chunk is not even read before this one is known to be good.
+        at_once = 1 if stop_on_error else 2
         broken: Exception | None = None
         is_going_on = True
         try:
             async with aclosing(self._chunks(principal, lines, stop_on_error=stop_on_error)) as chunks:
-                while is_going_on:
-                    chunk = None
-                    # Where a bad line stops it, the next chunk is not even read before this one is known to be good.
-                    if under_way is None or not stop_on_error:
+                while is_going_on or begun:
+                    while is_going_on and len(begun) < at_once:
                         chunk = await anext(chunks, None)
-                    if under_way is not None:
-                        outcome, under_way = await under_way, None
+                        if not isinstance(chunk, _Chunk):
+                            broken, is_going_on = chunk, False
+                            break
+                        work = self._write(principal, chunk, import_id, begun[-1] if begun else None, dry_run)
+                        begun.append(_Begun(asyncio.create_task(work), chunk.ids))
+                    if begun:
+                        outcome = await begun[0].work
+                        begun.popleft()
                         summary = _counted(summary, outcome)
                         yield outcome
-                        if stop_on_error:
-                            is_going_on = all(line.error is None for line in outcome)
-                            continue
-                    if isinstance(chunk, _Chunk):
-                        work = self._write(principal, chunk, summary.import_id, dry_run=dry_run)
-                        under_way = asyncio.create_task(work)
-                    else:
-                        broken, is_going_on = chunk, False
+                        if stop_on_error and any(line.error is not None for line in outcome):
+                            is_going_on = False
         finally:
-            if under_way is not None:
-                await asyncio.gather(under_way, return_exceptions=True)
+            await asyncio.gather(*(one.work for one in begun), return_exceptions=True)
         yield summary
         if broken is not None:
             raise broken
@@ -205,8 +230,9 @@ class Exchange:
             return error
 
     async def _write(
-        self, principal: Principal, chunk: _Chunk, import_id: str, *, dry_run: bool
+        self, principal: Principal, chunk: _Chunk, import_id: str, before: _Begun | None, dry_run: bool
     ) -> tuple[ImportedLine, ...]:
+        """What became of the lines of a chunk. Nothing of it is kept before all of the chunk `before` it is."""
         outcomes = {
             number: ImportedLine(line=number, error=line)
             for number, line in chunk.lines
@@ -216,11 +242,14 @@ class Exchange:
         if dry_run:
             outcomes |= {number: await self._tried(principal, number, line) for number, line in accepted}
         else:
+            if before is not None and before.ids & (chunk.ids | chunk.targets):
+                await before.done()  # which ids are free and which are there is known then
             fresh = await self._with_free_ids(principal, [line for _, line in accepted])
+            turn = None if before is None else before.done
             answers = await self._observing.remember_many(
                 principal,
                 [line.request for line in fresh],
-                lambda: self._writing.many_stored(principal, fresh, import_id=import_id),
+                lambda: self._lines.many_stored(principal, fresh, import_id=import_id, turn=turn),
             )
             for (number, line), answer in zip(accepted, answers, strict=True):
                 # What waits for a person gets its id now, and its times when it is approved.

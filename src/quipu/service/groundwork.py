@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quipu.service.credentials import Credentials
     from quipu.service.gate import Gate
     from quipu.service.governance import Governance
+    from quipu.service.lines import Lines
     from quipu.service.mirrors import Mirrors
     from quipu.service.observed import ObservedReading, ObservedStores, ObservedTenancy
     from quipu.service.operating import Operating
@@ -86,7 +87,13 @@ class Groundwork:
     def _writing(self) -> Writing:
         from quipu.service.writing import Writing
 
-        return Writing(self._parts, self._access, self._vectors, self.secrets, self._gate, self.governance)
+        return Writing(self._parts, self._access, self._vectors)
+
+    @part
+    def _lines(self) -> Lines:
+        from quipu.service.lines import Lines
+
+        return Lines(self._parts.ledger, self._writing, self.secrets, self._gate, self.governance)
 
     @part
     def _together(self) -> Together:

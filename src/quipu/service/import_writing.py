@@ -32,6 +32,7 @@ from quipu.service.governance import Governance
 from quipu.service.import_owners import Kin, Planted
 from quipu.service.import_placing import Place, Placed, Placing
 from quipu.service.import_tombstones import Burying
+from quipu.service.lines import Lines
 from quipu.service.secrets import Checked, Secrets
 from quipu.service.writing import Writing
 
@@ -71,10 +72,16 @@ class Bringing:
     """From items to records and proposals."""
 
     def __init__(
-        self, parts: Parts, secrets: Secrets, writing: Writing, governance: Governance, burying: Burying
+        self,
+        parts: Parts,
+        secrets: Secrets,
+        writing: Writing,
+        lines: Lines,
+        governance: Governance,
+        burying: Burying,
     ) -> None:
         self._parts, self._secrets, self._burying = parts, secrets, burying
-        self._writing, self._governance = writing, governance
+        self._writing, self._lines, self._governance = writing, lines, governance
         self._placing = Placing(parts)
 
     async def gone_through(
@@ -232,7 +239,7 @@ class Bringing:
             replace(line, request=replace(line.request)) if has_secret else line
             for line, (_, _, has_secret) in zip(bare, new, strict=True)
         ]
-        refused, held, _ = await self._writing.judged(
+        refused, held, _ = await self._lines.judged(
             principal, given, bare, checked.position, ground.import_id, is_trial=ground.is_dry
         )
         outcome.refused += [

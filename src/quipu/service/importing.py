@@ -36,6 +36,7 @@ from quipu.service.import_fetching import fetched_pieces, file_name
 from quipu.service.import_owners import owner_mark
 from quipu.service.import_tombstones import Burying
 from quipu.service.import_writing import Bringing, Progress
+from quipu.service.lines import Lines
 from quipu.service.secrets import Secrets
 from quipu.service.stores import Stores
 from quipu.service.writing import Writing
@@ -78,13 +79,14 @@ class Importing:
         access: Access,
         secrets: Secrets,
         writing: Writing,
+        lines: Lines,
         governance: Governance,
         stores: Stores,
         burying: Burying,
     ) -> None:
         self._parts, self._access = parts, access
         self._stores = stores
-        self._bringing = Bringing(parts, secrets, writing, governance, burying)
+        self._bringing = Bringing(parts, secrets, writing, lines, governance, burying)
         self._waiting: OrderedDict[tuple[str, str], _Waiting] = OrderedDict()
         self.carrying = Carrying(self.committed)
 

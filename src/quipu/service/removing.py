@@ -43,16 +43,17 @@ class Removing(Expiring):
         guard: int | None = None,
         rule: str | None = None,
     ) -> ForgetResponse:
-        answer = await carried_out(
-            self._parts.ledger,
-            lambda: self.forgetting(principal, request),
-            before=before,
-            guard=guard,
-            rule=rule,
-        )
-        if request.hard_delete:
-            self._vectors.forget_texts()
-        return answer
+        try:
+            return await carried_out(
+                self._parts.ledger,
+                lambda: self.forgetting(principal, request),
+                before=before,
+                guard=guard,
+                rule=rule,
+            )
+        finally:  # an erasure that was handed over is done, whether or not its caller still waits
+            if request.hard_delete:
+                self._vectors.forget_texts()
 
     async def forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
         """How records are forgotten or erased, as things stand."""

@@ -43,7 +43,7 @@ class Entering:
     ) -> None:
         limits = replace(parts.limits, tag_length=max(parts.limits.tag_length, _TAG_LENGTH))
         self._parts = replace(parts, limits=limits)
-        self._writing = Writing(self._parts, access, vectors, secrets, gate, governance)
+        self._writing = Writing(self._parts, access, vectors)
         self._secrets, self._gate, self._governance = secrets, gate, governance
         self._observing = observing
 
