@@ -1,6 +1,7 @@
-"""Check an exported journal without Quipu: only SHA-256, RFC 8785 and Ed25519."""
+"""Check an exported journal without Quipu, by SHA-256, RFC 8785 and Ed25519: verify_offline.py proof trusted.json"""
 
 import json
+import sys
 from base64 import urlsafe_b64decode
 from hashlib import sha256
 from pathlib import Path
@@ -8,11 +9,9 @@ from pathlib import Path
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from quipu.sync import Memory
 
-
-def check(folder: Path) -> int:
-    """How many entries hold; raises when one was altered."""
+def check(folder: Path, trusted: Path | None = None) -> int:
+    """How many entries hold; raises when one was altered. Without trusted keys, those in the folder are used."""
     before, hashes = "0" * 64, {}
     for line in (folder / "journal.ndjson").read_text("utf-8").splitlines():
         entry = json.loads(line)
@@ -20,7 +19,7 @@ def check(folder: Path) -> int:
         if entry["prev"] != before or sha256(rfc8785.dumps(entry)).hexdigest() != stated:
             raise SystemExit(f"entry {entry['seq']} was altered")
         before = hashes[entry["seq"]] = stated
-    keys = json.loads((folder / "keys.json").read_text("utf-8"))
+    keys = json.loads((trusted or folder / "keys.json").read_text("utf-8"))
     for line in (folder / "checkpoints.ndjson").read_text("utf-8").splitlines():
         point = json.loads(line)
         key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(keys[point.pop("key_id")] + "=="))
@@ -31,7 +30,10 @@ def check(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    with Memory(agent_id="assistant", stores="memory.db") as memory:
-        memory.remember("Deploys happen on Tuesdays")
-        memory.export_journal(Path("proof"))
-    print("entries that hold:", check(Path("proof")))
+    if not sys.argv[1:]:  # nothing to check: make a proof to try it on
+        from quipu.sync import Memory
+
+        with Memory(agent_id="assistant", stores="memory.db") as memory:
+            memory.remember("Deploys happen on Tuesdays")
+            memory.export_journal("proof")
+    print("entries that hold:", check(*map(Path, sys.argv[1:] or ["proof"])))

@@ -18,6 +18,7 @@ REASONS = {
     "access_request": "There is no such request for access, or it is not yours to see.",
     "already_decided": "The proposal was approved or rejected before, or has lapsed.",
     "altered_entry": "A journal entry does not hold what its hash covers. Run `quipu verify`.",
+    "altered_proposal": "What waits for a decision is not what was held. Reject it, and have it proposed again.",
     "altered_record": "A record cannot be read back as it was written. Run `quipu verify`.",
     "altered_store": "A memory store cannot be read back as it was written. Restore the latest backup.",
     "ambiguous_name": "Several records have this entity name. Use an id.",
@@ -34,7 +35,7 @@ REASONS = {
     "bad_filter": "The filter is not well formed. The pointer names the place.",
     "bad_identity": "The text or file holds no age key that files are opened with.",
     "bad_json": "The text is not JSON, or not an object where one is needed.",
-    "bad_key": "The signing key beside the ledger cannot be read. Restore it from a backup.",
+    "bad_key": "The signing key beside the ledger cannot be read, so restore it from a backup; or a new one cannot be written: check the folder and the disk's space.",
     "bad_manifest": "An agent's manifest is not what OpenWOP says one is. The pointer names the place.",
     "bad_passphrase": "The passphrase to seal or open a file with is empty.",
     "bad_proof": "An item or a statement about it is not what its proof says.",
@@ -253,6 +254,7 @@ REASONS = {
 #: kind of fault that a verification names → what it means.
 FAULTS = {
     "altered_entry": "A journal entry does not have the hash it states, or a line of an export is damaged.",
+    "altered_proposal": "A held write is not what the journal says was held.",
     "altered_record": "A version does not match its digest, or an erased one has content.",
     "bad_signature": "A checkpoint's signature is not that of its key.",
     "broken_chain": "A receipt does not name the hash of the receipt before it.",

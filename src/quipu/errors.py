@@ -54,12 +54,15 @@ class QuipuError(Exception):
     ) -> None:
         self.message = message or (self.__doc__ or "").strip()
         self.reason = reason
-        #: What a person can do about it; shown by the command line and the page, apart from `str()`.
+        #: What a person can do about it; shown by the command line, the page and a traceback, apart from `str()`.
         self.hint = hint
         self.faults = tuple(faults)
         #: Seconds after which it may be tried again, where that is known.
         self.retry_after = retry_after
         super().__init__(self.message)
+        accepted = next((fault.accepted for fault in self.faults if fault.accepted), ())
+        if hint or accepted:
+            self.add_note(hint or f"Accepted: {', '.join(accepted)}.")
 
     def within(self, pointer: str) -> Self:
         """The same error about a part of something larger: its faults point into that, or at least there."""

@@ -65,6 +65,12 @@ CASES: dict[str, Case] = {
     "metadata with a name twice": Case(["remember", "x", "--metadata", '{"a":1,"a":2}'], reason="bad_json"),
     "an end that is no time": Case(["remember", "x", "--expires", "soon"], reason="bad_value"),
     "an end that is a name": Case(["remember", "x", "--expires", "forever"], reason="bad_value"),
+    "an end that has been": Case(["remember", "x", "--expires", "yesterday"], reason="bad_value"),
+    "an end at once": Case(["remember", "x", "--expires", "0d"], reason="bad_value"),
+    "an export into a directory": Case(["export", ".", "--force"], reason="bad_value"),
+    "an export below nothing": Case(
+        ["export", "nowhere/out.ndjson"], code="backend_unavailable", reason="cannot_open", exit=2
+    ),
     "a link without a relation": Case(["remember", "x", "--link", "mem_1"], reason="bad_value"),
     "an unknown store": Case(["remember", "x", "--store", "nowhere"], "not_found", "store"),
     "an unknown id": Case(["remember", "x", "--id", "mem_unknown"], "not_found", "record"),
@@ -221,3 +227,38 @@ def test_a_hint_says_what_to_do(cli: Cli, home: Path, name: str) -> None:
 def test_a_hint_names_a_file_where_a_folder_was_named(cli: Cli, home: Path) -> None:
     (home / "folder").mkdir()
     assert "folder/memory.db" in cli.problem("init", str(home / "folder"))["hint"]
+
+
+@pytest.mark.parametrize("given", ["yesterday", "0d", "-5d", "2000000d", "session", "forever"])
+def test_an_end_that_is_refused_names_only_what_is_taken(cli: Cli, given: str) -> None:
+    problem = cli.problem("remember", "x", "--expires", given, code=1)
+    accepted = problem["errors"][0]["accepted"]
+    assert "forever" not in problem["hint"]
+    for end in accepted[:-1]:  # the last one is described, the others are meant word for word
+        cli.said("remember", "x", "--expires", end)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("QUIPU_LIMIT_K", "-5"), ("QUIPU_CHECKPOINT_S", "-1"), ("QUIPU_LIMIT_K", "many")]
+)
+def test_a_setting_that_counts_is_never_below_nothing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    problem = cli.problem("recall", "x", code=1)
+    assert problem["reason"] == "bad_setting"
+    assert variable in problem["detail"]
+
+
+def test_a_settings_file_that_cannot_be_opened_is_not_called_bad_toml(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIPU_CONFIG", str(home))
+    assert "QUIPU_CONFIG" in cli.problem("recall", "x", code=1)["hint"]
+
+
+def test_rules_that_cannot_be_read_are_named_with_their_setting(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIPU_RULES", str(home / "nowhere.toml"))
+    assert "QUIPU_RULES" in cli.problem("recall", "x", code=1)["hint"]

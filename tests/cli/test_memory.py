@@ -84,6 +84,14 @@ def test_expires_takes_milliseconds_and_moments(cli: Cli, given: str, at: int) -
     assert cli.json("show", cli.remember("for a while", "--expires", given))["expires_at"] == at
 
 
+def test_a_memory_for_a_while_is_kept_once_under_one_key(cli: Cli) -> None:
+    """Thirty days from now is another moment each time; the request must be the same all the same."""
+    first = cli.remember("tea at four", "--expires", "30d", "--key", "k7")
+    assert cli.remember("tea at four", "--expires", "30d", "--key", "k7") == first
+    shown = cli.json("show", first)
+    assert shown["expires_at"] - shown["created_at"] == 30 * DAY_MS
+
+
 def test_a_memory_that_has_ended_already_is_said_to_be_so(cli: Cli) -> None:
     """`--expires 30` means 30 milliseconds after 1970, which nobody means."""
     assert "has ended already" in cli("remember", "tea", "--expires", "30").stderr

@@ -1,6 +1,8 @@
 """Every example runs in an empty folder, says what it should, and is short."""
 
+import json
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,10 @@ SAYS = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=shown)
-def test_an_example_does_what_it_says(example: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_does_what_it_says(
+    example: Path, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     printed = capsys.readouterr().out
     for said in SAYS[example.name]:
@@ -42,10 +47,31 @@ def test_every_example_is_listed_and_short() -> None:
         assert len(example.read_text("utf-8").splitlines()) < 40
 
 
-def test_the_offline_check_finds_an_altered_entry(place: Path) -> None:
+def test_the_offline_check_finds_an_altered_entry(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["verify_offline.py"])
     check = runpy.run_path(str(FOLDER / "verify_offline.py"))["check"]
     runpy.run_path(str(FOLDER / "verify_offline.py"), run_name="__main__")
     journal = place / "proof" / "journal.ndjson"
     journal.write_text(journal.read_text("utf-8").replace('"op":"remember"', '"op":"recall"'), "utf-8")
     with pytest.raises(SystemExit, match="entry 2 was altered"):
         check(place / "proof")
+
+
+def test_the_offline_check_is_of_the_folder_that_it_is_given(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = str(FOLDER / "verify_offline.py")
+    monkeypatch.setattr(sys, "argv", [program])
+    runpy.run_path(program, run_name="__main__")
+    theirs = (place / "proof").rename(place / "theirs")
+    keys = (theirs / "keys.json").rename(place / "trusted.json")
+    monkeypatch.setattr(sys, "argv", [program, str(theirs), str(keys)])
+    capsys.readouterr()
+    runpy.run_path(program, run_name="__main__")
+    assert capsys.readouterr().out == "entries that hold: 2\n"
+    assert not (place / "proof").exists()  # nothing was made to check something else
+    first, *rest = (theirs / "journal.ndjson").read_text("utf-8").splitlines(keepends=True)
+    altered = json.dumps({**json.loads(first), "actor": "somebody"}) + "\n"
+    (theirs / "journal.ndjson").write_text(altered + "".join(rest), "utf-8")
+    with pytest.raises(SystemExit, match="entry 1 was altered"):
+        runpy.run_path(program, run_name="__main__")

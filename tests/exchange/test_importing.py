@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import json
 import zipfile
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from quipu.errors import ForbiddenError, InvalidError, NotFoundError, QuipuError
-from quipu.model.moving import FileExport, Format
+from quipu.model.moving import FileExport, Format, ImportReport
 from quipu.model.principal import Permission, Principal
 from quipu.testing.builders import FixedClock
 from tests.exchange.conftest import ADMIN, REVIEWER, WRITER, Host, Hosted
@@ -267,6 +269,27 @@ async def test_what_was_tried_waits_for_an_hour_in_its_tenant(host: Host, clock:
     with pytest.raises(NotFoundError) as gone:
         await host.service.importing.committed(ADMIN, report.import_id)
     assert gone.value.reason == "import"
+
+
+async def test_one_import_asked_for_from_several_sides_is_carried_out_one_after_the_other(host: Host) -> None:
+    """The file is read by one of them at a time, and nobody closes it under the reader's hands."""
+    data = mem0(*(fact(f"m{number}", f"Fact {number} about tea") for number in range(1200)))
+    report = await host.tried(data)
+    importing = host.service.importing
+    commits = [importing.committed(ADMIN, report.import_id) for _ in range(3)]
+    outcomes = await asyncio.gather(*commits, host.tried(data), return_exceptions=True)
+    unforeseen = [
+        one for one in outcomes if isinstance(one, Exception) and not isinstance(one, NotFoundError)
+    ]
+    assert not unforeseen
+    done = [one for one in outcomes[:3] if isinstance(one, ImportReport)]
+    assert sum(one.accepted + one.quarantined for one in done) == 1200
+    assert not any(one.refused for one in done)
+    with contextlib.suppress(NotFoundError):  # whether the second trial came last, nobody knows
+        assert (await importing.committed(ADMIN, report.import_id)).duplicate == 1200
+    with pytest.raises(NotFoundError):
+        await importing.committed(ADMIN, report.import_id)
+    assert len(await host.contents()) == 1200
 
 
 @requirement("moving:export.exportable")

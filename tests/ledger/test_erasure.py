@@ -283,6 +283,55 @@ async def test_another_process_that_has_the_record_in_memory_forgets_it(scribe: 
     await other.close()
 
 
+async def test_a_caller_that_goes_away_leaves_nothing_of_it_in_the_log(scribe: Scribe) -> None:
+    """The erasure was handed over and is done; nobody writes afterwards."""
+    folder = path_of(scribe).parent
+    record = await scribe.put_drafted(marked(scribe), vector=DATA)
+    busy = apsw.Connection(str(path_of(scribe)))
+    busy.execute("BEGIN IMMEDIATE")
+    erasing = asyncio.create_task(scribe.erase(record.id))
+    await asyncio.sleep(0.05)
+    erasing.cancel()
+    assert isinstance((await asyncio.gather(erasing, return_exceptions=True))[0], asyncio.CancelledError)
+    busy.execute("ROLLBACK")
+    busy.close()
+    async with asyncio.timeout(20):
+        while traces(folder, *needles(record)):
+            await scribe.scanned()
+    assert (await scribe.ledger.read(TENANT, [record.id]))[record.id].is_emptied
+
+
+async def test_what_another_process_could_not_cut_from_the_log_is_cut_with_the_next_write(
+    scribe: Scribe,
+) -> None:
+    folder = path_of(scribe).parent
+    record = await scribe.put_drafted(marked(scribe), vector=DATA)
+    other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
+    reader = apsw.Connection(str(path_of(scribe)))
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
+    await (await Scribe.at(other, FixedClock())).erase(record.id)
+    await other.close()
+    reader.close()
+    assert traces(folder, *needles(record)), "there was nothing left to be cut"
+    await finished(scribe)
+    assert traces(folder, *needles(record)) == []
+
+
+async def test_what_was_owed_is_cut_at_closing(scribe: Scribe) -> None:
+    folder = path_of(scribe).parent
+    record = await scribe.put_drafted(marked(scribe), vector=DATA)
+    other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
+    reader = apsw.Connection(str(path_of(scribe)))
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
+    await (await Scribe.at(other, FixedClock())).erase(record.id)
+    reader.close()
+    assert traces(folder, *needles(record)), "there was nothing left to be cut"
+    await other.close()  # the other one has the file open still
+    assert traces(folder, *needles(record)) == []
+
+
 def test_the_forms_of_a_text_are_told_apart() -> None:
     found: Iterable[bytes] = forms("Ab")
     assert set(found) == {b"Ab", b"ab", b"AB", b"A\0b\0", b"\0A\0b", b"4162"}

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -175,6 +176,17 @@ def test_every_table_that_the_schema_has_is_looked_for(path: Path) -> None:
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     assert isinstance(refusal(tmp_path), InvalidError)
+
+
+@pytest.mark.parametrize(
+    "name", ["pipe", "a\0b.db", "l" * 300, "file/memory.db"], ids=["pipe", "nul", "long", "in a file"]
+)
+def test_what_cannot_be_a_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(BackendUnavailableError) as refused:
+        opened(tmp_path / name)
+    assert refused.value.reason == "cannot_open"
 
 
 def test_a_path_without_a_directory_is_refused(tmp_path: Path) -> None:
@@ -624,6 +636,112 @@ async def test_writes_that_wait_are_done_before_the_file_is_closed(path: Path) -
         assert len(await reader.scanned()) == 50
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+def test_a_thread_that_ends_leaves_nothing_open(path: Path) -> None:
+    """Some servers answer every request on an event loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    ledger = opened(path)
+    scribe = loop.run_until_complete(Scribe.at(ledger, FixedClock(), CountedIds("l")))
+    loop.run_until_complete(scribe.put("something"))
+    found: list[set[str]] = []
+
+    def ask() -> None:
+        found.append(asyncio.run(scribe.found("something")))
+
+    def asked(times: int) -> int:
+        for _ in range(times):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = asked(8)  # by now all readers have been started
+    assert asked(20) <= before
+    assert len({frozenset(ids) for ids in found}) == 1
+    loop.run_until_complete(ledger.close())
+    loop.close()
+
+
+#: Asks for the lock that nobody gets who is not alone with the file, as SQLite does before it throws the log away.
+ALONE = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+    except OSError:
+        print("not alone")
+    else:
+        print("alone")
+"""
+
+
+def is_alone(path: Path) -> bool:
+    """What a program learns that has just opened the file."""
+    told = subprocess.run([sys.executable, "-c", ALONE, path], check=True, capture_output=True, text=True)
+    return told.stdout.strip() == "alone"
+
+
+async def test_who_opens_a_file_twice_still_has_it_to_itself(path: Path) -> None:
+    """A lock belongs to the whole process, and is gone when any part of it closes the file behind SQLite's back.
+
+    Then whoever reads the file with a program of its own, and is done, takes the log away.
+    """
+    async with writing(path) as scribe:
+        await scribe.put("one")
+        assert not is_alone(path)
+        async with writing(path) as another:
+            await another.put("two")
+            assert not is_alone(path)
+        assert not is_alone(path)
+        await scribe.put("three")
+    assert is_alone(path)
+
+
+#: Opens a file, forks, and lets the child try.
+FORKED = """
+import asyncio, os, sys
+from pathlib import Path
+from quipu.errors import BackendUnavailableError
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.testing.builders import CountedIds, FixedClock, Scribe, canonical
+
+async def parent(path):
+    ledger = SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
+    scribe = await Scribe.at(ledger, FixedClock(), CountedIds("w"))
+    await scribe.put("of the parent")
+    await scribe.found("parent")
+    return scribe
+
+async def child(scribe):
+    for work in (lambda: scribe.put("of the child"), lambda: scribe.found("parent"), scribe.scanned):
+        try:
+            await asyncio.wait_for(work(), 10)
+        except BackendUnavailableError as error:
+            print(error.reason, flush=True)
+    await asyncio.wait_for(scribe.ledger.close(), 10)
+
+async def after(scribe):
+    await scribe.put("of the parent again")
+    print(len(await scribe.scanned()), await scribe.audit(), flush=True)
+    await scribe.ledger.close()
+
+loop = asyncio.new_event_loop()
+scribe = loop.run_until_complete(parent(Path(sys.argv[1])))
+if not (pid := os.fork()):
+    asyncio.new_event_loop().run_until_complete(child(scribe))
+    os._exit(0)
+os.waitpid(pid, 0)
+loop.run_until_complete(after(scribe))
+"""
+
+
+def test_a_forked_child_is_told_to_open_the_file_itself(path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", FORKED, path], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert told.stdout.split("\n") == ["closed", "closed", "closed", "2 []", ""]
+
+
 # -- backups ----------------------------------------------------------------------------------------------------
 
 
@@ -646,6 +764,29 @@ async def test_a_backup_that_cannot_be_written_leaves_nothing(path: Path) -> Non
             await scribe.ledger.backup(path.parent / "missing" / "copy.db")
         assert refused.value.reason == "backup"
         assert not (path.parent / "missing").exists()
+
+
+async def test_a_backup_is_done_though_others_write_all_the_while(path: Path) -> None:
+    await filled(path, 1)
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE padding (x); INSERT INTO padding VALUES (zeroblob(40000000))")
+    steps: list[int] = []
+
+    def told(done: int, _: int) -> None:
+        steps.append(done)
+        assert len(steps) < 20, "it begins again and again"
+        other.execute("UPDATE tenant SET created_at = created_at + 1")
+
+    copy = path.with_name("copy.db")
+    async with writing(path) as scribe:
+        await scribe.ledger.backup(copy, told)
+        other.close()
+    assert len(steps) > 1
+    assert steps == sorted(steps)
+    async with writing(copy) as scribe:
+        assert len(await scribe.scanned()) == 1
+        assert await scribe.audit() == []
+        assert await scribe.ledger.integrity_faults() == []
 
 
 @pytest.mark.parametrize("is_reader", [False, True])

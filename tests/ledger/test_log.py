@@ -107,6 +107,7 @@ async def test_what_the_thread_has_left_is_copied_by_the_writer_and_the_log_begi
 ) -> None:
     for number in range(SOON // 2):
         await filled.write(number)
+    filled.log.rest(5)
     filled.log.is_due = True  # as the thread says when it has copied a long one
     await filled.write(100)
     await filled.write(101)
@@ -199,4 +200,22 @@ async def test_a_log_that_cannot_be_copied_hinders_no_write(tmp_path: Path) -> N
     filled.writer.close()
     check = apsw.Connection(str(filled.path))
     assert check.execute("SELECT count(*) FROM kept").get == 2 * SOON
+    check.close()
+
+
+async def test_where_no_thread_can_be_started_writes_go_on_and_the_writer_copies(tmp_path: Path) -> None:
+    filled = Filled(tmp_path / "kept.db")
+    before = threading.stack_size(1 << 46)  # more than any machine can give
+    try:
+        with pytest.raises(RuntimeError):
+            threading.Thread(target=print).start()
+        async with asyncio.timeout(20):
+            for number in range(2 * LATE):
+                await filled.write(number)
+    finally:
+        threading.stack_size(before)
+    assert filled.log.pages < LATE + SOON
+    filled.writer.close()
+    check = apsw.Connection(str(filled.path))
+    assert check.execute("SELECT count(*) FROM kept").get == 2 * LATE
     check.close()

@@ -13,7 +13,7 @@ import pytest
 
 from quipu.crypto.canonical import canonical
 from quipu.model.disclosure import CascadeStatus, ErasureStep, LogKind, Question, Writes
-from quipu.model.operations import ForgetRequest
+from quipu.model.operations import CreateStoreRequest, ForgetRequest
 from quipu.rules import receipts
 from tests.faces.serving import served
 from tests.oap.hosts import OWNER, Host, embedder, free_port, pair
@@ -28,8 +28,8 @@ def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
         yield both
 
 
-def lent(a: Host, b: Host, text: str = f"The word is {SECRET}.") -> tuple[str, str]:
-    item_id = a.remember(text, tags=("website_redesign",))
+def lent(a: Host, b: Host, text: str = f"The word is {SECRET}.", **given: Any) -> tuple[str, str]:
+    item_id = a.remember(text, tags=("website_redesign",), **given)
     grant_id = a.grant(b.owner, trust_level=4)
     assert SECRET in str(b.ask(a, grant_id).items)
     return item_id, grant_id
@@ -85,6 +85,16 @@ def test_a_hard_forget_reaches_grantees_too(hosts: tuple[Host, Host]) -> None:
     item_id, _ = lent(a, b)
     request = ForgetRequest(agent_id="assistant", ids=(item_id,), hard_delete=True)
     a.at.do(a.at.service.forget(OWNER, request))
+    assert b.at.do(b.sharing.borrowing.held(OWNER)) == []
+    (erasure,) = a.at.do(a.sharing.erasing.list(OWNER))
+    assert erasure.step is ErasureStep.DONE
+
+
+def test_a_store_that_is_deleted_for_good_is_taken_back_from_grantees_too(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    a.at.do(a.at.service.stores.create(OWNER, CreateStoreRequest(name="attic")))
+    lent(a, b, store="attic")
+    assert a.at.do(a.at.service.stores.delete(OWNER, "attic", "attic", hard_delete=True)) == 1
     assert b.at.do(b.sharing.borrowing.held(OWNER)) == []
     (erasure,) = a.at.do(a.sharing.erasing.list(OWNER))
     assert erasure.step is ErasureStep.DONE

@@ -84,7 +84,7 @@ def test_many_threads_use_one_router(two: dict[str, Memory]) -> None:
 
 
 def test_routers_nest_and_stand_beside_stores_that_are_awaited(two: dict[str, Memory]) -> None:
-    with Router({"inner": Router(two), "plain": Plain("plain")}) as router:
+    with Router(two) as inner, Router({"inner": inner, "plain": Plain("plain")}) as router:
         kept = router.remember(fact("Mara is vegetarian"))
         assert kept.stores == ("inner", "plain")
         (hit,) = router.recall(query("vegetarian"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -111,6 +112,7 @@ async def test_a_router_tells_what_it_is_and_nothing_once_it_is_closed(
     assert [str((await peers[name].get(id)).content) for name, id in names.items()] == ["tea"] * 3
     await router.close()
     await router.close()
+    before = set(threading.enumerate())
     assert "closed" in repr(router)
     for call in (
         router.remember(fact("more")),
@@ -122,6 +124,8 @@ async def test_a_router_tells_what_it_is_and_nothing_once_it_is_closed(
         with pytest.raises(BackendUnavailableError) as refused:
             await call
         assert refused.value.reason == "closed"
+    left = {one.name for one in set(threading.enumerate()) - before if one.name.startswith("quipu")}
+    assert not left, "whoever asks a closed router does not open its ledger again"
     assert len(await peers["a"].recall("tea", min_relevance=0)) == 1, (
         "the peers are not the router's to close"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from quipu import ConflictError, InvalidError, Memory
+from quipu import ConflictError, InvalidError, Memory, TamperedError
 from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
 from quipu.model.outcomes import Verification
@@ -133,6 +133,73 @@ async def test_damage_is_found_and_named(
     report = await damaged.verify()
     assert not report.holds
     assert kind in {fault.kind for fault in report.faults}
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        ("UPDATE record SET content = 'coffee' WHERE content = 'from afar'", "altered_record"),
+        ("DELETE FROM record WHERE content = 'from afar'", "missing_record"),
+        ("DELETE FROM store WHERE name = 'main'", "damaged_file"),
+    ],
+)
+async def test_the_fault_that_led_to_others_is_named_first(
+    busy: Memory, opened: Any, tmp_path: Path, damage: str, kind: str
+) -> None:
+    await busy.close()
+    _altered(tmp_path / "memory.db", damage)
+    report = await opened(tmp_path / "memory.db").verify()
+    assert report.faults[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE proposal SET request = replace(request, 'pay 5', 'pay 9999') WHERE status = 'pending'",
+        "UPDATE proposal SET agent_id = 'eve' WHERE status = 'pending'",
+        "UPDATE proposal SET held_by = '[]' WHERE status = 'pending'",
+        "UPDATE proposal SET created_at = created_at - 1 WHERE status = 'pending'",
+        "INSERT INTO proposal SELECT tenant, 'prp_01J00000000000000000000000', operation, agent_id, record_id, request,"
+        " writer, held_by, status, created_at, lapses_at, reviewer, reviewed_at, reason, approvals, given, because,"
+        " salt, traits FROM proposal WHERE status = 'pending'",
+    ],
+)
+async def test_what_waits_is_what_was_held_or_nobody_can_say_yes_to_it(
+    busy: Memory, opened: Any, tmp_path: Path, damage: str
+) -> None:
+    await busy.remember("held, pay 5 now", approval_required=True, metadata={"n": 2**60, "part": 0.5})
+    assert (await busy.verify()).holds
+    await busy.close()
+    _altered(tmp_path / "memory.db", damage)
+    memory: Memory = opened(tmp_path / "memory.db")
+    report = await memory.verify()
+    assert [fault.kind for fault in report.faults] == ["altered_proposal"]
+    (altered,) = {fault.id for fault in report.faults}
+    with pytest.raises(TamperedError) as refused:
+        await memory.decide(str(altered), approved=True)
+    assert refused.value.reason == "altered_proposal"
+    assert not any("pay" in str(record.content) for record in (await memory.list()).records)
+    await memory.decide(str(altered), approved=False)
+    assert (await memory.verify()).holds
+
+
+async def test_several_people_have_to_agree_as_many_as_were_asked_for(
+    opened: Any, tmp_path: Path, clock: FixedClock
+) -> None:
+    memory: Memory = opened(tmp_path / "memory.db")
+    await memory.set_rules({"rules": [{"id": "two", "when": {}, "effect": "hold", "approvals": 2}]})
+    held = await memory.remember("pay 5 now")
+    await memory.close()
+    _altered(tmp_path / "memory.db", "UPDATE proposal SET approvals = 1")
+    again: Memory = opened(tmp_path / "memory.db")
+    with pytest.raises(TamperedError):
+        await again.decide(held.extensions["proposal_id"], approved=True)
+
+
+def _altered(file: Path, damage: str) -> None:
+    connection = apsw.Connection(str(file))
+    connection.execute(damage)
+    connection.close()
 
 
 async def test_a_signature_of_an_unknown_key_is_unverifiable_not_wrong(

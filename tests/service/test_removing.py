@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from quipu import ConflictError, InvalidError, Memory, MergeStrategy, NotFoundError, RememberRequest
 from quipu.model.record import MemoryType, State
 from quipu.testing.builders import FixedClock
+from quipu.testing.embedders import WordEmbedder
 from tests.service.looks import found, ids, kept, standing, verifies
 
 DAY = 86_400_000
@@ -145,6 +150,42 @@ async def test_a_repeated_key_gives_the_first_answer_again(memory: Memory, opera
     with pytest.raises(ConflictError) as other:
         await call(**changed[operation])
     assert other.value.reason == "idempotency_key_mismatch"
+
+
+class Recollecting(WordEmbedder):
+    """An embedder that keeps what it has seen, until it is told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        self.seen.extend(texts)
+        return await super().embed(texts)
+
+    def clear(self) -> None:
+        self.seen.clear()
+
+
+async def test_the_embedder_forgets_what_is_erased_though_nobody_waits_for_it(
+    opened: Any, tmp_path: Path
+) -> None:
+    embedder = Recollecting()
+    memory = opened(tmp_path / "memory.db", embedder=embedder)
+    gone = await kept(memory, "tea with mara")
+    assert embedder.seen
+    busy = apsw.Connection(str(tmp_path / "memory.db"))
+    busy.execute("BEGIN IMMEDIATE")  # so that the erasure has to wait
+    erasing = asyncio.create_task(memory.forget(ids=[gone], hard_delete=True))
+    await asyncio.sleep(0.1)
+    erasing.cancel()
+    await asyncio.gather(erasing, return_exceptions=True)
+    busy.execute("ROLLBACK")
+    busy.close()
+    assert embedder.seen == []
+    async with asyncio.timeout(20):
+        while await ids(memory, states=["live", "forgotten"]):
+            pass
 
 
 # -- merge --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -254,6 +256,38 @@ def test_a_blocking_memory_that_cannot_be_opened_leaves_no_thread(tmp_path: Path
     with pytest.raises(BackendUnavailableError), memory:
         pass
     assert "quipu-portal" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+#: Opens a blocking memory, forks, and lets the child try.
+FORKED = """
+import os, sys
+from quipu.errors import BackendUnavailableError
+from quipu.sync import Memory
+
+with Memory("ana", sys.argv[1], embedder="none") as memory:
+    memory.remember("of the parent")
+    if not (pid := os.fork()):
+        try:
+            memory.remember("of the child")
+        except BackendUnavailableError as error:
+            print(error.reason, error.hint, flush=True)
+        memory.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    memory.remember("of the parent again")
+    print(len(memory.list().records), memory.verify().holds)
+"""
+
+
+def test_a_forked_child_is_told_to_open_a_blocking_memory_itself(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", FORKED, tmp_path / "m.db"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert told.stdout.split("\n") == ["closed Open it again in this process.", "2 True", ""]
 
 
 def test_threads_share_one_blocking_memory(clock: FixedClock) -> None:

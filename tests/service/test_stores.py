@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from quipu import ConflictError, InvalidError, Memory, NotFoundError
 from quipu.model.record import Tier
 from quipu.model.store import StoreScope
+from quipu.testing.embedders import WordEmbedder
 from tests.service.looks import found, ids, kept, standing, verifies
 
 
@@ -92,6 +94,46 @@ async def test_a_deleted_store_takes_its_records_along(memory: Memory, hard_dele
             await memory.restore(gone[1])
         assert nowhere.value.reason == "store"
     assert await verifies(memory)
+
+
+async def test_a_store_that_is_deleted_for_good_takes_along_what_was_made_of_it_and_what_waits_for_it(
+    opened: Any, tmp_path: Path
+) -> None:
+    embedder = Kept()
+    memory: Memory = opened(tmp_path / "memory.db", embedder=embedder)
+    await memory.create_store("attic")
+    source = await kept(memory, "Xylophonquark in the attic", store="attic")
+    summary = await kept(memory, "in short: Xylophonquark", links=[{"to": source, "rel": "compacted_from"}])
+    await memory.remember("a waiting Xylophonquark", store="attic", approval_required=True)
+    batch = [{"content": "one", "store": "main"}, {"content": "two Xylophonquark", "store": "attic"}]
+    await memory.remember_many([{**item, "approval_required": True} for item in batch], atomic=True)
+    other = await memory.remember("held elsewhere", approval_required=True)
+    assert await memory.delete_store("attic", confirm="attic", hard_delete=True) == 2
+    assert (await memory.history(summary))[0].record.content == ""
+    assert [one.id for one in await memory.proposals("pending")] == [other.extensions["proposal_id"]]
+    assert not embedder.seen
+    assert await verifies(memory)
+    await memory.close()
+    assert not _files_with(tmp_path, b"Xylophonquark")
+
+
+def _files_with(folder: Path, needle: bytes) -> list[str]:
+    return [file.name for file in folder.iterdir() if needle in file.read_bytes()]
+
+
+class Kept(WordEmbedder):
+    """Remembers what it has embedded, until it is told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        self.seen += texts
+        return await super().embed(texts)
+
+    def clear(self) -> None:
+        self.seen.clear()
 
 
 async def test_an_empty_store_can_be_deleted_for_good(memory: Memory) -> None:

@@ -51,14 +51,7 @@ def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Led
     if where.database is not None:
         return databases.open_ledger(where.name, where.database, where.schema, config, clock, mint_id)
     if where.path is not None:
-        try:
-            where.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BackendUnavailableError(
-                f"The directory {where.path.parent} cannot be made.",
-                reason="cannot_open",
-                hint="Choose a path in a directory that is writable.",
-            ) from error
+        _make(where.path.parent)
     return SqliteLedger(
         where.path,
         clock=clock,
@@ -67,6 +60,18 @@ def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Led
         name=where.name,
         cache_bytes=config.cache_mb << 20,
     )
+
+
+def _make(folder: Path) -> None:
+    """The directory, if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendUnavailableError(
+            f"The directory {folder} cannot be made.",
+            reason="cannot_open",
+            hint="Choose a path in a directory that is writable.",
+        ) from error
 
 
 async def open_embedder(
@@ -136,7 +141,7 @@ def open_signer(where: Address) -> Signer:
         from quipu.crypto.keys import Ed25519Signer
 
         return Ed25519Signer.fresh()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(path.parent)
     return kept.KeptSigner(path)
 
 

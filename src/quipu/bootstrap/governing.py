@@ -24,7 +24,11 @@ def rules_document(path: str) -> object:
         text = file.read_text("utf-8")
         return json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise InvalidError(f"The rules file {file} cannot be read.", reason="no_file") from error
+        raise InvalidError(
+            f"The rules file {file} cannot be read: {error.strerror}.",
+            reason="no_file",
+            hint="Check the path; QUIPU_RULES names the file that is read at the start.",
+        ) from error
     except ValueError as error:
         raise InvalidError(
             f"The rules file {file} is neither TOML nor JSON: {error}",

@@ -42,7 +42,7 @@ def verify(ctx: typer.Context, export: proof.Export = None, keys: proof.Keys = N
       quipu audit verify
       quipu audit verify --export proof/ --keys trusted.json
 
-    Exit codes: 0 all holds, 1 not all could be checked (a key or a signature is missing), 2 a fault.
+    Exit codes: 0 all holds, 1 not all could be checked (a key, a signature, the records or the memory is missing), 2 a fault.
     See also: audit export, audit keys, doctor.
     """
     proof.verify(ctx, export, keys)

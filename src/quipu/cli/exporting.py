@@ -145,22 +145,27 @@ def _target(file: Path, *, force: bool) -> Generator[TextIO | None]:
     if str(file) == "-":
         yield None
         return
+    if file.is_dir():
+        raise InvalidError.at("/file", "bad_value", f"{file} is a directory.", hint="Name a file in it.")
     if file.exists() and not force:
         raise _taken(file)
+    from quipu.memory.files import writing  # who asks for help needs no memory
+
     draft = file.with_name(f".{file.name}.draft")
-    try:
-        if file.suffix == ".gz":
-            with (
-                gzip.open(draft, "wb") as packed,
-                io.TextIOWrapper(cast("io.BufferedWriter", packed), "utf-8") as text,
-            ):
-                yield text
-        else:
-            with draft.open("w", encoding="utf-8") as text:
-                yield text
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    with writing(file):
+        try:
+            if file.suffix == ".gz":
+                with (
+                    gzip.open(draft, "wb") as packed,
+                    io.TextIOWrapper(cast("io.BufferedWriter", packed), "utf-8") as text,
+                ):
+                    yield text
+            else:
+                with draft.open("w", encoding="utf-8") as text:
+                    yield text
+            draft.replace(file)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def _taken(place: Path) -> InvalidError:

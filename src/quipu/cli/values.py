@@ -64,6 +64,14 @@ def expires(given: str | None, now: int) -> int | None:
     return now + length(given, "/expires_at", "This is not a moment.", accepted)
 
 
+def is_length(given: str | None) -> bool:
+    """Whether this is a duration, such as 30d, and no moment."""
+    try:
+        return given is not None and length(given, "/expires_at") > 0
+    except InvalidError:
+        return False
+
+
 def length(
     given: str,
     pointer: str,
@@ -73,7 +81,11 @@ def length(
     """A duration in milliseconds."""
     from quipu.rules.durations import duration
 
-    found = duration(given, pointer)
+    try:
+        found = duration(given, pointer)
+    except InvalidError as error:
+        # Where the rule names what it accepts it names `session` and `forever`, and an option takes neither.
+        raise InvalidError.at(pointer, "bad_value", message, accepted=accepted, hint=error.hint) from None
     if isinstance(found, str):
         raise InvalidError.at(pointer, "bad_value", message, accepted=accepted)
     return found

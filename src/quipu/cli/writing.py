@@ -100,10 +100,14 @@ def remember(
     with run.memory(model=True, use=Use.MAKES) as memory:
         from quipu.bootstrap import now_ms
 
-        fields["expires_at"] = values.expires(expires, now_ms())
+        if key is not None and id is None and values.is_length(expires):
+            fields["privacy_intent"] = {"retain": expires}  # a repetition must say the same, and now is later
+        else:
+            fields["expires_at"] = values.expires(expires, now_ms())
         response = memory.remember(content, **({"store": store} if store else {}), **fields)
     _answer(run, response, "Remembered")
-    if fields["expires_at"] is not None and fields["expires_at"] <= response.stored_at:
+    ends_at = fields.get("expires_at")
+    if ends_at is not None and ends_at <= response.stored_at:
         run.warn("It has ended already, so recall will not show it; write 30d for thirty days.")
 
 

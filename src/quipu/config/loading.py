@@ -21,6 +21,7 @@ _FALSE = frozenset({"0", "false", "no", "off"})
 _TELEMETRY = "telemetry"
 #: What the names end with that a cluster sets for a Service, beside `<service>_PORT_8321_TCP` and the like.
 _SERVICE = "_SERVICE_HOST"
+_NAMED = "QUIPU_CONFIG names it: correct the path, or unset the variable."
 _log = logging.getLogger("quipu.telemetry")
 _warned: set[tuple[str, str]] = set()
 
@@ -75,14 +76,20 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
             raise InvalidError(
                 f"The settings file {path} does not exist.",
                 reason="bad_setting",
-                hint="QUIPU_CONFIG names it: correct the path, or unset the variable.",
+                hint=_NAMED,
             )
         return {}
     import tomllib  # most people have no settings file
 
     try:
         found = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InvalidError(
+            f"The settings file {path} cannot be read: {error.strerror}.",
+            reason="bad_setting",
+            hint=_NAMED if named else "Check its permissions.",
+        ) from error
+    except ValueError as error:
         raise InvalidError(
             f"The settings file {path} cannot be read: {error}",
             reason="bad_setting",
@@ -131,13 +138,16 @@ def _understood(name: str, kind: object, text: str, where: str) -> object:
         )
     if kind == "int":
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
+            number = -1
+        if number < 0:  # none of them means anything: they are lengths, counts and times
             raise InvalidError(
-                f"{name} in {where} is not a whole number.",
+                f"{name} in {where} is not a whole number of at least 0.",
                 reason="bad_setting",
                 hint=f"Write digits only, such as {_default(name)}.",
-            ) from None
+            )
+        return number
     return text
 
 

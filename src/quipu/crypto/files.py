@@ -27,5 +27,5 @@ def write_once(path: Path, content: bytes) -> None:
         raise BackendUnavailableError(
             f"The key {path.name} cannot be written.",
             reason="bad_key",
-            hint="Check that its directory exists and is writable.",
+            hint="Check that its directory exists and is writable, and that the disk has room.",
         ) from error

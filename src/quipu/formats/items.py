@@ -114,12 +114,12 @@ def line_of(item: Item, landing: Landing) -> Line:
         details=_details(own, structured, type_),
         privacy_intent=_privacy(own),
     )
-    updated = own.get("updated_at")
+    updated = values.exact(own.get("updated_at"))
     return Line(
         request,
         record_id=_record_id(item, landing, text),
         created_at=captured,
-        updated_at=updated if isinstance(updated, int) and updated >= captured else None,
+        updated_at=updated if updated is not None and updated >= captured else None,
         state=State.ARCHIVED if own.get("state") == State.ARCHIVED.value else State.LIVE,
     )
 
@@ -155,16 +155,16 @@ def _rendered(structured: Mapping[str, Any]) -> str | None:
 
 
 def _captured(item: Item, own: Mapping[str, Any], landing: Landing) -> int:
-    at = own.get("created_at")
-    if isinstance(at, int) and not isinstance(at, bool) and at >= 0:
+    at = values.exact(own.get("created_at"))
+    if at is not None and at >= 0:
         return min(at, landing.now)
     told = values.millis(values.an_object(item.get("provenance")).get("captured_at"))
     return landing.now if told is None else min(told, landing.now)
 
 
 def _expiry(item: Item, own: Mapping[str, Any], captured: int) -> int | None:
-    exact = own.get("expires_at")
-    if isinstance(exact, int) and not isinstance(exact, bool):
+    exact = values.exact(own.get("expires_at"))
+    if exact is not None:
         return exact
     days = item.get("ttl_days")
     if days is None:

@@ -14,6 +14,7 @@ from quipu.errors import QuipuError
 from quipu.formats import values
 from quipu.formats.archives import Source
 from quipu.formats.losses import Loss
+from quipu.formats.seen import Seen
 from quipu.formats.values import Found, Item, refused
 
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -24,12 +25,15 @@ _NO_ROOM = ("importance", "details", "privacy_intent", "session_id", "links")
 
 
 def write(target: BinaryIO, items: Iterable[Item], loss: Loss) -> None:
-    """The folder, as an archive."""
+    """The folder, as an archive. No two files have one name, also where upper and lower case are the same."""
+    names = Seen()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for item in items:
             name = item["item_id"]
             if not _SAFE_NAME.fullmatch(name) or name.startswith("."):
                 name = values.derived("mem", name)
+            while not names.add(name.lower()):  # ids that came from elsewhere need not differ
+                name = values.derived("mem", name, str(len(names)))
             entry = zipfile.ZipInfo(f"items/{name}.md", _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o600 << 16

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tempfile
 import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Self
+from typing import IO, Any, BinaryIO, Self
 
 from quipu.errors import QuipuError
 from quipu.formats import json_stream, values
@@ -45,7 +47,8 @@ def write(
     target: BinaryIO, items: Iterable[Item], head: dict[str, Any], signing: Signing, loss: Loss
 ) -> None:
     """One document, a memory at a time; the checksum covers the memories in the order of their ids."""
-    checksum, count = hashlib.sha256(b"["), 0
+    checksum, starts = hashlib.sha256(b"["), array("Q")
+    last, is_rising = "", True
     opening = {
         "schema": SCHEMA,
         "schema_version": "1.0",
@@ -59,16 +62,19 @@ def write(
     relations: list[dict[str, str]] = []
     for item in items:
         line = signing.canonical(memory_of(item, loss))
-        comma = b"," if count else b""
+        comma = b"," if starts else b""
+        starts.append(target.tell() + len(comma))
         target.write(comma + line)
         checksum.update(comma + line)
-        count += 1
+        last, is_rising = item["item_id"], is_rising and last <= item["item_id"]
         _note_relations(item, relations, loss)
     checksum.update(b"]")
     covered = "sha256:" + checksum.hexdigest()
+    if not is_rising:
+        covered = _read_again(target, starts)
     ending = {
         "relations": relations,
-        "integrity": {"canonicalization": "RFC8785", "checksum": covered, "total_memories": count},
+        "integrity": {"canonicalization": "RFC8785", "checksum": covered, "total_memories": len(starts)},
         "signature": {
             "algorithm": "Ed25519",
             "public_key": signing.public_key,
@@ -77,6 +83,28 @@ def write(
         },
     }
     target.write(b"]," + signing.canonical(ending)[1:] + b"\n")
+
+
+def _read_again(target: BinaryIO, starts: array[int]) -> str:
+    """The checksum of memories that have ids from elsewhere, and so another order than they are written in."""
+    ends = [*(start - 1 for start in starts[1:]), target.tell()]
+    places: list[tuple[str, int, int]] = []
+    for start, end in zip(starts, ends, strict=True):
+        target.seek(start)
+        places.append((json.loads(target.read(end - start))["id"], start, end - start))
+    covered = _checksum(target, places)
+    target.seek(ends[-1])
+    return covered
+
+
+def _checksum(file: IO[bytes], places: list[tuple[str, int, int]]) -> str:
+    """Of the memories that stand at these places, in the order of their ids."""
+    digest = hashlib.sha256(b"[")
+    for place, (_, start, length) in enumerate(sorted(places)):
+        file.seek(start)
+        digest.update((b"," if place else b"") + file.read(length))
+    digest.update(b"]")
+    return "sha256:" + digest.hexdigest()
 
 
 def _covered(opening: dict[str, Any], checksum: str) -> dict[str, Any]:
@@ -225,12 +253,7 @@ class _Order:
         self._spool.write(line)
 
     def checksum(self) -> str:
-        digest = hashlib.sha256(b"[")
-        for place, (_, start, length) in enumerate(sorted(self._places)):
-            self._spool.seek(start)
-            digest.update((b"," if place else b"") + self._spool.read(length))
-        digest.update(b"]")
-        return "sha256:" + digest.hexdigest()
+        return _checksum(self._spool, self._places)
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from quipu.formats import values
 from quipu.formats.values import Item
 
 
@@ -41,8 +42,8 @@ class Spool:
             yield self._file.read(end - start)
 
     def items(self) -> Iterator[Item]:
-        """The same as values."""
-        return map(json.loads, self.lines())
+        """The same as values: a large double, which canonical JSON writes as digits, is one again."""
+        return (json.loads(line, parse_int=values.number) for line in self.lines())
 
     def close(self) -> None:
         self._file.close()

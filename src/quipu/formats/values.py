@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 from quipu.errors import InvalidError, QuipuError
+from quipu.rules.grants_times import rfc3339
 
 #: A memory Item as RFC 0010 has it, in JSON values.
 Item: TypeAlias = dict[str, Any]
@@ -21,7 +23,8 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 #: No year outside of these is a time that somebody meant.
 _LATEST = 253_402_300_799_999
 DEEPEST = 64
-_SAFE = 2**53 - 1
+_DIGITS = re.compile(r"-?[0-9]{16,19}")
+_SAFE, _INT64 = 2**53 - 1, 2**63
 
 
 def refused(reason: str, message: str) -> InvalidError:
@@ -36,7 +39,7 @@ def parsed(raw: bytes) -> Any:
     except UnicodeDecodeError:
         raise refused("bad_encoding", "The text is not UTF-8.") from None
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_int=_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_constant, parse_int=number, parse_float=_finite)
     except (ValueError, OverflowError, RecursionError):
         raise refused("bad_json", "The text is not JSON.") from None
     if _is_too_deep(value):
@@ -48,14 +51,14 @@ def _no_constant(_name: str) -> None:
     raise ValueError
 
 
-def _number(text: str) -> int | float:
+def number(text: str) -> int | float:
     """Canonical JSON writes large doubles without an exponent; whole numbers beyond 2^53 are such (RFC 8785)."""
     if len(text) < 16:
         return int(text)
     if len(text) > 400:
         raise ValueError
-    number = int(text)
-    return number if abs(number) <= _SAFE else float(number)
+    whole = int(text)
+    return whole if abs(whole) <= _SAFE else float(whole)
 
 
 def _finite(text: str) -> float:
@@ -117,10 +120,15 @@ def millis(value: Any) -> int | None:
     return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
-def moment(at: int) -> str:
-    """Milliseconds as RFC 3339, in UTC and to the millisecond."""
-    text = (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+def moment(at: int | str) -> str:
+    """Milliseconds as RFC 3339, in UTC and to the millisecond. Those beyond 2^53 are text in an item."""
+    return rfc3339(int(at), fraction=True)
+
+
+def exact(value: Any) -> int | None:
+    """Milliseconds as an item of our own has them: a whole number, or its text where it is beyond 2^53."""
+    at = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+    return at if isinstance(at, int) and not isinstance(at, bool) and abs(at) < _INT64 else None
 
 
 def share(value: Any) -> float | None:

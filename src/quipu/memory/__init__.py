@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quipu import config as settings
+from quipu.memory import arguments
 from quipu.memory.access import Access
 from quipu.memory.following import Following
 from quipu.memory.governing import Governing
@@ -55,6 +56,7 @@ def connect(
     one call may take with all its repetitions. A call is repeated only where that is harmless: every write carries an
     idempotency key. Without TLS only this machine is spoken to, unless `insecure` says otherwise.
     """
+    arguments.instance(config, settings.Config, "/config")
     given = config or settings.load()
     way = connection(
         given,

@@ -47,29 +47,29 @@ class Access(Session):
             recall_budget=recall_budget,
             review_stores=arguments.several(review_stores, "/review_stores"),
             review_operations=arguments.several(review_operations, "/review_operations"),
-            tenant=arguments.maybe_text(tenant, "/tenant"),
+            tenant=arguments.maybe_plain(tenant, "/tenant"),
         )
 
     async def list_tokens(self, *, tenant: str | None = None) -> tuple[Token, ...]:
         """All tokens, also ended ones, without their texts."""
-        asked = arguments.maybe_text(tenant, "/tenant")
+        asked = arguments.maybe_plain(tenant, "/tenant")
         return await (await self._service()).tokens.list(self._principal, asked)
 
     async def revoke_token(self, token_id: str, /, *, tenant: str | None = None) -> Token:
         """End a token now."""
-        service, asked = await self._service(), arguments.maybe_text(tenant, "/tenant")
+        service, asked = await self._service(), arguments.maybe_plain(tenant, "/tenant")
         return await service.tokens.revoke(self._principal, token_id, asked)
 
     async def rotate_token(
         self, token_id: str, /, *, grace_ms: int = 0, tenant: str | None = None
     ) -> IssuedToken:
         """The same rights under a new text; the old text ends after the grace."""
-        service, asked = await self._service(), arguments.maybe_text(tenant, "/tenant")
+        service, asked = await self._service(), arguments.maybe_plain(tenant, "/tenant")
         return await service.tokens.rotate(self._principal, token_id, grace_ms=grace_ms, tenant=asked)
 
     async def create_tenant(self, tenant_id: str, /) -> Tenant:
         """A new tenant, with a journal and a store `main` of its own."""
-        asked = arguments.text(tenant_id, "/tenant_id")
+        asked = arguments.plain(tenant_id, "/tenant_id")
         return await (await self._service()).tenancy.create(self._principal, asked)
 
     async def list_tenants(self) -> tuple[Tenant, ...]:
@@ -77,12 +77,12 @@ class Access(Session):
 
     async def suspend_tenant(self, tenant_id: str, /) -> Tenant:
         """From now on none of the tenant's credentials is good. Nothing is lost."""
-        asked = arguments.text(tenant_id, "/tenant_id")
+        asked = arguments.plain(tenant_id, "/tenant_id")
         return await (await self._service()).tenancy.suspend(self._principal, asked)
 
     async def resume_tenant(self, tenant_id: str, /) -> Tenant:
         """Let a suspended tenant in again."""
-        asked = arguments.text(tenant_id, "/tenant_id")
+        asked = arguments.plain(tenant_id, "/tenant_id")
         return await (await self._service()).tenancy.resume(self._principal, asked)
 
     async def add_secret(self, label: str, value: str, /, *, run_id: str | None = None) -> KeptSecret:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sized
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sized
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -11,6 +12,7 @@ from quipu.errors import InvalidError
 from quipu.model.operations import Embedding, ExpirePolicy, Floor
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
 from quipu.ports.embedder import Embedder
+from quipu.rules.texts import is_keepable
 
 if TYPE_CHECKING:
     from quipu.model.value import Json
@@ -33,7 +35,12 @@ def member(kind: type[E], value: str, pointer: str) -> E:
 
 
 def floor(value: float | Floor | str) -> float | Floor:
-    return member(Floor, value, "/min_relevance") if isinstance(value, str) else value
+    if not isinstance(value, str) or value in list(Floor):
+        return Floor(value) if isinstance(value, str) else value
+    accepted = [*(str(one) for one in Floor), "a number from 0 to 1"]
+    raise InvalidError.at(
+        "/min_relevance", "bad_value", "min_relevance is not one of its words.", accepted=accepted
+    )
 
 
 def embedding(value: EmbeddingLike) -> Embedding | None:
@@ -92,6 +99,14 @@ def number(value: object, pointer: str) -> float:
     return value
 
 
+def truth(value: object, pointer: str) -> None:
+    """Yes or no, and nothing that only passes for one, where a yes cannot be taken back."""
+    if not isinstance(value, bool):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} is neither true nor false.", accepted=["true", "false"]
+        )
+
+
 def embedder(value: object) -> None:
     """The name of one, or what can embed."""
     if value is not None and not isinstance(value, str | Embedder):
@@ -103,16 +118,66 @@ def embedder(value: object) -> None:
         )
 
 
-def instance(value: object, kind: type, pointer: str) -> None:
-    """A request as a whole, where one was given."""
+def connection(value: object) -> None:
+    """A way to a host, where one was given."""
+    if value is not None and not all(callable(getattr(value, name, None)) for name in ("open", "close")):
+        raise InvalidError.at(
+            "/connection",
+            "bad_value",
+            "connection leads to no host.",
+            accepted=["an object with open and close", "stores=, for a file or a server"],
+        )
+
+
+def called(value: object, pointer: str) -> None:
+    """Something that is called back, where it was given: told before any work is done that it cannot be."""
+    if value is not None and not callable(value):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} cannot be called.", accepted=["a function"]
+        )
+
+
+def clock(given: Callable[[], int]) -> Callable[[], int]:
+    """The same clock, told apart from one that counts otherwise, such as `time.time`."""
+
+    def now() -> int:
+        moment = given()
+        if type(moment) is not int:
+            raise InvalidError.at(
+                "/clock",
+                "bad_value",
+                "clock does not tell whole milliseconds.",
+                accepted=["milliseconds since 1970, such as time.time_ns() // 1_000_000"],
+            )
+        return moment
+
+    return now
+
+
+def instance(value: object, kind: type, pointer: str, hint: str | None = None) -> None:
+    """A value as a whole, where one was given."""
     if value is not None and not isinstance(value, kind):
         raise InvalidError.at(
-            pointer, "bad_value", f"{pointer[1:]} is no {kind.__name__}.", accepted=[kind.__name__]
+            pointer, "bad_value", f"{pointer[1:]} is no {kind.__name__}.", accepted=[kind.__name__], hint=hint
         )
 
 
 def maybe_text(value: object, pointer: str) -> str | None:
     return None if value is None else text(value, pointer)
+
+
+def plain(value: object, pointer: str) -> str:
+    """A text that can be written anywhere, such as the name of a tenant."""
+    given = text(value, pointer)
+    if not is_keepable(given):
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} holds U+0000 or an unpaired surrogate; send valid Unicode."
+        )
+    return given
+
+
+def maybe_plain(value: object, pointer: str) -> str | None:
+    return None if value is None else plain(value, pointer)
 
 
 def members(kind: type[E], values: Iterable[str], pointer: str) -> tuple[E, ...]:
@@ -122,6 +187,14 @@ def members(kind: type[E], values: Iterable[str], pointer: str) -> tuple[E, ...]
 def path(value: object, pointer: str) -> Path:
     if not isinstance(value, str | Path):
         raise InvalidError.at(pointer, "bad_value", f"{pointer[1:]} is not a path.", accepted=["path"])
+    try:
+        name = os.fsencode(value)
+    except UnicodeEncodeError:
+        name = b""
+    if not name or b"\0" in name:
+        raise InvalidError.at(
+            pointer, "bad_value", f"{pointer[1:]} cannot be the name of a file.", accepted=["path"]
+        )
     return Path(value)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from quipu.service.memory import MemoryService
 
 _log = logging.getLogger("quipu.memory")
+#: Between two looks whether the journal is to be signed, also where it is to be signed all the time.
+_LEAST_S = 1
 
 
 class EmbeddedConnection:
@@ -78,7 +80,7 @@ class EmbeddedConnection:
     async def _sign_now_and_then(self, running: Running) -> None:
         """As long as the memory is open, sign where the journal stands whenever that is due."""
         while True:
-            await asyncio.sleep(self._config.checkpoint_every_s)
+            await asyncio.sleep(max(self._config.checkpoint_every_s, _LEAST_S))
             try:
                 await self._sign_if_due(running)
             except QuipuError as error:

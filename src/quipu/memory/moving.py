@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from quipu.errors import InvalidError
 from quipu.memory import arguments
+from quipu.memory.files import writing
 from quipu.memory.session import Session
 from quipu.model.moving_formats import Format
 
 if TYPE_CHECKING:
-    from quipu.model.moving import ExportReport, ImportDecided, ImportReport, ImportState, RolledBack
+    from quipu.model.moving import (
+        ExportedFile,
+        ExportReport,
+        ImportDecided,
+        ImportReport,
+        ImportState,
+        RolledBack,
+    )
     from quipu.model.value import JsonObject
 
 _PIECE = 256 << 10
@@ -45,6 +53,7 @@ class Moving(Session):
         it was cut off; nothing comes in twice. A file that is sealed is opened here, with one of `identities` (age keys)
         or the `passphrase`; neither goes anywhere.
         """
+        arguments.called(progress, "/progress")
         service = await self._service()
         path = arguments.path(file, "/file")
         from quipu.model.moving import FileImport
@@ -57,7 +66,7 @@ class Moving(Session):
             keys=dict(arguments.mapping(keys or {}, "/keys")),
             foreign_owner=foreign_owner,
         )
-        arguments.maybe_text(passphrase, "/passphrase")
+        arguments.maybe_plain(passphrase, "/passphrase")
         opens = [arguments.text(one, "/identities") for one in arguments.several(identities, "/identities")]
         pieces = _pieces(path) if not opens and passphrase is None else _opened(path, opens, passphrase)
         report = await service.importing.tried(self._principal, pieces, request, progress)
@@ -120,13 +129,13 @@ class Moving(Session):
         request = FileExport(
             format=arguments.member(Format, format, "/format"),
             agent_id=None if all_agents else self.agent_id,
-            user_id=user_id,
+            user_id=arguments.maybe_text(user_id, "/user_id"),
             store=arguments.maybe_text(store, "/store"),
             filter=filter,
             as_of=None if as_of is None else str(as_of),
             as_lines=as_lines,
             non_exportable=non_exportable,
-            owner=arguments.maybe_text(owner, "/owner"),
+            owner=arguments.maybe_plain(owner, "/owner"),
             since=None if since is None else str(since),
             base_export_id=base_export_id,
             receipts=receipts,
@@ -137,27 +146,36 @@ class Moving(Session):
                 arguments.text(one, "/encrypt_to") for one in arguments.several(encrypt_to, "/encrypt_to")
             ),
         )
-        arguments.maybe_text(passphrase, "/passphrase")
+        arguments.maybe_plain(passphrase, "/passphrase")
         path = arguments.path(file, "/file")
-        draft = path.with_name(f".{path.name}.draft")
+        with writing(path):
+            if path.is_dir():
+                raise InvalidError.at(
+                    "/file", "bad_value", f"{path} is a directory.", hint="Name a file in it, such as it.zip."
+                )
         made = await service.exporting.made(self._principal, request)
-        try:
-            # What is to be sealed lies nowhere under a name before.
-            plain = draft.open("wb") if passphrase is None else tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by with
-            with plain as target:
-                while piece := await asyncio.to_thread(made.file.read, _PIECE):
-                    await made.check()
-                    target.write(piece)
-                if passphrase is not None:
-                    await asyncio.to_thread(_seal, cast("BinaryIO", target), draft, passphrase)
-            report = (
-                made.report if passphrase is None else await asyncio.to_thread(_sealed, draft, made.report)
-            )
-            draft.replace(path)  # it stands there only when it is whole
-        finally:
-            made.close()
-            draft.unlink(missing_ok=True)
-        return report
+        with writing(path):
+            return await _written(made, path, passphrase)
+
+
+async def _written(made: ExportedFile, path: Path, passphrase: str | None) -> ExportReport:
+    """The file in its place, where it stands only when it is whole."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        # What is to be sealed lies nowhere under a name before.
+        plain = draft.open("wb") if passphrase is None else tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by with
+        with plain as target:
+            while piece := await asyncio.to_thread(made.file.read, _PIECE):
+                await made.check()
+                target.write(piece)
+            if passphrase is not None:
+                await asyncio.to_thread(_seal, cast("BinaryIO", target), draft, passphrase)
+        report = made.report if passphrase is None else await asyncio.to_thread(_sealed, draft, made.report)
+        draft.replace(path)
+    finally:
+        made.close()
+        draft.unlink(missing_ok=True)
+    return report
 
 
 def _seal(plain: BinaryIO, draft: Path, passphrase: str) -> None:

@@ -44,7 +44,6 @@ class Operations(Session):
     async def remember(
         self,
         content: str | JsonObject | RememberRequest,
-        /,
         *,
         type: MemoryType | str = MemoryType.SEMANTIC,
         user_id: str | None = None,
@@ -111,7 +110,6 @@ class Operations(Session):
     async def recall(
         self,
         query: str | RecallRequest,
-        /,
         *,
         k: int = 5,
         types: Sequence[MemoryType | str] | None = None,
@@ -142,7 +140,7 @@ class Operations(Session):
             k=k,
             types=tuple(
                 arguments.member(MemoryType, kind, "/types")
-                for kind in arguments.several(types or (), "/types")
+                for kind in arguments.several(() if types is None else types, "/types")
             ),
             hops=hops,
             fusion=self._fusion if fusion is None else arguments.member(Fusion, fusion, "/fusion"),
@@ -177,7 +175,7 @@ class Operations(Session):
         idempotency_key: str | None = None,
     ) -> ForgetResponse:
         """Forget, which `restore` undoes, or with `hard_delete` erase, which nothing undoes."""
-        arguments.instance(request, ForgetRequest, "/request")
+        arguments.instance(request, ForgetRequest, "/request", "Name records as ids=[...].")
         service = await self._service()
         return await service.forget(
             self._principal,
@@ -185,7 +183,7 @@ class Operations(Session):
             or ForgetRequest(
                 agent_id=self.agent_id,
                 user_id=user_id,
-                ids=arguments.several(ids or (), "/ids"),
+                ids=arguments.several(() if ids is None else ids, "/ids"),
                 filter=filter,
                 hard_delete=hard_delete,
                 reason=reason,
@@ -200,7 +198,6 @@ class Operations(Session):
         self,
         canonical: str | MergeRequest,
         duplicates: Sequence[str] = (),
-        /,
         *,
         strategy: MergeStrategy | str = MergeStrategy.KEEP_CANONICAL,
         store: str | None = None,
@@ -227,7 +224,6 @@ class Operations(Session):
     async def expire(
         self,
         policy: ExpirePolicy | Mapping[str, Any] | ExpireRequest | None = None,
-        /,
         *,
         action: ExpireAction | str = ExpireAction.FORGET,
         user_id: str | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from quipu.errors import InvalidError
 from quipu.memory import arguments
 from quipu.memory.session import Session
 from quipu.model.operations import CreateStoreRequest, ListRequest, MergeStrategy
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from quipu.model.governance import Edit, Replayed, Review, Rule
     from quipu.model.outcomes import Page, RememberResponse, Version
     from quipu.model.value import JsonObject
+
+_STATUSES = ("pending", "approved", "rejected")
 
 
 class Reads(Session):
@@ -52,7 +55,7 @@ class Reads(Session):
             store=store,
             types=tuple(
                 arguments.member(MemoryType, kind, "/types")
-                for kind in arguments.several(types or (), "/types")
+                for kind in arguments.several(() if types is None else types, "/types")
             ),
             states=tuple(
                 arguments.member(State, state, "/states") for state in arguments.several(states, "/states")
@@ -101,12 +104,16 @@ class Reads(Session):
         """Take a store away with all it holds; `confirm` is its name once more. Returns how many records went."""
         service = await self._service()
         asked = arguments.text(name, "/name")
+        arguments.truth(hard_delete, "/hard_delete")
         return await service.stores.delete(self._principal, asked, confirm, hard_delete=hard_delete)
 
     async def proposals(self, status: str | None = "pending") -> tuple[Proposal, ...]:
-        """Writes that wait for a person, or were decided."""
-        asked = arguments.maybe_text(status, "/status")
-        return await (await self._service()).governance.proposals(self._principal, asked)
+        """Writes that wait for a person, or were decided; None: all of them."""
+        if status is not None and arguments.text(status, "/status") not in _STATUSES:
+            raise InvalidError.at(
+                "/status", "bad_value", "status is not one of its words.", accepted=[*_STATUSES, "None: all"]
+            )
+        return await (await self._service()).governance.proposals(self._principal, status)
 
     async def review(self, proposal_id: str, /) -> Review:
         """A held write, with what a yes would change now and the memories that are like it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quipu import bootstrap
 from quipu.bootstrap.surroundings import jitter
 from quipu.errors import InvalidError
+from quipu.memory import arguments
 
 if TYPE_CHECKING:
     from quipu.bootstrap.telemetry import Telemetry
@@ -43,6 +44,14 @@ def connection(
     telemetry: Telemetry | None = None,
 ) -> RemoteConnection:
     """The way to a server; what is not given is taken from the settings."""
+    arguments.maybe_text(server, "/server")
+    arguments.maybe_text(token, "/token")
+    if timeout is not None:
+        arguments.number(timeout, "/timeout")
+    if retries is not None:
+        arguments.whole(retries, "/retries")
+    if insecure is not None:
+        arguments.truth(insecure, "/insecure")
     named = server or (config.store_url if is_server(config.store_url) else config.server_url)
     if not named:
         raise InvalidError(

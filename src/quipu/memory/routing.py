@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from quipu.bootstrap import Running, start
 from quipu.config import Config
+from quipu.errors import BackendUnavailableError
 from quipu.model.principal import local
 from quipu.service import routing
 from quipu.service.peer_ids import LedgerIds
@@ -18,16 +19,19 @@ if TYPE_CHECKING:
 
 
 class _Kept:
-    """The map in a ledger that is opened when it is first asked for."""
+    """The map in a ledger that is opened when it is first asked for, and never again once it is closed."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._running: Running | None = None
         self._ids: LedgerIds | None = None
         self._opening = asyncio.Lock()
+        self._is_closed = False
 
     async def _map(self) -> LedgerIds:
         async with self._opening:
+            if self._is_closed:
+                raise BackendUnavailableError("This router is closed.", reason="closed")
             if self._ids is None:
                 tenant = local().tenant
                 running = await start(Config(store_url=self._url, embedder="none"))
@@ -49,9 +53,11 @@ class _Kept:
         return await (await self._map()).ours(peer, theirs)
 
     async def close(self) -> None:
-        running, self._running, self._ids = self._running, None, None
-        if running is not None:
-            await running.close()
+        async with self._opening:
+            self._is_closed = True
+            running, self._running, self._ids = self._running, None, None
+            if running is not None:
+                await running.close()
 
 
 class Router(routing.Router):

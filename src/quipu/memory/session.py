@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from quipu import config as settings
 from quipu.bootstrap.stores import ledger_and_mirrors
+from quipu.bootstrap.telemetry import Telemetry
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory import arguments, remote
 from quipu.memory.embedded import EmbeddedConnection
@@ -19,7 +20,6 @@ from quipu.service.memory import CAPABILITIES
 
 if TYPE_CHECKING:
     from quipu.bootstrap import BuildProgress
-    from quipu.bootstrap.telemetry import Telemetry
     from quipu.config import Config
     from quipu.ports.embedder import Embedder
     from quipu.ports.host import Connection, Host
@@ -63,9 +63,15 @@ class Session:
         `connection` is a way to a host of your own making, instead of `stores`. `telemetry` names OpenTelemetry
         providers; without it, those of the process are told.
         """
-        if agent_id == "":
+        if arguments.maybe_text(agent_id, "/agent_id") == "":
             raise InvalidError.at("/agent_id", "bad_value", "agent_id is empty.")
         arguments.embedder(embedder)
+        arguments.instance(config, settings.Config, "/config")
+        arguments.instance(principal, Principal, "/principal")
+        arguments.instance(telemetry, Telemetry, "/telemetry")
+        arguments.connection(connection)
+        arguments.called(clock, "/clock")
+        arguments.called(progress, "/progress")
         given = config or settings.load()
         urls = _urls(stores)
         if write_policy not in ("all", "fan_out", "primary_only"):
@@ -98,7 +104,7 @@ class Session:
                 chosen,
                 self._principal,
                 embedder=None if isinstance(embedder, str) else embedder,
-                clock=clock,
+                clock=None if clock is None else arguments.clock(clock),
                 progress=progress,
                 telemetry=telemetry,
             )

@@ -64,6 +64,7 @@ class Settling(Session):
         progress: Callable[[int, int], None] | None = None,
     ) -> Consolidation:
         """Settle short-term memory: what weighs enough is promoted, what is light and old is forgotten."""
+        arguments.called(progress, "/progress")
         from quipu.model.consolidation import ConsolidateRequest
 
         request = ConsolidateRequest(

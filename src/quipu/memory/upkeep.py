@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from quipu.errors import ConflictError, QuipuError
 from quipu.memory import arguments
+from quipu.memory.files import writing
 from quipu.memory.session import Session
 from quipu.model.operations import Line, ListRequest
 from quipu.model.record import MemoryType, State
@@ -32,25 +33,31 @@ class LineFiles:
     """Files of lines in one folder, which stand there only when all of them are whole."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder = folder.resolve()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        self._draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".draft", dir=folder.parent))
+        self._target = folder
+        with writing(folder):
+            self._folder = folder = folder.resolve()
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._draft = Path(
+                tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".draft", dir=folder.parent)
+            )
         self._stack = ExitStack()
         self._open: dict[str, TextIO] = {}
 
     def write(self, name: str, line: str) -> None:
-        if name not in self._open:
-            self._open[name] = self._stack.enter_context((self._draft / name).open("w", encoding="utf-8"))
-        self._open[name].write(line + "\n")
+        with writing(self._target):
+            if name not in self._open:
+                self._open[name] = self._stack.enter_context((self._draft / name).open("w", encoding="utf-8"))
+            self._open[name].write(line + "\n")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._stack.close()  # what is still to be written may find the disk full
-            if kind is None:
-                self._put_in_place()
+            with writing(self._target):
+                self._stack.close()  # what is still to be written may find the disk full
+                if kind is None:
+                    self._put_in_place()
         finally:
             shutil.rmtree(self._draft, ignore_errors=True)
 
@@ -75,6 +82,7 @@ class Upkeep(Session):
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Bring in records as `export` writes them: objects or JSON lines, which may carry id and times."""
+        arguments.called(progress, "/progress")
         service = await self._service()
         return await service.exchange.import_lines(
             self._principal,
@@ -139,6 +147,7 @@ class Upkeep(Session):
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check chain, digests, signatures and index."""
+        arguments.called(progress, "/progress")
         service = await self._service()
         await service.flush()
         return await service.audit.verify(self._principal, progress)
@@ -183,12 +192,14 @@ class Upkeep(Session):
         self, target: Path | str, /, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
         """A consistent copy of the whole ledger, while others go on writing."""
-        await (await self._service()).upkeep.backup(
-            self._principal, arguments.path(target, "/target"), progress
-        )
+        arguments.called(progress, "/progress")
+        service, path = await self._service(), arguments.path(target, "/target")
+        with writing(path):
+            await service.upkeep.backup(self._principal, path, progress)
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed everything with the configured embedder; safe to stop and to run again."""
+        arguments.called(progress, "/progress")
         service = await self._service()
         done = 0
         async for count in service.reembed(self._principal):

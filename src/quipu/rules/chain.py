@@ -291,6 +291,16 @@ def _says_something(body: Mapping[str, Json]) -> bool:
     return any(body.get(name) for name in _SAYING) or any(value not in _SILENT for value in written)
 
 
+def in_order(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """The first one first: by position, and an index that differs behind what it differs from."""
+
+    def place(fault: Fault) -> tuple[bool, int, bool]:
+        is_of_index = fault.kind == "index_differs"
+        return is_of_index and fault.seq is None, fault.seq or 0, is_of_index
+
+    return tuple(sorted(faults, key=place))
+
+
 def missing_faults(walk: Walk) -> Iterator[Fault]:
     """What the journal tells of and the ledger no longer has. Call when every version has been checked."""
     for (record_id, version), life in walk.lives.items():

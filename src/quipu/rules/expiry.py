@@ -6,6 +6,7 @@ from quipu.errors import InvalidError
 from quipu.model.operations import ExpirePolicy
 from quipu.model.record import Mark, PrivacyIntent, Record
 from quipu.rules.durations import DAY_MS, SESSION_MS, Span, duration
+from quipu.rules.values import INT64
 
 POLICY_KEYS = ("older_than_days", "type", "confidence_below", "no_recall_in_days")
 
@@ -85,4 +86,5 @@ def effective_expiry(
                 ends.append(created_at + length_ms)
     if max_retain_ms is not None:
         ends.append(created_at + max_retain_ms)
-    return min((end for end in ends if end is not None), default=None)
+    # What came with a time of its own may begin so late that its end is beyond what a ledger can keep.
+    return min((min(end, INT64 - 1) for end in ends if end is not None), default=None)

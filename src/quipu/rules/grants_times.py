@@ -9,12 +9,18 @@ from functools import lru_cache
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHAPE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
 DAY_MS = 86_400_000
+#: The years 1 to 9999: a record may hold any time of 64 bits, and RFC 3339 has four digits for a year.
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
 
 
 @lru_cache(maxsize=1024)
 def rfc3339(at: int, *, fraction: bool = False) -> str:
-    """A moment in milliseconds as text; thousandths only where there are some, or where `fraction` asks for them."""
-    text = (_EPOCH + timedelta(milliseconds=at)).strftime("%Y-%m-%dT%H:%M:%S")
+    """A moment in milliseconds as text; thousandths only where there are some, or where `fraction` asks for them.
+
+    One that cannot be written is told as the nearest that can.
+    """
+    at = min(max(at, _FIRST), _LAST)
+    text = (_EPOCH + timedelta(milliseconds=at)).isoformat()[: len("0001-01-01T00:00:00")]
     return f"{text}.{at % 1000:03d}Z" if fraction or at % 1000 else f"{text}Z"
 
 

@@ -8,6 +8,7 @@ from quipu.errors import InvalidError
 from quipu.model.record import Record
 from quipu.model.runs import EventType, Happening, Run, RunEvent
 from quipu.model.value import Json, JsonObject
+from quipu.rules.grants_times import rfc3339
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Where the id of an entry is kept whose writer chose it: seeded entries only.
@@ -16,8 +17,7 @@ ENTRY_ID = "openwop_entry_id"
 
 def stamp(at: int) -> str:
     """A moment as the contract writes it: UTC, to the millisecond."""
-    moment = _EPOCH + timedelta(milliseconds=at)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03d}Z"
+    return rfc3339(at, fraction=True)
 
 
 def moment(text: object, pointer: str) -> int:

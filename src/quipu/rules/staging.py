@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
 from quipu.model.change import Proposal
+from quipu.model.journal import Entry
 from quipu.model.operations import (
     BatchRequest,
     Embedding,
@@ -26,7 +28,9 @@ from quipu.model.operations import (
 )
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Link, MemoryType, PrivacyIntent, Sensitivity
-from quipu.model.value import JsonObject
+from quipu.model.value import Json, JsonObject
+from quipu.rules.chain import Canonical
+from quipu.rules.spelling import exact
 
 #: What callers ask for that changes memory, and may have to wait for a person first.
 Held: TypeAlias = RememberRequest | ForgetRequest | MergeRequest | ExpireRequest
@@ -111,6 +115,12 @@ def own_records(proposal: Proposal, agent_id: str, user_id: str | None, store: s
     )
 
 
+def is_for_store(proposal: Proposal, store: str) -> bool:
+    """Whether it holds words that are meant for a store."""
+    bodies: list[Any] = [proposal.request, *_listed(proposal.request.get("items"))]
+    return any(body.get("store") == store for body in bodies)
+
+
 def made_by(proposal: Proposal) -> frozenset[str]:
     """Memories that a yes makes or changes."""
     ids = _listed(proposal.request.get("record_ids")) or (proposal.record_id,)
@@ -150,6 +160,25 @@ def shown(proposal: Proposal) -> Proposal:
     """As anybody may see it: without its salt, and without what is kept only so that a decision can be taken back."""
     is_passing = proposal.status != "pending" and bool(proposal.salt)
     return replace(proposal, salt=b"", request={} if is_passing else proposal.request)
+
+
+def told(proposal: Proposal, canonical: Canonical) -> dict[str, Json]:
+    """What the journal tells of a write that is held. Its content cannot be guessed without the salt, which goes with it."""
+    digest = hashlib.sha256(proposal.salt + canonical(exact(proposal.request))).hexdigest()
+    detail: dict[str, Json] = {
+        "proposal": proposal.id,
+        "operation": proposal.operation,
+        "held_by": list(proposal.held_by),
+        "digest": digest,
+    }
+    return detail if proposal.approvals == 1 else {**detail, "needed": proposal.approvals}
+
+
+def is_as_held(proposal: Proposal, entry: Entry, canonical: Canonical) -> bool:
+    """Whether a proposal that waits is what its entry tells of it."""
+    now = {"needed": 1, **told(proposal, canonical)}
+    was = {name: value for name, value in entry.detail.items() if name in now}
+    return entry.agent == proposal.agent_id and was == {name: now[name] for name in was}
 
 
 def reviews(principal: Principal, operation: str) -> bool:

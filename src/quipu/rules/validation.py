@@ -108,7 +108,7 @@ def checked_recall(request: RecallRequest, limits: Limits) -> None:
             *values.truth_faults("/approval_required", request.approval_required),
         )
     )
-    if request.filter:
+    if request.filter is not None:
         filters.checked(request.filter)
 
 
@@ -131,7 +131,7 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
-    if request.filter:
+    if request.filter is not None:
         filters.checked(request.filter)
     return replace(request, reason=cut(request.reason, limits), reasoning=cut(request.reasoning, limits))
 
@@ -167,7 +167,7 @@ def checked_expire(request: ExpireRequest, limits: Limits) -> ExpireRequest:
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
-    if request.filter:
+    if request.filter is not None:
         filters.checked(request.filter)
     return replace(request, reason=cut(request.reason, limits))
 
@@ -180,7 +180,7 @@ def checked_list(request: ListRequest, limits: Limits) -> None:
             *([] if request.cursor is None else values.reference_faults("/cursor", request.cursor)),
         )
     )
-    if request.filter:
+    if request.filter is not None:
         filters.checked(request.filter)
 
 

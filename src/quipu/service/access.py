@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from quipu.errors import ForbiddenError, NotFoundError
+from quipu.errors import BackendUnavailableError, ForbiddenError, NotFoundError
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
@@ -58,7 +58,7 @@ class Access:
         known = self.lasting(tenant, name) or (await self.stores(tenant)).get(name)
         if known is not None:
             return known
-        raise _no_store()
+        raise _no_main() if name == MAIN else _no_store()
 
     async def store_for(self, principal: Principal, name: str) -> Store:
         """The same for somebody who asks for it: a store beyond a reviewer's limits is as if it were not there."""
@@ -132,6 +132,15 @@ class Access:
             for record_id in dict.fromkeys(ids)
             if record_id in found and in_reach(found[record_id], scope)
         }
+
+
+def _no_main() -> BackendUnavailableError:
+    """It is made with the tenant and cannot be deleted: whoever asks for it has done nothing wrong."""
+    return BackendUnavailableError(
+        "The database has lost its store main.",
+        reason="corrupt",
+        hint="Something else has altered it. Restore the latest backup.",
+    )
 
 
 def _no_store() -> NotFoundError:

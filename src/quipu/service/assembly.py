@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from quipu.service.groundwork import Groundwork, part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from quipu.model.operations import ForgetRequest, MergeRequest, RecallRequest, RememberRequest
     from quipu.model.outcomes import ForgetResponse, MergeResponse, RecallResponse, RememberResponse
     from quipu.model.principal import Principal
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from quipu.service.lending_moves import Moves
     from quipu.service.mirror_checks import MirrorChecks
     from quipu.service.notices import Notices
+    from quipu.service.observed import ObservedStores
     from quipu.service.previewing import Previewing
     from quipu.service.procedures import Procedures
     from quipu.service.recovery import Recovery
@@ -228,6 +231,17 @@ class Assembly(Groundwork, ABC):
         from quipu.service.sharing import Sharing
 
         return Sharing(self._parts, self._access, self._vectors, self._version)
+
+    @part
+    def stores(self) -> ObservedStores:
+        from quipu.service.observed import ObservedStores
+
+        async def followed(principal: Principal, ids: Sequence[str]) -> None:
+            await self.sharing.erasing.followed(principal, ids)  # built where something is erased
+
+        return ObservedStores(
+            self._observing, self._parts, self._access, self.secrets, self._vectors, followed
+        )
 
     @part
     def exchange(self) -> Exchange:

@@ -12,11 +12,12 @@ from quipu.model.journal import Checkpoint, Entry, Head, Mention, Op
 from quipu.model.outcomes import Fault, Verification
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
+from quipu.model.store import MAIN
 from quipu.model.value import Json
 from quipu.ports.ledger import Indexed
 from quipu.ports.parts import Parts
 from quipu.rules import chain, validation, values
-from quipu.service import rechecking
+from quipu.service import held, rechecking
 from quipu.service.access import Access
 from quipu.service.exporting_watch import Watch
 from quipu.service.sight import Sight
@@ -36,11 +37,13 @@ class Audit:
         """Check everything that can be checked, and name the first fault."""
         self._access.authorise(principal, Permission.READ)
         ledger, tenant = self._parts.ledger, principal.tenant
-        damage = await ledger.integrity_faults()
+        damage = list(await ledger.integrity_faults())
+        if MAIN not in await self._access.stores(tenant):
+            damage.append(Fault(kind="damaged_file", detail="the store main is missing"))
         checkpoints = await ledger.checkpoints(tenant)
         walk = chain.Walk(self._parts.canonical, wanted={point.seq: None for point in checkpoints})
         head = await ledger.head(tenant)
-        faults: list[Fault] = list(damage)
+        faults: list[Fault] = damage
         records = 0
         try:
             after = before = 0
@@ -56,6 +59,7 @@ class Audit:
                     Fault(kind="wrong_head", seq=head.seq, detail="the head is not the end of the chain")
                 )
             records = await self._check_records(tenant, walk, faults)
+            faults.extend([fault async for fault in held.faults(self._parts, tenant)])
         except TamperedError as error:
             faults.append(Fault(kind=error.reason or "altered", detail=error.message))
         keys = self._parts.signer.known_keys
@@ -70,7 +74,7 @@ class Audit:
             checkpoints=len(checkpoints),
             head_seq=head.seq,
             head_hash=head.hash,
-            faults=tuple(sorted(faults, key=lambda fault: fault.seq or 0)),
+            faults=chain.in_order(faults),
             last_checkpoint=checkpoints[-1] if checkpoints else None,
             **_told(unchecked),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import fields, replace
 
@@ -24,9 +23,8 @@ from quipu.model.value import Json, JsonObject
 from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.rules import learning, staging, texts
-from quipu.rules.chain import exact
 from quipu.rules.staging import Waiting, Write
-from quipu.service import answers
+from quipu.service import answers, held
 from quipu.service.access import Access
 from quipu.service.answers import A
 from quipu.service.committing import plain
@@ -141,18 +139,9 @@ class Governance:
             actor=proposal.writer,
             at=proposal.created_at,
             agent=proposal.agent_id,
-            detail={
-                "proposal": proposal.id,
-                "operation": proposal.operation,
-                "held_by": list(proposal.held_by),
-                "digest": self._digest(proposal),
-            },
+            detail=staging.told(proposal, self._parts.canonical),
         )
         return Commit(tenant=proposal.tenant, draft=draft, changes=(_stage(proposal),), once=once)
-
-    def _digest(self, proposal: Proposal) -> str:
-        """What the journal tells of the staged content. Without the salt, which goes with it, nobody can guess it."""
-        return hashlib.sha256(proposal.salt + self._parts.canonical(exact(proposal.request))).hexdigest()
 
     async def proposals(self, principal: Principal, status: str | None = None) -> tuple[Proposal, ...]:
         """What waits, and what was decided, as far as the reviewer may see the agents."""
@@ -254,6 +243,8 @@ class Governance:
             raise ConflictError("This proposal has lapsed.", reason="already_decided")
         if approved and proposal.writer == principal.name and not (principal.is_local or is_in_place):
             raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
+        if approved:
+            await held.check(self._parts, proposal)
         return proposal, held_request(proposal)
 
     async def stage_again(self, principal: Principal, was: Proposal, again: Proposal) -> Proposal:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quipu.service.governance import Governance
     from quipu.service.lines import Lines
     from quipu.service.mirrors import Mirrors
-    from quipu.service.observed import ObservedReading, ObservedStores, ObservedTenancy
+    from quipu.service.observed import ObservedReading, ObservedTenancy
     from quipu.service.operating import Operating
     from quipu.service.policies import Policies
     from quipu.service.recalling import Recalling
@@ -156,12 +156,6 @@ class Groundwork:
         return ObservedReading(
             self._observing, self._parts, self._access, self._recalling, self._notes, self._budgets
         )
-
-    @part
-    def stores(self) -> ObservedStores:
-        from quipu.service.observed import ObservedStores
-
-        return ObservedStores(self._observing, self._parts, self._access, self.secrets)
 
     @part
     def tenancy(self) -> ObservedTenancy:

@@ -60,6 +60,14 @@ class _Waiting:
     until: int
     #: Items that were found in it.
     items: int
+    #: Files of one import are carried out one after the other.
+    turn: asyncio.Lock
+    #: Being carried out: whoever does that closes it then.
+    is_read: bool = False
+
+    def let_go(self) -> None:
+        if not self.is_read:
+            self.file.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +147,29 @@ class Importing:
         self, principal: Principal, import_id: str, progress: Progress | None = None
     ) -> ImportReport:
         """Carry out what was tried. What a rule holds waits for a person; the rest is in."""
-        waiting = self._tried(principal, import_id)
+        waiting, key = self._tried(principal, import_id), (principal.tenant, import_id)
+        async with waiting.turn:
+            if waiting.file.closed:  # somebody else has carried it out, or sent it again
+                waiting = self._tried(principal, import_id)
+            waiting.is_read = True
+            try:
+                report = await self._brought_in(principal, import_id, waiting, progress)
+                if self._waiting.get(key) is waiting:
+                    del self._waiting[key]
+            finally:
+                waiting.is_read = False
+                if self._waiting.get(key) is not waiting:
+                    waiting.let_go()
+        return report
+
+    async def _brought_in(
+        self, principal: Principal, import_id: str, waiting: _Waiting, progress: Progress | None
+    ) -> ImportReport:
         opened = await self._opened(waiting.file, waiting.request)
         await self._open_stores(principal, opened, waiting.request)
         blank = _blank(opened, import_id, waiting.sha256, waiting.request)
         report = await self._bringing.gone_through(principal, opened, waiting.request, blank, progress)
         await self._receipt(principal, report)
-        if self._waiting.pop((principal.tenant, import_id), None) is not None:
-            waiting.file.close()
         return report
 
     async def carried_out(self, principal: Principal, import_id: str, patience_s: float = _SOON_S) -> Carried:
@@ -158,7 +181,7 @@ class Importing:
         """Let go of what waits, and stop what goes on."""
         await self.carrying.close()
         while self._waiting:
-            self._waiting.popitem()[1].file.close()
+            self._waiting.popitem()[1].let_go()
 
     def _tried(self, principal: Principal, import_id: str) -> _Waiting:
         waiting = self._waiting.get((principal.tenant, import_id))
@@ -175,12 +198,14 @@ class Importing:
         self, tenant: str, name: str, file: BinaryIO, sha256: str, request: FileImport, items: int
     ) -> None:
         now = self._parts.clock()
-        gone = [key for key, one in self._waiting.items() if one.until <= now or key == (tenant, name)]
+        former = self._waiting.get((tenant, name))
+        gone = [key for key, one in self._waiting.items() if one.until <= now or one is former]
         for key in gone:
-            self._waiting.pop(key).file.close()
+            self._waiting.pop(key).let_go()
         while len(self._waiting) >= _MOST_WAITING:
-            self._waiting.popitem(last=False)[1].file.close()
-        self._waiting[tenant, name] = _Waiting(file, sha256, request, now + _PATIENCE_MS, items)
+            self._waiting.popitem(last=False)[1].let_go()
+        turn = asyncio.Lock() if former is None else former.turn
+        self._waiting[tenant, name] = _Waiting(file, sha256, request, now + _PATIENCE_MS, items, turn)
 
     async def _opened(self, file: BinaryIO, request: FileImport) -> Opened:
         """The file, checked as a whole: limits, signature, digests. A signature that is wrong ends it here."""

@@ -18,6 +18,7 @@ from quipu.ports.ledger import Proposals
 from quipu.rules import drafting, merging, staging, texts, validation
 from quipu.service import answers
 from quipu.service.committing import Along, Plan, carried_out
+from quipu.service.derived import with_derived
 from quipu.service.expiring import Expiring
 
 _CURRENT = frozenset({State.LIVE, State.ARCHIVED})
@@ -64,7 +65,7 @@ class Removing(Expiring):
         whole: list[str] = []
         if request.hard_delete:
             staged, whole = await self._staged(scope, request)
-            ids = await self._with_derived(scope.tenant, list(dict.fromkeys([*ids, *staged])))
+            ids = await with_derived(self._parts.ledger, scope.tenant, [*ids, *staged])
         answer = self._forget_answer(request, ids)
         if request.dry_run or (not ids and request.idempotency_key is None):
             return Plan(None, lambda done: answers.settled(answer, done))
@@ -94,16 +95,6 @@ class Removing(Expiring):
         """The records that would go."""
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         return await self._chosen(scope, request, self._parts.clock())
-
-    async def _with_derived(self, tenant: str, ids: Sequence[str]) -> list[str]:
-        """What was made out of something that is erased says what it said, so it goes too."""
-        known = dict.fromkeys(ids)
-        fresh = list(known)
-        while fresh:
-            found = await self._parts.ledger.derived_from(tenant, fresh)
-            fresh = [name for name in found if name not in known]
-            known.update(dict.fromkeys(fresh))
-        return list(known)
 
     async def _staged(self, scope: Scope, request: ForgetRequest) -> tuple[list[str], list[str]]:
         """Those of the ids whose text waits for a decision, or was kept after one: an erasure reaches them too.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from quipu.errors import ConflictError, InvalidError
 from quipu.model.change import Change, Close, Commit, DropStore, Erase, OpenStore
 from quipu.model.journal import Draft, Op
@@ -14,14 +16,22 @@ from quipu.ports.parts import Parts
 from quipu.rules.validation import checked_create_store
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
+from quipu.service.derived import staged_for, with_derived
+from quipu.service.embedding import Vectors
 from quipu.service.secrets import Checked, Secrets
+
+#: Whoever was shown records that are erased is told.
+Followed = Callable[[Principal, Sequence[str]], Awaitable[None]]
 
 
 class Stores:
     """The containers of a tenant."""
 
-    def __init__(self, parts: Parts, access: Access, secrets: Secrets) -> None:
-        self._parts, self._access, self._secrets = parts, access, secrets
+    def __init__(
+        self, parts: Parts, access: Access, secrets: Secrets, vectors: Vectors, followed: Followed
+    ) -> None:
+        self._parts, self._access, self._secrets, self._vectors = parts, access, secrets, vectors
+        self._followed = followed
 
     async def create(self, principal: Principal, request: CreateStoreRequest) -> Store:
         self._access.authorise(principal, Permission.WRITE)
@@ -69,23 +79,33 @@ class Stores:
             )
         if store.name == MAIN:
             raise ConflictError("The store main is always there.", reason="store_in_use")
-        removed = await carried_out(self._parts.ledger, lambda: self._deletion(principal, store, hard_delete))
+        try:
+            removed = await carried_out(
+                self._parts.ledger, lambda: self._deletion(principal, store, hard_delete)
+            )
+        finally:  # an erasure that was handed over is done, whether or not its caller still waits
+            if hard_delete:
+                self._vectors.forget_texts()
         await self._access.stores(principal.tenant)
-        return removed
+        if hard_delete:
+            await self._followed(principal, removed)
+        return len(removed)
 
-    async def _deletion(self, principal: Principal, store: Store, hard_delete: bool) -> Plan[int]:
+    async def _deletion(self, principal: Principal, store: Store, hard_delete: bool) -> Plan[Sequence[str]]:
         now = self._parts.clock()
         states = {State.LIVE, State.ARCHIVED} | ({State.FORGOTTEN} if hard_delete else set[State]())
         selection = Selection(tenant=principal.tenant, store_id=store.id, states=frozenset(states))
         everything = Snapshot(None, -(1 << 62))
         records = [record async for record in self._parts.ledger.scan(selection, everything)]
-        changes: list[Change] = [
-            Erase(id=record.id) if hard_delete else Close(record=record, ending=Ending.FORGOTTEN)
-            for record in records
-        ]
-        commits_as = Op.ERASE if hard_delete and records else Op.DELETE_STORE
+        gone = [record.id for record in records]
+        changes: list[Change] = [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
+        if hard_delete:
+            gone = await with_derived(self._parts.ledger, principal.tenant, gone)
+            staged = await staged_for(self._parts.ledger, principal.tenant, store.name)
+            changes = [Erase(id=name) for name in (*gone, *staged)]
+        commits_as = Op.ERASE if hard_delete and changes else Op.DELETE_STORE
         draft = Draft(op=commits_as, actor=principal.name, at=now, store=store.id)
         commit = Commit(
             tenant=principal.tenant, draft=draft, changes=(*changes, DropStore(store_id=store.id))
         )
-        return Plan(commit, lambda _: len(records))
+        return Plan(commit, lambda _: gone)

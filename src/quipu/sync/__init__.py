@@ -21,6 +21,7 @@ from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
 from quipu.errors import BackendUnavailableError
 from quipu.memory import Memory as AsyncMemory
+from quipu.memory import arguments
 from quipu.memory.remote import connection
 from quipu.model.operations import Fusion
 from quipu.model.principal import Principal
@@ -50,7 +51,7 @@ class Portal:
 
     @property
     def is_closed(self) -> bool:
-        return self._loop.is_closed()
+        return self._loop.is_closed() or not self._thread.is_alive()  # a forked child has not got the thread
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         if self.is_closed:
@@ -92,7 +93,14 @@ class Portal:
         return await asyncio.wrap_future(handed)
 
     def _closed(self) -> BackendUnavailableError:
-        return BackendUnavailableError(f"This {self._what} is closed.", reason="closed")
+        is_forked = not self._loop.is_closed()
+        return BackendUnavailableError(
+            f"This {self._what} was opened before this process was forked."
+            if is_forked
+            else f"This {self._what} is closed.",
+            reason="closed",
+            hint="Open it again in this process." if is_forked else None,
+        )
 
     def close(self) -> None:
         if not self.is_closed:
@@ -312,6 +320,7 @@ def connect(
     telemetry: Telemetry | None = None,
 ) -> Memory:
     """The memory on a server, blocking; as `quipu.connect`."""
+    arguments.instance(config, settings.Config, "/config")
     given = config or settings.load()
     way = connection(
         given,

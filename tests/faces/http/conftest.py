@@ -1,4 +1,4 @@
-"""One server with the rig in it for each file of tests; those that change its settings start their own."""
+"""A server with the rig in it for each test; files whose tests leave nothing behind have one for all of them."""
 
 from __future__ import annotations
 

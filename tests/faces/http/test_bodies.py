@@ -28,9 +28,18 @@ GZIP = {**JSON, "Content-Encoding": "gzip"}
 MOST = 10_000
 
 
-@pytest.fixture
-def small(rig: Rig) -> Iterator[Served]:
-    with served(more=rig.faces, limit_body_bytes=MOST) as at:
+# What becomes of one body is nothing to the next, so that all of them go to the same two servers.
+
+
+@pytest.fixture(scope="module")
+def at() -> Iterator[Served]:
+    with served(more=Rig().faces, rate_per_minute=0) as at:
+        yield at
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Served]:
+    with served(more=Rig().faces, limit_body_bytes=MOST, rate_per_minute=0) as at:
         yield at
 
 

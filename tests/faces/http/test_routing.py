@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from starlette.routing import Mount, Route
 
 from quipu.faces.http.catalogue import Catalogue, Face
 from tests.faces.http.rig import Rig, problem
 from tests.faces.serving import Served, served
+
+
+@pytest.fixture(scope="module")
+def at() -> Iterator[Served]:
+    """One for all of them: what is asked here leaves nothing behind."""
+    with served(more=Rig().faces, rate_per_minute=0) as at:
+        yield at
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Everybody sees what their token reaches, and nothing else; what is missing is said kindly."""
 
+import re
+
 import pytest
 
 from quipu.model.access import Role
@@ -13,6 +15,8 @@ PAGES = ("/", "/memories", "/stores", "/journal", "/journal/proof", "/review", "
 JONAS = "Jonas needs step-free hotels: he travels with his mother, who uses a wheelchair."
 TOMAS = "Tomás wears size 43 and wants hiking boots with wide toes."
 MARA = "Mara is vegetarian and allergic to walnuts."
+#: As a word of its own: the same digits are in many a digest.
+CODE = re.compile(r"\b4711\b")
 
 
 def statuses(person: Person) -> dict[str, int]:
@@ -126,11 +130,11 @@ def test_pending_writes_are_in_no_list_and_no_search(house: House, ana: Person) 
 
 def test_a_secret_is_shown_only_where_it_was_opened(house: House, ana: Person) -> None:
     for path in ("/", f"/memories?agent={HOME}", f"/memories?agent={HOME}&q=alarm+code", "/journal"):
-        assert "4711" not in ana.get(path).text, path
+        assert not CODE.search(ana.get(path).text), path
     page = ana.get(f"/memories/{house.demo.ids['The alarm code is 4711.']}").text
-    assert "4711" in page.partition("<details")[2].partition("</details>")[0]
-    assert "4711" not in page.partition("<details")[0]
-    assert "4711" not in page.partition("</details>")[2]
+    assert CODE.search(page.partition("<details")[2].partition("</details>")[0])
+    assert not CODE.search(page.partition("<details")[0])
+    assert not CODE.search(page.partition("</details>")[2])
 
 
 def test_nobody_approves_their_own_write(house: House) -> None:

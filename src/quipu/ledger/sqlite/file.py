@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -131,19 +132,24 @@ def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> Non
 
 
 def _refuse_foreign(path: Path) -> None:
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise meaning(apsw.CantOpenError()) from error
+    if stat.S_ISDIR(mode):
         raise InvalidError.at(
             "/stores",
             "bad_value",
             f"{path} is a directory, not a database file.",
             hint=f"Name a file in it, such as {path / 'memory.db'}.",
         )
+    if not stat.S_ISREG(mode):  # who opens a pipe waits for somebody at its other end
+        raise meaning(apsw.CantOpenError())
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except FileNotFoundError:
-        return
-    except OSError as error:
+        header = _header(path)
+    except apsw.Error as error:
         raise meaning(apsw.CantOpenError()) from error
     # Anything else is for SQLite to judge: under its lock nobody is just making the file.
     if header.startswith(b"SQLite format 3\x00") and int.from_bytes(header[68:72], "big") not in (
@@ -151,6 +157,19 @@ def _refuse_foreign(path: Path) -> None:
         0,
     ):
         raise _foreign(path)
+
+
+def _header(path: Path) -> bytes:
+    """How the file begins, read by SQLite's own means.
+
+    Who opens and closes a file any other way takes from the process every lock that it has on it. Another program that
+    only reads the file then believes to be alone, and throws the log away that this process goes on writing to.
+    """
+    opened = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return opened.xRead(min(100, opened.xFileSize()), 0)
+    finally:
+        opened.xClose()
 
 
 def _not_a_database(path: Path) -> QuipuError:
@@ -241,7 +260,9 @@ def back_up(
     draft.unlink(missing_ok=True)
     copy = apsw.Connection(str(draft))
     try:
-        with copy.backup("main", source, "main") as backup:
+        # One read for all of it: else every write of somebody else would make the copying begin again.
+        with source, copy.backup("main", source, "main") as backup:
+            statements.select(source, "tables")
             while not backup.done:
                 backup.step(2048)
                 if progress is not None:

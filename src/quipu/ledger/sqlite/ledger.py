@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -14,15 +17,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from quipu.errors import BackendUnavailableError, ConflictError, NotFoundError
+from quipu.errors import BackendUnavailableError, ConflictError, QuipuError
 from quipu.ledger import rows
 from quipu.ledger.governing import Governing
 from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import adding, file, statements
+from quipu.ledger.sqlite import adding, file, looking, statements
 from quipu.ledger.sqlite.answers import answered
 from quipu.ledger.sqlite.apply import Transaction
+from quipu.ledger.sqlite.erasures import Erasures
 from quipu.ledger.sqlite.log import Log
 from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
@@ -81,17 +85,17 @@ class SqliteLedger(Reads, Governing, RunReads):
         file.prepare(self.path, steps if steps is not None else file.migrations(), is_durable=is_durable)
         self._cache_bytes = cache_bytes
         self._local = threading.local()
-        self._open_connections: list[apsw.Connection] = []
+        self._open_connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._readers = ThreadPoolExecutor(_READERS, "quipu-reader")
         connection = file.connect(self.path, is_durable=is_durable)
         self._transaction = Transaction(connection, Tokenizer(), canonical)
         log = Log(self.path, is_durable=is_durable)
-        self._writer = Writer(connection, log, self._transaction.forget, self._transaction.flush)
         self._keeper = Keeper(self.path)
+        self._erasures = Erasures(self._keeper)
+        self._writer = Writer(connection, log, self._forget, self._transaction.flush)
         self._opened: set[str] = set()
         self._guards: dict[str, Guard] = {}
-        self._is_closed = False
-        self._owes_flush = False
+        self._is_closed, self._process = False, os.getpid()
         self._told: list[Told] = []
         self._written: list[Written] = []
         self.outbox = SqliteOutbox(self._read, self._write)
@@ -120,32 +124,46 @@ class SqliteLedger(Reads, Governing, RunReads):
         self._opened.add(tenant)
 
     async def close(self) -> None:
+        if os.getpid() != self._process:  # it is the parent's to close
+            return
+        if self._erasures.are_owed:
+            with contextlib.suppress(QuipuError):  # whoever writes next does it
+                await self._flush_erased(patience_ms=0)
         self._is_closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:
         self._writer.close()
         self._readers.shutdown(wait=True)
-        for connection in self._open_connections:
+        for connection in list(self._open_connections):
             connection.close()
-        self._open_connections.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- threads ------------------------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        if os.getpid() != self._process:
+            # A forked child has none of the threads, and may not use the connections.
+            raise BackendUnavailableError(
+                "The ledger was opened before this process was forked.",
+                reason="closed",
+                hint="Open it again in this process.",
+            )
+
     def _reader(self) -> tuple[apsw.Connection, Tokenizer]:
-        """This thread's own connection."""
+        """This thread's own connection, which goes with the thread."""
         mine: tuple[apsw.Connection, Tokenizer] | None = getattr(self._local, "mine", None)
         if mine is None:
             connection = file.connect(self.path, is_reader=True)
             mine = self._local.mine = (connection, Tokenizer())
-            self._open_connections.append(connection)
+            self._open_connections.add(connection)
         return mine
 
     async def _read(self, work: Callable[[apsw.Connection, Tokenizer], T]) -> T:
-        if self._is_closed:
-            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        self._check_open()
 
         def run() -> T:
             with file.translated():
@@ -158,10 +176,13 @@ class SqliteLedger(Reads, Governing, RunReads):
 
     async def _glance(self, statement: str, /, **values: rows.Value) -> list[rows.Row]:
         """On the caller's own thread: it is done sooner than another thread would have begun."""
-        if self._is_closed:
-            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+        self._check_open()
         with file.translated():
             return statements.select(self._reader()[0], statement, **values)
+
+    def _forget(self) -> None:
+        self._transaction.forget()
+        self._erasures.forget()
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, alone: bool = False) -> T:
         def run(connection: apsw.Connection) -> T:
@@ -171,6 +192,7 @@ class SqliteLedger(Reads, Governing, RunReads):
             self._transaction.forget()  # the commits behind it in the same transaction read what it has written
             return done
 
+        self._check_open()
         return await self._writer.run(run, alone=alone)
 
     async def _altered(self, statement: str, /, **values: rows.Value) -> list[rows.Row]:
@@ -179,9 +201,20 @@ class SqliteLedger(Reads, Governing, RunReads):
     # -- records ------------------------------------------------------------------------------------------------
 
     async def commit(self, *commits: Commit, guard: int | None = None) -> Sequence[Committed]:
-        def job(_: apsw.Connection) -> list[Committed]:
-            return [self._transaction.apply(commit, guard) for commit in commits]
+        if erase(commits):  # a caller that goes away leaves nothing of it in the log either
+            return await asyncio.shield(self._commit(commits, guard, is_erasure=True))
+        return await self._commit(commits, guard)
 
+    async def _commit(
+        self, commits: Sequence[Commit], guard: int | None, *, is_erasure: bool = False
+    ) -> Sequence[Committed]:
+        def job(connection: apsw.Connection) -> list[Committed]:
+            self._erasures.look(connection, commits)
+            done = [self._transaction.apply(commit, guard) for commit in commits]
+            self._erasures.are_owed |= is_erasure
+            return done
+
+        self._check_open()
         done = await self._writer.run(job, is_small=adding.is_small(commits))
         if self._told:
             tenants = frozenset(commit.tenant for commit in commits)
@@ -189,9 +222,9 @@ class SqliteLedger(Reads, Governing, RunReads):
                 told(tenants)
         for written in self._written:
             written(commits)
-        if erase(commits):
+        if is_erasure:
             await self._flush_erased()
-        elif self._owes_flush:
+        elif self._erasures.are_owed:
             await self._flush_erased(patience_ms=0)
         return done
 
@@ -206,54 +239,22 @@ class SqliteLedger(Reads, Governing, RunReads):
 
     async def _flush_erased(self, patience_ms: int = _PATIENCE_MS) -> None:
         """What a slow reader keeps from being flushed now is flushed after a later write."""
-        self._owes_flush = True
-        flushed = await self._write(lambda c: self._keeper.flush_erased(c, patience_ms), alone=True)
-        self._owes_flush = not flushed
+        self._erasures.are_owed = True
+        await self._write(lambda connection: self._erasures.cut(connection, patience_ms), alone=True)
 
     async def read(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
-        def work(connection: apsw.Connection, _: Tokenizer) -> dict[str, Record]:
-            found: dict[str, Record] = {}
-            with connection:  # one moment for all of them: no half of a commit is seen
-                for record_id in dict.fromkeys(ids):
-                    if seq is None:
-                        row = statements.first(connection, "record_newest", tenant=tenant, id=record_id)
-                    else:
-                        row = statements.first(connection, "record_at", tenant=tenant, id=record_id, seq=seq)
-                    if row is not None:
-                        found[record_id] = rows.record_of(row)
-            return found
-
         if self._can_find and self._finder.were_just_read(tenant, ids):
             with file.translated():
-                return work(*self._reader())
-        return await self._read(work)
+                return looking.records(self._reader()[0], tenant, ids, seq)
+        return await self._read(lambda connection, _: looking.records(connection, tenant, ids, seq))
 
     async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
-        def work(connection: apsw.Connection, _: Tokenizer) -> dict[str, Mark]:
-            found: dict[str, Mark] = {}
-            for record_id in ids:
-                row = statements.first(connection, "mark", tenant=tenant, id=record_id)
-                if row is not None:
-                    found[record_id] = Mark(row[0], row[1], row[2], bool(row[3]))
-            return found
-
-        return await self._read(work)
+        return await self._read(lambda connection, _: looking.marks(connection, tenant, ids))
 
     # -- journal ------------------------------------------------------------------------------------------------
 
     async def position_at(self, tenant: str, moment: int) -> int:
-        def work(connection: apsw.Connection, _: Tokenizer) -> int:
-            head = statements.first(connection, "head", tenant=tenant)
-            if head is None:
-                raise NotFoundError("There is no such tenant.", reason="tenant")
-            low, high = 0, int(head[0])
-            while low < high:  # times never run back along the chain
-                middle = (low + high + 1) // 2
-                at = statements.scalar(connection, "entry_time", tenant=tenant, seq=middle)
-                low, high = (middle, high) if at <= moment else (low, middle - 1)
-            return low
-
-        return await self._read(work)
+        return await self._read(lambda connection, _: looking.position_at(connection, tenant, moment))
 
     async def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         values: dict[str, rows.Value] = {
@@ -301,7 +302,7 @@ class SqliteLedger(Reads, Governing, RunReads):
     @property
     def _can_find(self) -> bool:
         """Whether something has been searched already, and nobody has closed the ledger."""
-        return "_finder" in self.__dict__ and not self._is_closed
+        return "_finder" in self.__dict__ and not self._is_closed and os.getpid() == self._process
 
     # -- finding ------------------------------------------------------------------------------------------------
 
@@ -384,6 +385,7 @@ class SqliteLedger(Reads, Governing, RunReads):
 
         def job(connection: apsw.Connection) -> int:
             done = self._transaction.apply(Commit(tenant=tenant, draft=draft))
+            self._erasures.are_owed = True
             return self._keeper.prune(connection, tenant, horizon, done.seq)
 
         pruned = await self._write(job)

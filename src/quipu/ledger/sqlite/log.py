@@ -56,8 +56,14 @@ class Log:
         if self.pages - self._seen < self.soon or self._is_being_copied:
             return
         self._seen = self.pages
-        self._thread = threading.Thread(target=self._copy, name="quipu-log", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._copy, name="quipu-log", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # There is none to be had: what was written stands, and a long log is the writer's to copy.
+            self.is_due = self._seen >= self.late
+        else:
+            self._thread = thread
 
     def shorten(self, connection: apsw.Connection) -> None:
         """Copy what the thread has left. Called between two transactions, when it `is_due`."""
