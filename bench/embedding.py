@@ -42,15 +42,10 @@ async def measured(queries: Sequence[str], texts: Sequence[str]) -> dict[str, An
     }
 
 
-async def rate(texts: Sequence[str]) -> float:
-    """How many of these texts the embedder embeds in a second when it has nothing else to do."""
+async def ready(folder: Path) -> Any:
+    """An embedder that has its model loaded."""
     from quipu.embed.onnx import OnnxEmbedder
 
-    with tempfile.TemporaryDirectory() as folder:
-        embedder = OnnxEmbedder(Path(folder))
-        await embedder.embed(["the first text loads the model"])
-        started = time.perf_counter()
-        await embedder.embed(list(texts))
-        per_second = len(texts) / (time.perf_counter() - started)
-        await embedder.close()
-    return per_second
+    embedder = OnnxEmbedder(folder)
+    await embedder.embed(["the first text loads the model"])
+    return embedder
