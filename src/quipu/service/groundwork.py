@@ -161,7 +161,12 @@ class Groundwork:
     def tenancy(self) -> ObservedTenancy:
         from quipu.service.observed import ObservedTenancy
 
-        return ObservedTenancy(self._observing, self._parts, self._access)
+        return ObservedTenancy(self._observing, self._parts, self._access, self._mirrored)
+
+    async def _mirrored(self, tenant: str) -> None:
+        """A tenant that is new has the mirrors of the others before its first write."""
+        if self._parts.mirrors:
+            await self.mirrors.registered(tenant)
 
     @part
     def tokens(self) -> Tokens:

@@ -180,6 +180,7 @@ class MemoryService(Assembly):
     async def open(self, tenant: str) -> None:
         """Open the ledger for a tenant; one that is new gets its store `main`."""
         await self._observing.opened(tenant, lambda: self._parts.ledger.open(tenant))
+        await self._mirrored(tenant)
 
     async def flush(self) -> None:
         """Write what reads have left to be noted."""

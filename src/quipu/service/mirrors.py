@@ -293,7 +293,12 @@ class Mirrors:
         return replace(answer, extensions=extensions)
 
     async def _confirmed(self, tenant: str, seq: int) -> dict[str, bool]:
-        if not self._is_started:
+        is_new = (
+            tenant not in self._registered
+        )  # another process has made it: this write is carried out later
+        if is_new:
+            await self._register(tenant)
+        if is_new or not self._is_started:
             return {line.mirror.name: False for line in self.lines}
         seconds = self._routing.write_deadline_ms / 1000
         told = await asyncio.gather(*(line.confirms(tenant, seq, seconds) for line in self.lines))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from quipu.errors import ConflictError, NotFoundError
 from quipu.model.access import Tenant
 from quipu.model.change import Commit, Suspend
@@ -15,8 +17,9 @@ from quipu.service.access import Access
 class Tenancy:
     """Who has a chain of their own here."""
 
-    def __init__(self, parts: Parts, access: Access) -> None:
-        self._parts, self._access = parts, access
+    def __init__(self, parts: Parts, access: Access, made: Callable[[str], Awaitable[None]]) -> None:
+        """`made` sees to what a new tenant is to have."""
+        self._parts, self._access, self._made = parts, access, made
 
     async def create(self, principal: Principal, tenant_id: str) -> Tenant:
         """A new tenant, with its first journal entry and the store `main`."""
@@ -25,6 +28,7 @@ class Tenancy:
         if await self._parts.ledger.tenant(tenant_id) is not None:
             raise ConflictError("There is a tenant of this name already.", reason="name_taken")
         await self._parts.ledger.open(tenant_id)
+        await self._made(tenant_id)
         return await self._known(tenant_id)
 
     async def list(self, principal: Principal) -> tuple[Tenant, ...]:
