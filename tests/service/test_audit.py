@@ -358,6 +358,10 @@ def test_removed_moved_and_cut_lines_are_found(exported: dict[str, list[str]]) -
             "gap",
         ),
         "an entry twice": ({"journal.ndjson": [*journal[:4], *journal[3:]]}, "gap"),
+        "a name twice": (
+            {"journal.ndjson": [*journal[:2], journal[2].replace("{", '{"actor":"eve",', 1), *journal[3:]]},
+            "altered_entry",
+        ),
         "the end cut off": ({"journal.ndjson": journal[:-3]}, "truncated"),
         "a line that is no object": ({"journal.ndjson": [*journal[:2], "[]", *journal[3:]]}, "altered_entry"),
         "an object that is no entry": (

@@ -184,11 +184,9 @@ class Walk:
 
     def _faults_of(self, entry: Entry) -> Iterator[Fault]:
         if entry.seq != self.seq + 1:
-            yield Fault(
-                kind="gap",
-                seq=entry.seq,
-                detail=f"position {self.seq + 1} is missing: the next entry is {entry.seq}",
-            )
+            is_back = entry.seq <= self.seq
+            wrong = "stands behind later ones" if is_back else f"follows, {self.seq + 1} is missing"
+            yield Fault(kind="gap", seq=entry.seq, detail=f"position {entry.seq} {wrong}")
         if entry.prev != self.hash:
             yield Fault(kind="broken_link", seq=entry.seq, detail="prev is not the hash of the entry before")
         if self._hash_of(entry) != entry.hash:

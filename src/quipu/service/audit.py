@@ -255,7 +255,7 @@ def verified_export(
         checkpoints=len(points),
         head_seq=walk.seq,
         head_hash=walk.hash,
-        faults=tuple(sorted(faults, key=lambda fault: fault.seq or 0)),
+        faults=chain.in_order(faults),
         last_checkpoint=points[-1] if points else None,
         **_told(unchecked),
     )
@@ -303,7 +303,7 @@ def _parsed(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(files.get(name, ()), start=1):
         try:
-            body = json.loads(line)
+            body = json.loads(line, object_pairs_hook=_named_once)
         except (ValueError, RecursionError):
             body = None
         if isinstance(body, dict):
@@ -312,6 +312,14 @@ def _parsed(
             faults.append(
                 Fault(kind="altered_entry", seq=number, detail=f"line {number} of {name} is damaged")
             )
+
+
+def _named_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. A name that stands in it twice means one thing to us and another to the next reader."""
+    body = dict(members)
+    if len(body) < len(members):
+        raise ValueError
+    return body
 
 
 _TEXT_OR_NONE = (str, type(None))
