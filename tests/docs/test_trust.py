@@ -16,6 +16,7 @@ DEEDS = {
     "edits an entry and gives it a fitting hash": None,
     "removes an entry from the middle": "DELETE FROM journal WHERE seq = 3",
     "edits a record's text, metadata, scope, times": "UPDATE record SET user_id = 'x' WHERE row = 1",
+    "edits a held write that waits for a decision": "UPDATE proposal SET request = replace(request, 'ten', '1')",
     "adds a record without an entry": None,
     "deletes a record's row": "DELETE FROM record WHERE row = 2",
     "empties a record without an erasure": "UPDATE record SET content = '', salt = NULL WHERE row = 2",
@@ -45,6 +46,7 @@ def test_what_somebody_does_to_the_file_is_found(deed: str, statement: str, plac
         memory.remember("four five six")
         gone = memory.remember("seven eight nine")
         memory.forget(ids=[gone.id])
+        memory.remember("ten eleven twelve", approval_required=True)
         memory.checkpoint()
     database = apsw.Connection("memory.db")
     for (trigger,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():

@@ -261,7 +261,7 @@ def test_what_would_be_refused_now_is_not_restored(place: Place) -> None:
 
 @requirement("memorywire:procedures.refused")
 def test_what_would_be_refused_now_is_not_approved(place: Place) -> None:
-    """A proposal that was tampered with while it waited, or was staged by an older program."""
+    """A proposal that was tampered with while it waited is not even looked at."""
     waiting = place.held()
     evil = json.dumps(EVIL["prepare"])
     statement = "UPDATE proposal SET request = json_set(request, '$.content', json({})) WHERE id = {}"
@@ -269,5 +269,5 @@ def test_what_would_be_refused_now_is_not_approved(place: Place) -> None:
     before = standing(place)
     with place.reviewer as reviewer:
         answer = reviewer.post(f"{MW}/proposals/{waiting}/decision", json={"approved": True})
-    assert reason(answer) == "invalid_procedure"
+    assert reason(answer) == "altered_proposal"
     assert standing(place) == before

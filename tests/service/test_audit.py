@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from quipu import ConflictError, InvalidError, Memory, TamperedError
+from quipu import ConflictError, InvalidError, Memory
 from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
 from quipu.model.outcomes import Verification
@@ -175,7 +175,7 @@ async def test_what_waits_is_what_was_held_or_nobody_can_say_yes_to_it(
     report = await memory.verify()
     assert [fault.kind for fault in report.faults] == ["altered_proposal"]
     (altered,) = {fault.id for fault in report.faults}
-    with pytest.raises(TamperedError) as refused:
+    with pytest.raises(ConflictError) as refused:
         await memory.decide(str(altered), approved=True)
     assert refused.value.reason == "altered_proposal"
     assert not any("pay" in str(record.content) for record in (await memory.list()).records)
@@ -192,7 +192,7 @@ async def test_several_people_have_to_agree_as_many_as_were_asked_for(
     await memory.close()
     _altered(tmp_path / "memory.db", "UPDATE proposal SET approvals = 1")
     again: Memory = opened(tmp_path / "memory.db")
-    with pytest.raises(TamperedError):
+    with pytest.raises(ConflictError, match="not what was held"):
         await again.decide(held.extensions["proposal_id"], approved=True)
 
 

@@ -218,6 +218,11 @@ def record_of(row: Row) -> Record:
         raise altered_record(record_id) from error
 
 
+def lost_entry(seq: int) -> TamperedError:
+    """The news that the journal has a hole."""
+    return TamperedError(f"Entry {seq} of the journal is missing.", reason="altered_entry", hint=_ALTERED)
+
+
 def altered_record(record_id: str) -> TamperedError:
     """The news that something has altered a version of a record beyond reading."""
     return TamperedError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from quipu.errors import TamperedError
+from quipu.errors import ConflictError
 from quipu.model.change import Proposal
 from quipu.model.journal import Entry, Op
 from quipu.model.outcomes import Fault
@@ -18,7 +18,7 @@ _PAGE = 200
 async def check(parts: Parts, proposal: Proposal) -> None:
     """Raise where a proposal is not what was held."""
     if await _fault(parts, proposal) is not None:
-        raise TamperedError(
+        raise ConflictError(
             "What waits here is not what was held.",
             reason="altered_proposal",
             hint="It was altered from outside. Reject it, and have it proposed again.",

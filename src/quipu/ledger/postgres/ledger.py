@@ -226,6 +226,8 @@ class PostgresLedger(Reads, Governing, RunReads):
             while first < last:  # times never run back along the chain
                 middle = (first + last + 1) // 2
                 at = await statements.scalar(connection, "entry_time", tenant=tenant, seq=middle)
+                if at is None:
+                    raise rows.lost_entry(middle)
                 first, last = (middle, last) if at <= moment else (first, middle - 1)
             return first
 

@@ -47,5 +47,7 @@ def position_at(connection: apsw.Connection, tenant: str, moment: int) -> int:
     while low < high:  # times never run back along the chain
         middle = (low + high + 1) // 2
         at = statements.scalar(connection, "entry_time", tenant=tenant, seq=middle)
+        if at is None:
+            raise rows.lost_entry(middle)
         low, high = (middle, high) if at <= moment else (low, middle - 1)
     return low
