@@ -301,16 +301,22 @@ async def test_a_caller_that_goes_away_leaves_nothing_of_it_in_the_log(scribe: S
     assert (await scribe.ledger.read(TENANT, [record.id]))[record.id].is_emptied
 
 
-async def test_what_another_process_could_not_cut_from_the_log_is_cut_with_the_next_write(
-    scribe: Scribe,
-) -> None:
-    folder = path_of(scribe).parent
+async def erased_beside_a_reader(scribe: Scribe) -> tuple[Record, SqliteLedger, apsw.Connection]:
+    """Another ledger on the same file has erased a record, and a reader kept it from cutting the log."""
     record = await scribe.put_drafted(marked(scribe), vector=DATA)
     other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
     reader = apsw.Connection(str(path_of(scribe)))
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
     await (await Scribe.at(other, FixedClock())).erase(record.id)
+    return record, other, reader
+
+
+async def test_what_another_process_could_not_cut_from_the_log_is_cut_with_the_next_write(
+    scribe: Scribe,
+) -> None:
+    folder = path_of(scribe).parent
+    record, other, reader = await erased_beside_a_reader(scribe)
     await other.close()
     reader.close()
     assert traces(folder, *needles(record)), "there was nothing left to be cut"
@@ -320,12 +326,7 @@ async def test_what_another_process_could_not_cut_from_the_log_is_cut_with_the_n
 
 async def test_what_was_owed_is_cut_at_closing(scribe: Scribe) -> None:
     folder = path_of(scribe).parent
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
-    reader = apsw.Connection(str(path_of(scribe)))
-    reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
-    await (await Scribe.at(other, FixedClock())).erase(record.id)
+    record, other, reader = await erased_beside_a_reader(scribe)
     reader.close()
     assert traces(folder, *needles(record)), "there was nothing left to be cut"
     await other.close()  # the other one has the file open still
