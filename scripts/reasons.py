@@ -144,6 +144,7 @@ REASONS = {
     "no_memory_ref": "A node wants memory, and its agent has none.",
     "half_migrated": "Part of the database's schema is missing: it was restored or upgraded in part.",
     "old_pgvector": "The database's extension pgvector is older than 0.8. Update it.",
+    "not_utf8": "The database keeps texts in another encoding than UTF8. Make one that does, and use that.",
     "old_server": "The server runs a PostgreSQL older than 14. Upgrade it.",
     "no_pgvector": "The database lacks the extension pgvector, and this user may not create it.",
     "no_scan": "The mirror can neither list what it holds nor read by id, so it cannot be verified.",

@@ -13,7 +13,7 @@ import typer
 from reasons import FAULTS, REASONS, collected
 
 from quipu import config
-from quipu.errors import QuipuError
+from quipu.errors import LASTING, QuipuError
 from quipu.model import limits as limits_module
 from quipu.model import operations as operations_module
 from quipu.model.journal import Op
@@ -129,6 +129,8 @@ def errors() -> str:
         "## Classes\n\n"
         + table(("class", "code", "retry may help", "default message"), tree)
         + "\n`InvalidError` is also a `ValueError`, and `quipu.ValidationError` is the same class.\n"
+        "\nWhere the reason is one of these, a person must mend something first, and `retryable` is false whatever the\n"
+        f"class: {', '.join(code(reason) for reason in sorted(LASTING))}.\n"
         "\n## Reasons\n\n"
         + table(("reason", "carried by", "meaning"), reasons)
         + "\n## What a verification finds\n\n"

@@ -1,5 +1,7 @@
 """What holds for every test."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,10 @@ __all__ = [
 ]  # one server for all that ask for it
 
 FACES = Path(__file__).parent / "faces"
+
+# Tests start Quipu as a process hundreds of times. Where bytecode is not to be kept, each would compile all of it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No deadline per example: a busy machine is no fault of the code. `timeout` in pyproject.toml bounds a test.
 settings.register_profile("quipu", deadline=None, print_blob=True)

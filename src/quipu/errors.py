@@ -14,7 +14,7 @@ QuipuError                     code                  whose fault
 ├── TamperedError              tampered              a chain, digest or signature is wrong
 ├── UnverifiableError          unverifiable          it could not be checked: key or file missing
 ├── DeadlineError              timeout               ours, retryable
-├── BackendUnavailableError    backend_unavailable   theirs, retryable, cause kept
+├── BackendUnavailableError    backend_unavailable   theirs, cause kept; retryable unless a person must mend it
 └── InternalError              internal_error        ours
 
 `code` is public and never changes; `reason` is finer, also stable, and listed in the error reference.
@@ -26,6 +26,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
+
+#: Reasons that no repetition mends: a person must change something first.
+LASTING = frozenset(
+    {
+        "bad_key",
+        "corrupt",
+        "embedding_mismatch",
+        "forbidden_address",
+        "half_migrated",
+        "insecure_address",
+        "missing_extra",
+        "newer_schema",
+        "no_pgvector",
+        "not_a_database",
+        "not_utf8",
+        "old_pgvector",
+        "old_server",
+        "weights_mismatch",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +61,8 @@ class QuipuError(Exception):
     """Something went wrong in Quipu."""
 
     code: ClassVar[str] = "internal_error"
-    retryable: ClassVar[bool] = False
+    #: Whether the same call may succeed later, with nothing changed by anybody.
+    retryable: bool = False
 
     def __init__(
         self,
@@ -54,6 +75,8 @@ class QuipuError(Exception):
     ) -> None:
         self.message = message or (self.__doc__ or "").strip()
         self.reason = reason
+        if reason in LASTING:
+            self.retryable = False
         #: What a person can do about it; shown by the command line, the page and a traceback, apart from `str()`.
         self.hint = hint
         self.faults = tuple(faults)

@@ -24,6 +24,7 @@ COMPANIONS = {
 }
 #: parts that only work with an extra: where -> which
 EXTRAS = {
+    "faces/http/offers.py": "server",
     "testing": "testing",
     "ledger/postgres": "postgres",
     "bootstrap/databases.py": "postgres",

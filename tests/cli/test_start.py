@@ -1,4 +1,4 @@
-"""What a process loads: a command what it needs and no more, a server everything at its start.
+"""What a process loads: a command what it needs and no more; a server everything at its start, except for MCP.
 
 Time is not measured here, since a busy machine would tell lies. What is loaded is what a start costs.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+import httpx
 import pytest
 
 from quipu.bootstrap.serving import web_app
 from quipu.config import Config
 from quipu.service.memory import MemoryService
 from tests.cli.conftest import Process
+from tests.faces.mcp.test_http import HEADERS, LISTING
 
 #: Packages that nothing needs that only reads: models, servers, clients, keys, other databases.
 SLOW = frozenset(
@@ -80,7 +83,7 @@ WRITES = frozenset(
     }
 )
 #: So many modules of ours a list loads at most. Whoever needs more asks first whether a list needs them.
-MOST = 207
+MOST = 208
 
 _RUN = """
 import atexit, json, pathlib, sys
@@ -164,7 +167,7 @@ def test_every_name_that_must_not_be_loaded_exists() -> None:
 
 
 async def test_a_server_loads_every_part_at_its_start(home: Path) -> None:
-    """Nobody's first request waits for modules."""
+    """Nobody's first request waits for modules, unless it speaks MCP."""
     made = await web_app(Config(store_url=f"sqlite://{home / 'served.db'}", embedder="none"))
     try:
         parts = {
@@ -177,6 +180,52 @@ async def test_a_server_loads_every_part_at_its_start(home: Path) -> None:
         assert [name for name in sorted(parts) if not made.running.service.is_built(name)] == []
     finally:
         await made.running.close()
+
+
+def served(home: Path, ask: Callable[[httpx.Client], object], *words: str) -> frozenset[str]:
+    """Every module that a server has loaded by the time it has been asked something."""
+    into = home / "modules.json"
+    line = [sys.executable, "-c", _RUN, str(into), *words, "--json", "--port", "0", "--no-auth"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home) as process:
+        try:
+            assert process.stdout is not None
+            with httpx.Client(
+                base_url=json.loads(process.stdout.readline())["address"], timeout=60
+            ) as client:
+                ask(client)
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert process.returncode == 0
+    return frozenset(json.loads(into.read_text("utf-8")))
+
+
+def asked(client: httpx.Client) -> None:
+    """Something of each kind, except for MCP; and what comes before it."""
+    for address in ("/readyz", "/docs", "/quipu/v1/stores", "/.well-known/oauth-protected-resource/mcp"):
+        client.get(address).raise_for_status()
+    recall = {"agent_id": "ana", "query": "tea"}
+    client.post("/memorywire/v0/recall", json=recall).raise_for_status()
+    assert client.post("/mcp?profile=none", json={}).status_code == 400
+
+
+def spoken(client: httpx.Client) -> None:
+    client.post("/mcp", json=LISTING, headers=HEADERS).raise_for_status()
+
+
+SDK = frozenset({"mcp", "mcp_types", "quipu.faces.mcp.sessions"})
+
+
+def test_a_server_loads_no_mcp_until_somebody_speaks_it(home: Path) -> None:
+    """It would take as long as half of everything else."""
+    silent = served(home, asked, "serve")
+    assert {"quipu.faces.mcp.routes", "quipu.faces.web.routes"} <= silent
+    assert among(silent, SDK) == []
+    assert served(home, spoken, "serve") >= SDK
+
+
+def test_a_server_of_nothing_but_mcp_has_it_at_its_start(home: Path) -> None:
+    assert served(home, lambda client: client.get("/readyz").raise_for_status(), "mcp", "--http") >= SDK
 
 
 @pytest.mark.parametrize("setting", ["QUIPU_OAP_FREE_TEXT", "QUIPU_OAP_OWNERS", "QUIPU_RULES"])

@@ -109,6 +109,15 @@ def test_every_error_comes_back_as_what_it_was(kind: type[QuipuError]) -> None:
     assert (told.faults, told.retry_after, told.retryable) == (sent.faults, 7, kind.retryable)
 
 
+@pytest.mark.parametrize("reason", sorted(errors.LASTING))
+def test_what_a_person_must_mend_is_not_tried_again(reason: str) -> None:
+    sent = errors.BackendUnavailableError("Broken.", reason=reason)
+    body = problems.problem(sent)
+    assert (sent.retryable, body["retryable"]) == (False, False)
+    assert refusal(503, body).retryable is False
+    assert errors.BackendUnavailableError("Gone.", reason="unreachable").retryable is True
+
+
 def test_what_an_error_brings_along_comes_too() -> None:
     sent: Any = errors.NotFoundError("Merged.", reason="record")
     sent.merged_into = "mem_2"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from quipu.testing.scenarios import SCENARIOS
@@ -109,3 +110,19 @@ def test_the_command_plays_what_was_chosen_on_a_database(
 def test_mirrors_alone_pass_without_an_embedder_too(tmp_path: Path) -> None:
     places = [f"sqlite://{tmp_path / name}.db" for name in ("ledger", "copy")]
     _holds(*_told(tmp_path, *places, "--mirrors-only", QUIPU_EMBEDDER="none"))
+
+
+@requirement("memorywire:conformance.command")
+def test_a_server_can_be_asked_twice_and_nothing_stays_behind(tmp_path: Path) -> None:
+    names = ("capabilities_declared", "Q1_cross_agent_isolation", "Q2_filter_before_top_k", "Q4_many_users")
+    only = [word for name in names for word in ("--only", name)]
+    with Program(tmp_path / "memory.db", QUIPU_RATE="0") as program:
+        for _ in range(2):
+            report, told = _told(tmp_path, program.url, *only, QUIPU_TOKEN=program.token)
+            assert report["counts"] == {"passed": len(names), "failed": 0, "not_run": 0}, told
+        with httpx.Client(
+            base_url=program.url, headers={"Authorization": f"Bearer {program.token}"}
+        ) as client:
+            assert client.get("/memorywire/v0/export").text == ""
+            assert client.get("/memorywire/v0/proposals").json()["reviews"] == []
+            assert [row["name"] for row in client.get("/quipu/v1/stores").json()["stores"]] == ["main"]

@@ -237,3 +237,10 @@ def test_every_scenario_has_a_name_of_its_own_and_says_what_holds() -> None:
     assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
     assert all(scenario.says for scenario in SCENARIOS)
     assert len(SCENARIOS) == 16 + 28
+
+
+async def test_an_answer_that_cannot_be_used_is_told_with_its_place() -> None:
+    (scenario,) = [one for one in SCENARIOS if one.name == "recall_returns_score_metadata"]
+    result = await played(Subject(Mute()), scenario)
+    assert result.detail.startswith("IndexError: tuple index out of range, in scenarios_sixteen.py, line ")
+    assert 'at.recall("sun bright shines", k=3)' in result.detail

@@ -14,9 +14,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quipu.crypto.jose import JsonWebSignatures
 from quipu.crypto.kept import KeptSigner
 from quipu.crypto.keys import Ed25519Signer, key_id, verify
 from quipu.errors import BackendUnavailableError, UnverifiableError
+from quipu.rules.receipts import b64
 
 SIGNER = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 KEYS = {SIGNER.key_id: SIGNER.public_key}
@@ -118,6 +120,7 @@ def test_threads_that_start_at_once_end_up_with_one_key(tmp_path: Path) -> None:
 MAKE = """
 import sys
 from pathlib import Path
+from quipu.crypto.jose import JsonWebSignatures
 from quipu.crypto.kept import KeptSigner
 from quipu.crypto.keys import Ed25519Signer
 print("ready", flush=True)
@@ -164,3 +167,27 @@ def test_a_key_that_cannot_be_kept_is_an_error_of_ours(tmp_path: Path) -> None:
         kept(tmp_path / "missing" / "memory.db.key")
     assert refused.value.reason == "bad_key"
     assert list(tmp_path.iterdir()) == []
+
+
+#: The point that adds nothing, one of order two, and the first once more with a sign that it has not.
+WEAK = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "01" + "00" * 30 + "80",
+    "ee" + "ff" * 30 + "7f",
+    "00" * 32,
+]
+
+
+@pytest.mark.parametrize("point", WEAK)
+def test_a_key_that_fits_every_text_verifies_nothing(point: str) -> None:
+    raw = bytes.fromhex(point)
+    public, neutral = b64(raw), bytes.fromhex("01" + "00" * 31)
+    for start in (neutral, raw):
+        signature = b64(start + bytes(32))
+        for number in range(16):
+            message = f"whatever {number}".encode()
+            assert not verify(message, key_id(public), signature, {key_id(public): public})
+            assert not JsonWebSignatures().verify(
+                message, signature, {"kty": "OKP", "crv": "Ed25519", "x": public}
+            )

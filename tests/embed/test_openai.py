@@ -146,7 +146,86 @@ async def test_attempts_are_bounded(server: Server) -> None:
     assert (len(server.bodies), waits.seconds) == (3, [0.25, 0.5])
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 302])
+def narrow(code: int, *, longest: int, most: int = 1_000) -> Script:
+    """An endpoint that takes so many characters in one text, and so many texts at once."""
+
+    def reply(path: str, body: bytes) -> Reply:
+        texts = json.loads(body)["input"]
+        is_taken = len(texts) <= most and max(map(len, texts)) <= longest
+        return right(path, body) if is_taken else status(code)(path, body)
+
+    return reply
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+async def test_a_text_that_is_too_long_is_embedded_in_pieces_and_takes_no_other_along(
+    server: Server, code: int
+) -> None:
+    server.replies = [narrow(code, longest=1_000)]
+    embedder = await opened(server)
+    texts = ["a", "b" * 3_000, "cc", "dddd", "e" * 1_000]
+    found = await embedder.embed(texts)
+    assert [found[place] for place in (0, 2, 3, 4)] == [unit(vector(texts[place])) for place in (0, 2, 3, 4)]
+    assert found[1] == unit(vector("b" * 750))  # four pieces, all of one direction here
+    await embedder.close()
+
+
+async def test_pieces_cover_the_text_and_their_mean_is_its_vector(server: Server) -> None:
+    server.replies = [narrow(400, longest=600)]
+    embedder = await opened(server)
+    text = "".join(f"{number:04}" for number in range(275))
+    (found,) = await embedder.embed([text])
+    pieces = [text[:550], text[550:]]
+    assert server.bodies[-1]["input"] == pieces
+    middle = np.mean([np.frombuffer(unit(vector(piece)), "<f4") for piece in pieces], axis=0)
+    np.testing.assert_allclose(np.frombuffer(found, "<f4"), middle / np.linalg.norm(middle), rtol=1e-6)
+    await embedder.close()
+
+
+async def test_a_very_long_text_is_sampled_and_its_end_is_not_left_out(server: Server) -> None:
+    server.replies = [narrow(413, longest=1_024)]
+    embedder = await opened(server)
+    text = "".join(f"{number:08}" for number in range(1 << 17))
+    await embedder.embed([text])
+    asked: list[str] = server.bodies[-1]["input"]  # type: ignore[assignment]  JSON of the test's own
+    assert len(asked) == 32
+    assert (asked[0], asked[-1]) == (text[:1_024], text[-1_024:])
+    await embedder.close()
+
+
+async def test_pieces_that_cancel_each_other_out_are_a_refusal(server: Server) -> None:
+    def torn(path: str, body: bytes) -> Reply:
+        texts = json.loads(body)["input"]
+        if max(map(len, texts)) > 600:
+            return status(400)(path, body)
+        signs = [(-1.0) ** number for number in range(len(texts))]
+        return data([{"index": n, "embedding": [sign] * 4} for n, sign in enumerate(signs)])
+
+    server.replies = [torn]
+    embedder = await opened(server)
+    with pytest.raises(BackendUnavailableError) as refused:
+        await embedder.embed(["x" * 1_200])
+    assert refused.value.reason == "endpoint_refused"
+    await embedder.close()
+
+
+async def test_more_texts_than_an_endpoint_takes_at_once_are_asked_for_in_fewer(server: Server) -> None:
+    server.replies = [narrow(422, longest=1_000, most=32)]
+    embedder = await opened(server)
+    texts = ["x" * (1 + number) for number in range(150)]
+    assert await embedder.embed(texts) == [unit(vector(text)) for text in texts]
+    await embedder.close()
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+async def test_a_short_text_that_is_refused_is_not_cut_up(server: Server, code: int) -> None:
+    error = await failure(server, status(code))
+    assert error.reason == "endpoint_refused"
+    assert str(code) in str(error)
+    assert len(server.bodies) == 2  # both texts, and the first of them
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 302])
 async def test_a_refusal_that_will_not_pass_is_not_tried_again(server: Server, code: int) -> None:
     error = await failure(server, status(code, {"Location": "http://127.0.0.1:9/"}))
     assert error.reason == "endpoint_refused"

@@ -9,6 +9,7 @@ import json
 import lzma
 import stat
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 
@@ -269,3 +270,37 @@ def test_who_sends_what_another_tool_has_packed_is_told_by_which_and_what_to_do(
 def test_a_text_that_only_begins_like_something_packed_is_read(text: str) -> None:
     (item,) = opened(Source(io.BytesIO(text.encode())), CHECKING).items()
     assert not isinstance(item, InvalidError)
+
+
+def _with_a_larger_record(data: bytes) -> bytes:
+    """The same archive; its small record says that the table is small, and a larger one beside it what it is."""
+    at = data.rfind(b"PK\x05\x06")
+    entries, size, start = struct.unpack_from("<HII", data, at + 10)
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, entries, entries, size, start)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, at, 1)
+    end = bytearray(data[at:])
+    struct.pack_into("<I", end, 12, 46)
+    return data[:at] + record + locator + bytes(end)
+
+
+@requirement("moving:import.limits")
+def test_a_table_of_contents_is_as_large_as_its_readers_believe() -> None:
+    data = _with_a_larger_record(packed({f"{number}.md": "x" for number in range(300)}))
+    assert len(zipfile.ZipFile(io.BytesIO(data)).infolist()) == 300, "a reader believes the larger one"
+    with pytest.raises(InvalidError) as refused:
+        Source(io.BytesIO(data), "many.zip", Bounds(directory=1_000))
+    assert refused.value.reason == "too_large"
+    assert len(Source(io.BytesIO(data), "many.zip").names) == 300
+
+
+@requirement("moving:import.limits")
+def test_a_text_of_nothing_but_escapes_takes_no_more_memory_than_any_other() -> None:
+    data = b'["' + b"\\n" * (1 << 20) + b'"]'
+    tracemalloc.start()
+    try:
+        (part,) = json_stream.parts(io.BytesIO(data))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(part.raw) == len(data) - 2
+    assert most < 8 * len(data)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from quipu.crypto.canonical import canonical
 from quipu.crypto.keys import Ed25519Signer
 from quipu.errors import QuipuError, TamperedError
-from quipu.formats import bundle
+from quipu.formats import bundle, values
 from quipu.formats.reading import Opened, opened
 from quipu.formats.signing import Signing
 from quipu.model.moving import Format
@@ -173,3 +173,38 @@ def test_a_line_that_is_no_item_stands_as_its_error() -> None:
     )
     found: Opened = opened(source(data), CHECKING)
     assert shelves.reasons(found.items()) == [None] * 5 + ["bad_json", "bad_encoding", "bad_json"]
+
+
+def _unreadable() -> dict[str, Any]:
+    good = SIGNING.jws({})
+    deep = values.b64(b"[" * 100_000)
+    return {
+        "a header without end": {**good, "jws": f"{deep}..x"},
+        "a header in no alphabet": {**good, "jws": "\u00e9..x", "kid": None},
+        "no header and no name": {"jws": "..x", "public_key": good["public_key"]},
+        "half a character": {**good, "jws": "\ud800..x"},
+        "a key in no alphabet": {**good, "public_key": "\u00e9"},
+        "no signature": {},
+    }
+
+
+@requirement("moving:bundle.signature")
+@pytest.mark.parametrize("name", _unreadable())
+def test_a_signature_that_cannot_be_read_is_a_wrong_one(name: str) -> None:
+    files = shelves.unpacked(archive())
+    files["signature.json"] = json.dumps(_unreadable()[name]).encode()
+    with pytest.raises(TamperedError) as refused:
+        opened(source(packed(files)), CHECKING)
+    assert refused.value.reason == "wrong_signature"
+
+
+@requirement("moving:bundle.signature")
+def test_a_manifest_that_nobody_can_have_signed_is_not_signed() -> None:
+    files = shelves.unpacked(archive())
+    manifest = {**json.loads(files["manifest.json"]), "owner": "\ud800"}
+    altered = packed({**files, "manifest.json": json.dumps(manifest)})
+    with pytest.raises(TamperedError):
+        opened(source(altered), CHECKING)
+    del files["signature.json"]
+    found = opened(source(packed({**files, "manifest.json": json.dumps(manifest)})), CHECKING)
+    assert (found.signature, found.owner) == ("absent", None), "what the journal cannot tell is no name"

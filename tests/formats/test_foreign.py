@@ -276,3 +276,40 @@ def test_markdown_written_by_hand_is_read() -> None:
     (item,) = good(opened(source(packed({"notes/tea.md": text})), CHECKING).items())
     assert (item["kind"], item["labels"], item["item_id"]) == ("preference", ["tea", "green"], "tea")
     assert item["content"]["text"] == "Mara likes tea"
+
+
+@requirement("moving:formats.markdown")
+@pytest.mark.parametrize("block", ["[1, 2, 3]", "{not: json}", "7", "{}"])
+def test_a_block_at_the_end_that_is_no_structure_stays_in_the_text(block: str) -> None:
+    text = f"Use these:\n```json\n{block}\n```"
+    (item,) = good(opened(source(packed({"notes/a.md": text})), CHECKING).items())
+    assert item["content"] == {"text": text}
+
+
+def test_the_owner_of_a_pam_file_is_who_the_signature_speaks_of() -> None:
+    data, _ = written(Format.PAM, ITEMS)
+    other = data.replace(f'"did":"{shelves.OWNER}"'.encode(), b'"did":"did:web:somebody.example"')
+    assert other != data
+    found = opened(source(other), CHECKING)
+    assert (found.signature, found.owner) == ("valid", shelves.OWNER)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"results": [{"id": "a", "memory": "tea"}], "\\ud800": [1]}',
+        '{"format": "open-memory-interchange", "memories": [{"id": "a", "content": "x", "created": 1, "type": "\\ud800"}]}',
+        '[{"header": "x", "userInteractions": [{"userInteraction": {"request": "{\\ud800"}}]}]',
+        '[{"mapping": {"a": {"message": {"author": {"role": "\\ud800"}, "content": {"parts": ["x"]}}}}}]',
+        '{"results": [{"id": "a", "memory": "tea"}], "' + "n" * 10_000 + '": [1]}',
+    ],
+    ids=["mem0", "omi", "gemini", "chatgpt", "a long name"],
+)
+def test_what_is_lost_can_be_told_whatever_it_is_called(text: str) -> None:
+    found = opened(source(text), CHECKING)
+    list(found.items())
+    lost = found.loss.report()
+    told = [one.field for one in lost.dropped] + [
+        name for one in lost.mapped for name in (one.origin, one.to)
+    ]
+    assert all(name.encode() and len(name) <= 80 for name in told)

@@ -154,3 +154,22 @@ def test_an_item_without_an_id_gets_the_same_one_every_time() -> None:
     assert one == other
     item["content"]["text"] = "something else"
     assert line_of(item, LANDING).record_id != one
+
+
+@requirement("moving:bundle.round-trip")
+@pytest.mark.parametrize("tags", [("a", "memory_type:emotional"), ("memory_type:procedural",), ("a",)])
+def test_a_tag_that_looks_like_a_label_of_ours_comes_back(tags: tuple[str, ...]) -> None:
+    one = record(type=MemoryType.EMOTIONAL, tags=tags, details={"valence": 0.5})
+    assert kept(line_of(view(one), LANDING)).tags == tags
+
+
+def test_nothing_comes_from_the_future() -> None:
+    one = record(created_at=LANDING.now - 5, updated_at=LANDING.now + 10_000)
+    line = line_of(view(one), LANDING)
+    assert (line.created_at, line.updated_at) == (LANDING.now - 5, LANDING.now)
+
+
+@pytest.mark.parametrize("given", ["", " ", "\u3000", 7, None])
+def test_an_id_that_says_nothing_is_none(given: Any) -> None:
+    one = record(metadata={"item_id": given})
+    assert view(one)["item_id"] == one.id

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -18,6 +19,7 @@ from quipu import BackendUnavailableError, ForbiddenError, InvalidError, NotFoun
 from quipu.client.courier import HttpCourier
 from quipu.model.principal import local
 from quipu.rules import notices
+from quipu.rules.exposure import is_public
 from quipu.service.memory import MemoryService
 from quipu.service.notices import Notices
 from quipu.testing.builders import FixedClock
@@ -100,6 +102,14 @@ async def test_only_what_was_asked_for_is_told(office: Office, opened: Any) -> N
     ]
 
 
+@pytest.mark.parametrize("agent", ["a\x00b", "a\ud800"])
+async def test_an_agent_that_no_ledger_can_name_is_refused(office: Office, agent: str) -> None:
+    desk, _ = await posted(office)
+    with pytest.raises(InvalidError) as refused:
+        await desk.add(local(), url="https://example.org/b", agents=["bo", agent])
+    assert [fault.pointer for fault in refused.value.faults] == ["/agents/1"]
+
+
 async def test_what_does_not_arrive_is_tried_again_later_and_nothing_overtakes_it(
     office: Office, clock: FixedClock
 ) -> None:
@@ -157,6 +167,42 @@ async def test_two_processes_do_not_send_the_same_notice(office: Office) -> None
     assert (len(slow.carried), len(second.carried), len(postman.carried)) == (1, 0, 0)
 
 
+async def test_who_is_slow_keeps_no_other_waiting(office: Office) -> None:
+    desk, _ = await posted(office)
+    arrived = asyncio.Event()
+
+    class Patient(Postman):
+        async def send(self, url: str, text: bytes, headers: Mapping[str, str]) -> None:
+            if url.endswith("/slow"):
+                await arrived.wait()
+            await super().send(url, text, headers)
+            arrived.set()
+
+    desk._parts = replace(desk._parts, courier=Patient())
+    await desk.add(local(), url="https://example.org/slow")
+    await desk.add(local(), url="https://example.org/quick")
+    await office.agent.remember("one", approval_required=True)
+    async with asyncio.timeout(10):
+        assert await desk.deliver("default") == 2
+
+
+async def test_who_takes_long_for_each_gets_the_rest_in_the_next_round(
+    office: Office, clock: FixedClock
+) -> None:
+    desk, _ = await posted(office)
+
+    class Slow(Postman):
+        async def send(self, url: str, text: bytes, headers: Mapping[str, str]) -> None:
+            clock.move(4_000)
+            await super().send(url, text, headers)
+
+    desk._parts = replace(desk._parts, courier=Slow())
+    await desk.add(local(), url="https://example.org/hook")
+    for number in range(5):
+        await office.agent.remember(f"note {number}", approval_required=True)
+    assert [await desk.deliver("default") for _ in range(3)] == [3, 2, 0]
+
+
 async def test_who_may_and_what_is_refused(office: Office) -> None:
     for somebody in (office.agent, office.carla):
         with pytest.raises(ForbiddenError):
@@ -167,6 +213,7 @@ async def test_who_may_and_what_is_refused(office: Office) -> None:
     for url in (
         "ftp://x/y", "https://", "https://u:p@example.org/", "https://example.org/#f", "x", "https://a b/", "",
         "https://example.org:99999/", "https://" + "a" * 2_100, "javascript:alert(1)",
+        "https://a..b/", "https://.example/", "https://" + "a" * 64 + ".example/",
     ):  # fmt: skip
         with pytest.raises(InvalidError):
             await office.admin.add_webhook(url)
@@ -193,10 +240,12 @@ async def test_who_may_and_what_is_refused(office: Office) -> None:
         ("255.255.255.255", False), ("::1", False), ("fe80::1%eth0", False), ("fc00::1", False),
         ("::ffff:127.0.0.1", False), ("::ffff:10.1.2.3", False), ("64:ff9b::7f00:1", False),
         ("2002:7f00:1::", False), ("not an address", False), ("", False),
+        ("64:ff9b::8.8.8.8", True), ("64:ff9b:1::7f00:1", False), ("::127.0.0.1", False),
+        ("::ffff:0:127.0.0.1", False), ("fec0::1", False),
     ],
 )  # fmt: skip
 def test_only_addresses_that_everybody_can_reach_are_public(address: str, expected: bool) -> None:
-    assert notices.is_public(address) is expected
+    assert is_public(address) is expected
 
 
 async def sent(url: str, found: list[str], allowed: tuple[str, ...] = ()) -> None:
@@ -227,6 +276,43 @@ async def test_a_notice_does_not_go_inside(url: str, found: list[str], reason: s
     with pytest.raises(BackendUnavailableError) as refused:
         await sent(url, found)
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://\N{SNOWMAN}.net/", "https://xn--a/", "https://[v1.a]/", "https://a..b/", "https://[1::2]x/"],
+)
+async def test_a_name_that_nobody_can_have_is_a_host_that_is_not_there(url: str) -> None:
+    courier = HttpCourier()
+    with pytest.raises(BackendUnavailableError) as refused:
+        await courier.send(url, b"{}", {})
+    await courier.close()
+    assert refused.value.reason == "unknown_host"
+
+
+async def test_an_answer_a_byte_at_a_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quipu.client.courier._PATIENCE_S", 0.3)
+
+    left = asyncio.Event()
+
+    async def dribble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 204 No Content\r\nX: ")
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+        left.set()
+
+    server = await asyncio.start_server(dribble, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asyncio.timeout(10):
+        with pytest.raises(BackendUnavailableError) as refused:
+            await sent(f"http://hooks.internal:{port}/x", ["127.0.0.1"], ("hooks.internal",))
+        assert refused.value.reason == "notice_timeout"
+        await left.wait()
 
 
 class Listener(BaseHTTPRequestHandler):

@@ -57,11 +57,12 @@ async def test_what_was_written_since_is_found_too(
     assert more.id in await scribe.found("green")
 
 
-@pytest.mark.parametrize("why", ["large", "behind", "filtered", "not yet read"])
+@pytest.mark.parametrize("why", ["large", "behind", "filtered", "not yet read", "wordy"])
 async def test_what_may_take_longer_is_left_to_a_thread(
     scribe: Scribe, why: str, forbid_threads: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, Any] = {}
+    text = " ".join(f"tea{number}" for number in range(500)) if why == "wordy" else "tea"
     match why:
         case "large":
             monkeypatch.setattr(cache, "_SMALL", 0)
@@ -69,11 +70,13 @@ async def test_what_may_take_longer_is_left_to_a_thread(
             await scribe.put("green tea")
         case "filtered":
             asked = {"filter": {"n": 1}}
+        case "wordy":
+            pass
         case _:
             asked = {"scope": scribe.scope("bo")}
     forbid_threads()
     with pytest.raises(AssertionError, match="on the spot"):
-        await scribe.found("tea", **asked)
+        await scribe.found(text, **asked)
 
 
 async def test_another_reader_another_position_and_another_moment_see_their_own(scribe: Scribe) -> None:

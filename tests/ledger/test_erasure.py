@@ -225,6 +225,30 @@ async def test_no_page_keeps_what_was_moved_around_in_it(scribe: Scribe) -> None
     assert await scribe.audit() == []
 
 
+@pytest.mark.parametrize("is_one", [True, False])
+async def test_what_a_decided_proposal_held_is_gone_from_the_log_too(scribe: Scribe, is_one: bool) -> None:
+    folder = path_of(scribe).parent
+    stage = Stage(
+        proposal_id="prop_1",
+        operation="remember",
+        agent_id="assistant",
+        record_id="mem_1",
+        request={"content": MARKER},
+        held_by=(),
+        lapses_at=None,
+        salt=b"s" * 16,
+    )
+    await scribe.commit(stage, op=Op.HOLD)
+    settle = Settle(proposal_id="prop_1", approved=True, reviewer="bo", reason=None, undoable=True)
+    await scribe.commit(settle, op=Op.DECIDE)
+    assert traces(folder, *forms(MARKER)) != []
+    if is_one:
+        assert await scribe.ledger.let_go_of(TENANT, "prop_1")
+    else:
+        assert await scribe.ledger.let_go(TENANT, scribe.clock() + 1, keeps_rejected=False) == 1
+    assert traces(folder, *forms(MARKER)) == []
+
+
 async def test_compacting_and_backups_bring_nothing_back(scribe: Scribe) -> None:
     folder = path_of(scribe).parent
     records = [await scribe.put_drafted(marked(scribe), vector=DATA) for _ in range(30)]

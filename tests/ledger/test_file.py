@@ -6,6 +6,7 @@ import os
 import re
 import select
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -755,6 +756,33 @@ async def test_a_backup_is_a_ledger_of_its_own(path: Path) -> None:
         assert await scribe.scanned() == [record.id]
         assert await scribe.ranked(vector(1)) == [record.id]
         assert await scribe.audit() == []
+
+
+async def test_two_backups_to_one_place_do_not_meet(path: Path) -> None:
+    """The second had thrown the first one's draft away, and the first put the half of the second in place."""
+    await filled(path, 1)
+    padding = apsw.Connection(str(path))
+    padding.execute("CREATE TABLE padding (x); INSERT INTO padding VALUES (zeroblob(80000000))")
+    padding.close()
+    await asyncio.to_thread(path.chmod, 0o640)
+    copy = path.with_name("copy.db")
+    async with writing(path) as first, writing(path) as second:
+        late = threading.Event()
+
+        def told(done: int, total: int) -> None:
+            if done == total:
+                late.wait(30)  # as good as done, while the other begins
+
+        slow = asyncio.create_task(first.ledger.backup(copy, told))
+        quick = asyncio.create_task(second.ledger.backup(copy, lambda *_: late.set()))
+        done = await asyncio.gather(slow, quick, return_exceptions=True)
+    (refused,) = [one for one in done if one is not None]
+    assert isinstance(refused, InvalidError)
+    assert list(path.parent.glob("copy*")) == [copy]
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o640
+    async with writing(copy) as scribe:
+        assert len(await scribe.scanned()) == 1
+        assert await scribe.ledger.integrity_faults() == []
 
 
 async def test_a_backup_that_cannot_be_written_leaves_nothing(path: Path) -> None:

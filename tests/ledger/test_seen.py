@@ -79,7 +79,7 @@ def plainly_scored(view: Seen, context: Context, terms: Sequence[int], names: fr
     """The definition, term by term and with nothing kept."""
     partition, size = view.partition, len(view.mask)
     lengths = partition["length"]
-    has_turns = not partition.turns.is_empty and not context.is_empty
+    has_turns = not context.is_empty and bool((partition["session"][view.mask] >= 0).any())
     turns = partition.turns.seen(partition["record"], view.mask)
     shares = ((context.previous_words, turns.before), (context.next_words, turns.after))
     mean = max(float(lengths[view.mask].mean()), 1e-9)

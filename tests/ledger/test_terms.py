@@ -1,6 +1,7 @@
 """The words of a text as numbers: what stands in the index is what its definition says."""
 
 import struct
+import unicodedata
 import zlib
 
 import pytest
@@ -57,3 +58,83 @@ def test_a_word_has_the_terms_it_has_alone(text: str) -> None:
     for word, terms in words:
         bare = word[:-2] if word.endswith(("'s", "\u2019s")) else word
         assert terms == [zlib.crc32(stem.encode()) for stem in TOKENIZER.stems(bare)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "résumé",
+        "Việt Nam",
+        "Zoë's naïve café",
+        "l'été",
+        "Łódź",
+        "ọ̀rọ̀ ayé",
+        "\u0439\u043e\u0433",  # Cyrillic
+        "\u03ac\u03c1\u03b9\u03c3\u03c4\u03b1",  # Greek
+        "\ud55c\uad6d\uc5b4",  # Hangul
+        "\u304c\u304e\u3050",  # kana
+    ],
+)
+@pytest.mark.parametrize("kept", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_a_word_is_found_however_its_accents_are_written(text: str, kept: str, asked: str) -> None:
+    words = TOKENIZER.words(unicodedata.normalize(asked, text))
+    found = read(TOKENIZER.terms(f"a {unicodedata.normalize(kept, text)} b"))
+    assert words
+    assert all(term in found for _, terms in words for term in terms)
+    assert len(words) == len(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("\u6771\u4eac\u306b\u4f4f\u3080", "\u4eac"),
+        ("\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22", "\u0e44\u0e17\u0e22"),
+        ("\u1781\u17d2\u1789\u17bb\u17c6\u179a\u179f\u1797\u17b6\u179f\u17b6", "\u1797\u17b6\u179f\u17b6"),
+        ("\u1019\u103c\u1014\u103a\u1019\u102c\u1005\u1000\u102c\u1038", "\u1005\u1000\u102c\u1038"),
+        ("\uff83\uff7d\uff84\uff83\uff70\uff80", "\uff83\uff70\uff80"),
+        ("\U00020bb7\U00020bb8\u91ce", "\U00020bb8"),
+    ],
+    ids=["Japanese", "Thai", "Khmer", "Burmese", "narrow kana", "rare characters"],
+)
+def test_a_word_within_a_text_without_spaces_is_found(text: str, asked: str) -> None:
+    found = read(TOKENIZER.terms(text))
+    assert all(term in found for _, terms in TOKENIZER.words(asked) for term in terms)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["snake_case_name", "camelCaseName", "C++", ".env", "ana@example.org", "https://example.org/a?b=1&c=%20d",
+     "2026-01-31T09:30:00Z", "3.14", "O'Brien's", "rock'n'roll", "stra\u00dfe", "\u0130stanbul", "\u0131s\u0131",
+     "\uff21\uff22\uff23", "x\u00b2", "soft\u00adhyphen", "zero\u200bwidth", "\u0645\u064f\u062d\u0645\u062f",
+     "\u0939\u093f\u0928\u094d\u0926\u0940"],
+)  # fmt: skip
+def test_what_a_text_holds_is_found_by_the_same_letters(token: str) -> None:
+    found = read(TOKENIZER.terms(f"before {token} behind"))
+    words = TOKENIZER.words(token)
+    assert words
+    assert all(term in found for _, terms in words for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("wow\U0001f923\U0001f923", "wow"),
+        ("job\U0001fae1done", "done"),
+        ("thanks\U0001f64f\U0001f3fdAna", "Ana"),
+        ("\u2068Ana\u2069 wrote", "Ana"),
+        ("500\u20bd", "500"),
+        ("\ue000private", "private"),
+    ],
+    ids=["emoji", "between two", "a shade of skin", "a name as chats export it", "a price", "private use"],
+)
+def test_a_sign_is_no_part_of_the_word_it_stands_at(text: str, asked: str) -> None:
+    (word,) = TOKENIZER.words(asked)
+    assert all(term in read(TOKENIZER.terms(text)) for term in word[1])
+
+
+@given(st.text(max_size=60) | strategies.texts(max_size=60))
+def test_every_word_of_a_text_finds_it(text: str) -> None:
+    found = read(TOKENIZER.terms(text))
+    for word, terms in TOKENIZER.words(text):
+        assert all(term in found for term in terms), word

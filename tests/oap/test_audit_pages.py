@@ -62,3 +62,12 @@ def test_reading_them_counts_against_the_rate_of_the_grant(tmp_path: Any) -> Non
     assert [one.status_code for one in answers[:2]] == [200, 200]
     assert answers[-1].status_code == 429
     assert answers[-1].json()["error"]["details"]["reason"] == "request_rate"
+
+
+@requirement("oap:audit.pages")
+@pytest.mark.parametrize("after", ["\u00b2", "9" * 19, "9" * 5000, "-1", "1.0", "x"])
+def test_a_place_that_is_none_is_told_to_the_owner(hosts: tuple[Host, Host], after: str) -> None:
+    with hosts[0].at.client() as owner:
+        answer = owner.get("/oap/audit", params={"after": after})
+        assert (answer.status_code, answer.json()["error"]["details"]["pointer"]) == (400, "/after")
+        assert owner.get("/oap/audit", params={"after": "9" * 18}).json()["output"]["receipts"] == []

@@ -17,7 +17,9 @@ from quipu.errors import ConflictError
 from quipu.model.access import Role
 from quipu.model.moving import FileExport
 from quipu.model.operations import Embedding
+from quipu.rules.grants_times import rfc3339
 from quipu.service.exporting import Exporting
+from quipu.testing.builders import FixedClock
 from tests.exchange.test_schemas import check_archive
 from tests.oap.hosts import BRIEFING, OWNER, Host, pair
 from tests.requirement import requirement
@@ -267,3 +269,17 @@ def test_what_is_lent_can_be_sealed_to_the_grantee(hosts: tuple[Host, Host]) -> 
     plain = io.BytesIO()
     envelope().open(io.BytesIO(answer.content), plain, identities=[identity])
     assert [item["item_id"] for item in bundle(plain.getvalue())[1]] == sorted(names)
+
+
+@requirement("oap:export.owner")
+def test_an_owner_s_copy_of_a_moment_holds_what_there_was_then(tmp_path: Any) -> None:
+    clock = FixedClock(1_800_000_000_000)
+    with pair(tmp_path, clock=clock) as (a, _):
+        first = a.remember("Known then.")
+        clock.move(10_000)
+        a.remember("Known later.")
+        with a.at.client() as owner:
+            answer = owner.post("/oap/memory/export", json={"filter": {"as_of": rfc3339(clock() - 5_000)}})
+            assert [item["item_id"] for item in bundle(answer.content)[1]] == [first]
+            both = {"as_of": rfc3339(clock() - 5_000), "captured_after": rfc3339(clock())}
+            assert bundle(owner.post("/oap/memory/export", json={"filter": both}).content)[1] == []

@@ -17,6 +17,7 @@ from quipu.crypto.dids_peers import GuardedPeers
 from quipu.errors import BackendUnavailableError, InvalidError, QuipuError
 from quipu.model.access import Role
 from quipu.rules import dids, receipts
+from quipu.rules.exposure import is_public
 from quipu.rules.grants_times import rfc3339
 from tests.oap.hosts import OWNER, Host, free_port, pair
 from tests.requirement import requirement
@@ -82,6 +83,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too many labels": ({"filter": {"labels_any": [str(n) for n in range(1001)]}}, "bad_value"),
     "another scope": ({"filter": {"scope_ids": ["work"]}}, "bad_value"),
     "too many items": ({"max_items": 10_001}, "cap_reached"),
+    "a time that is none": ({"issued_at": {"at": 1}}, "bad_value"),
+    "given in the future": ({"issued_at": "2999-01-01T00:00:00Z"}, "bad_value"),
+    "a code that is none": ({"purpose_code": ["x"]}, "bad_value"),
     "no items": ({"max_items": 0}, "bad_value"),
     "too long": ({"expires_at": "2099-01-01T00:00:00Z"}, "bad_value"),
     "over": ({"expires_at": "2020-01-01T00:00:00Z"}, "grant_expired"),
@@ -175,12 +179,12 @@ def test_nobody_bound_to_a_user_or_an_agent_lends_the_whole_memory(hosts: tuple[
     ],
 )  # fmt: skip
 def test_an_inner_address_is_not_public(address: str) -> None:
-    assert not dids.is_public(address)
+    assert not is_public(address)
 
 
 def test_an_outer_address_is_public() -> None:
-    assert dids.is_public("93.184.215.14")
-    assert dids.is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
+    assert is_public("93.184.215.14")
+    assert is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
 
 
 async def asked(peers: GuardedPeers, url: str) -> str:
@@ -204,6 +208,13 @@ async def asked(peers: GuardedPeers, url: str) -> str:
 )  # fmt: skip
 async def test_the_guard_refuses(url: str) -> None:
     assert await asked(GuardedPeers(), url) == "address_refused"
+
+
+@requirement("oap:ssrf.guard")
+@pytest.mark.parametrize("path", ["/\x01", "/\x00", "/" + "x" * 70_000])
+async def test_an_address_that_no_request_can_have_is_refused(path: str) -> None:
+    origin = f"http://127.0.0.1:{free_port()}"
+    assert await asked(GuardedPeers(frozenset({origin})), origin + path) == "address_refused"
 
 
 class _Odd(BaseHTTPRequestHandler):
@@ -301,3 +312,18 @@ def test_documents_are_asked_for_once_in_five_minutes(hosts: tuple[Host, Host]) 
     kept = dict(documents._kept)
     a.at.do(documents.document(b.owner))
     assert documents._kept == kept
+
+
+@requirement("oap:canonical.jcs")
+@pytest.mark.parametrize("number", [2**53, -(2**53), 10**30])
+def test_a_number_that_nobody_can_sign_is_refused_where_it_stands(
+    hosts: tuple[Host, Host], number: int
+) -> None:
+    a, b = hosts
+    odd = {"grantee": b.owner, "purpose": "x", "filter": {"all": True}, "a/b": [{"n": number}]}
+    with a.at.client() as owner:
+        for path in ("/oap/memory/grant", "/oap/memory/grant/preview", "/oap/incident", "/oap/data/delete"):
+            answer = owner.post(path, json=odd)
+            told = answer.json()["error"]["details"]
+            assert (answer.status_code, told["reason"], told["pointer"]) == (400, "bad_value", "/a~1b/0/n")
+        assert owner.post("/oap/incident", json={"n": 2**53 - 1}).status_code == 202

@@ -83,6 +83,9 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "from the future": (shifted(iat=120, nbf=120, exp=120), "bad_token"),
     "too long a life": (shifted(exp=3600), "bad_token"),
     "no end": (claims_(exp=None), "bad_token"),
+    "a number without end": (claims_(iat=10**400), "bad_token"),
+    "an end beyond all numbers": (claims_(exp=10**400), "bad_token"),
+    "more than any clock shows": (claims_(nbf=float("1e300")), "bad_token"),
     "another grant's hash": (claims_(grant_hash="sha256:" + "0" * 64), "bad_token"),
     "an unknown grant": (claims_(grant_id="mgr_unknown"), "grant_unknown"),
     "an unknown owner": (claims_(oap_principal="did:web:nobody.example"), "grant_unknown"),
@@ -254,6 +257,79 @@ def test_keys_rotate_and_a_compromised_one_suspends_what_it_signed(hosts: tuple[
         False,
     ]
     assert a.at.do(a.sharing.grants.verify(OWNER)) == [], "old receipts still verify"
+
+
+@requirement("oap:keys.rotation")
+@pytest.mark.parametrize("form", ["bare", "detached"])
+def test_a_signature_that_is_a_text_ends_with_its_key_too(tmp_path: Any, form: str) -> None:
+    with pair(tmp_path) as (a, b):
+        keyring = a.parts.lending.keyring
+        grant = a.sharing.grants.drafted(
+            OWNER, {"grantee": b.owner, "purpose": "x", "filter": {"all": True}, "trust_level": 4}
+        )
+        body = {name: part for name, part in grant.body.items() if name != "signature"}
+        hand, message = keyring.hand("default"), a.parts.canonical(body)
+        signature = hand.sign(message) if form == "bare" else JOSE.detached(message, {}, hand)
+        answer = httpx.post(f"{a.url}/oap/memory/grant", json={**body, "signature": signature})
+        assert answer.status_code == 201, answer.text
+        token = b.token(a, grant.id)
+        a.sharing.rotate(OWNER)
+        assert b.query(a, token).status_code == 200, "the old key only stopped signing"
+        body["grant_id"] += "2"
+        hand, message = keyring.hand("default"), a.parts.canonical(body)
+        signature = hand.sign(message) if form == "bare" else JOSE.detached(message, {}, hand)
+        assert (
+            httpx.post(f"{a.url}/oap/memory/grant", json={**body, "signature": signature}).status_code == 201
+        )
+        later = b.token(a, body["grant_id"])
+        a.sharing.rotate(OWNER, is_compromised=True)
+        refused = b.query(a, later)
+        assert (refused.status_code, refused.json()["error"]["details"]["reason"]) == (401, "grant_suspended")
+
+
+@requirement("oap:token.refused")
+@pytest.mark.parametrize("iat", [10**400, float("1e300"), -(10**400)], ids=["large", "a fraction", "small"])
+def test_a_proof_or_a_signature_of_no_time_is_refused(
+    hosts: tuple[Host, Host], grant_id: str, iat: float
+) -> None:
+    a, b = hosts
+    token, url = b.token(a, grant_id), f"{a.url}/oap/memory/query"
+    jwk, hand = dict(b.parts.lending.keyring.jwk("default")), b.parts.lending.keyring.hand("default")
+    claims = {"jti": "a" * 20, "htm": "POST", "htu": url, "ath": digest(token), "iat": iat}
+    proof = JOSE.token({"alg": "EdDSA", "typ": tokens.PROOF_TYPE, "jwk": jwk}, claims, hand)
+    assert (
+        httpx.post(url, json={}, headers={"Authorization": f"DPoP {token}", "DPoP": proof}).status_code == 401
+    )
+    signature = JOSE.detached(b"{}", {"iat": iat}, hand)
+    assert b.query(a, token, {}, **{"OAP-Signature": signature}).status_code == 401
+    forged = JOSE.token({**JOSE.opened(token).header}, {**JOSE.opened(token).claims, "iat": iat}, hand)
+    assert b.query(a, forged).status_code == 401, "before its signature is looked at"
+
+
+@requirement("oap:token.accepted")
+def test_keys_of_other_kinds_in_a_document_keep_nobody_out(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    documents = a.parts.lending.documents
+    document = documents.document
+
+    async def with_more(did: str) -> Any:
+        found = await document(did)
+        if did != b.owner:
+            return found
+        more = [
+            {"id": f"{did}#{name}", "type": "JsonWebKey2020", "controller": did, "publicKeyJwk": jwk}
+            for name, jwk in (("rsa", {"kty": "RSA", "n": "AQAB", "e": "AQAB"}), ("odd", {"kty": 7}))
+        ]
+        return {
+            **found,
+            "verificationMethod": [*more, *found["verificationMethod"]],
+            "authentication": [f"{did}#rsa", f"{did}#odd", *found["authentication"]],
+        }
+
+    monkeypatch.setattr(type(documents), "document", lambda _self, did: with_more(did))
+    assert b.token(a, a.grant(b.owner, trust_level=4))
 
 
 @requirement("oap:token.introspection")

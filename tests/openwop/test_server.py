@@ -13,7 +13,8 @@ import pytest
 
 from quipu.faces.openwop.openapi import document
 from quipu.faces.openwop.routes import routes
-from quipu.model.principal import Permission
+from quipu.model.access import Role
+from quipu.model.principal import Permission, local
 from tests.faces.serving import Program
 from tests.openwop.suite import Suite, checked, suite
 from tests.requirement import requirement
@@ -53,11 +54,15 @@ def test_ten_equal_requests_at_once_make_one_run(a: Suite) -> None:
     assert {response.status_code for response in told} == {201}
     assert len({response.json()["runId"] for response in told}) == 1
     assert sum("openwop-Idempotent-Replay" not in response.headers for response in told) == 1
-    other = a.client.post(
-        "/v1/runs", json={"workflowId": "conformance-noop"}, headers={"Idempotency-Key": "ten"}
-    )
-    assert other.status_code == 409
-    assert checked("error-envelope", other.json())["error"] == "idempotency_key_mismatch"
+    said = {"workflowId": "conformance-noop", "metadata": {"n": 1}}
+    for otherwise in (
+        {"workflowId": "conformance-noop"},
+        {**said, "callbackUrl": "https://example.org/done"},
+        {**said, "x-host-quipu": 1},
+    ):
+        other = a.client.post("/v1/runs", json=otherwise, headers={"Idempotency-Key": "ten"})
+        assert other.status_code == 409
+        assert checked("error-envelope", other.json())["error"] == "idempotency_key_mismatch"
 
 
 @requirement("openwop:server.idempotent-fork")
@@ -104,6 +109,21 @@ def test_a_stream_tells_what_happens_while_it_is_open(a: Suite) -> None:
     assert types == ["run.started", "memory.written", "memory.written", "run.completed"]
 
 
+@requirement("openwop:stream.live")
+def test_a_stream_ends_with_the_credential_that_opened_it(a: Suite) -> None:
+    issued = a.at.do(a.at.service.tokens.issue(local(), name="for-a-while", roles=(Role.ADMIN,)))
+    run_id = a.outside()
+    place, accept = f"/v1/runs/{run_id}/events", {"Accept": "text/event-stream"}
+    with a.at.client(issued.text) as client, client.stream("GET", place, headers=accept) as told:
+        lines = told.iter_lines()
+        first = [next(lines) for _ in range(4)]
+        assert first[0] == ": open"
+        a.at.do(a.at.service.tokens.revoke(local(), issued.token.id))
+        a.memory("put", 201, runId=run_id, nodeId="n", memoryRef="live", entry={"content": "now"})
+        a.post(f"/v1/x-host-quipu-runs/{run_id}/complete", {})
+        assert "event: " not in "".join(lines)
+
+
 @requirement("openwop:stream.modes")
 def test_modes_choose_and_wrong_ones_are_named(a: Suite) -> None:
     run_id = a.run("conformance-agent-memory-roundtrip")["runId"]
@@ -139,7 +159,8 @@ def test_polling_goes_behind_its_cursor_and_waits_only_for_runs_at_work(a: Suite
         assert (told["events"], told["isComplete"]) == (events, True)
     past = a.get(place, "events", params={"lastSequence": "999", "timeout": "20"})
     assert (past["events"], past["isComplete"]) == ([], True)
-    assert a.client.get(place, params={"lastSequence": "x"}).status_code == 400
+    for cursor in ("x", "1_0", "+1", "٣", "", "1.0"):
+        assert a.client.get(place, params={"lastSequence": cursor}).status_code == 400
     at_work = a.outside()
     waiting = a.get(f"/v1/runs/{at_work}/events/poll", "events", params={"lastSequence": "0", "timeout": "1"})
     assert (waiting["events"], waiting["isComplete"]) == ([], False)
@@ -258,6 +279,28 @@ def test_a_bad_body_gets_the_closed_envelope(a: Suite, body: str, status: int) -
     assert checked("error-envelope", told.json())["error"] in ("validation_error", "not_found")
     checked("error-envelope", a.get("/v1/nowhere", status=404))
     checked("error-envelope", a.client.request("PUT", "/v1/runs").json())
+
+
+@requirement("openwop:server.errors")
+@pytest.mark.parametrize(
+    "agent",
+    [
+        {},
+        {"agentId": "xy"},
+        {"agentId": 7},
+        {"agentId": "vendor.acme.a", "colour": "red"},
+        {"agentId": "vendor.acme.a", "modelClass": "psychic"},
+        {"agentId": "vendor.acme.a", "version": "1", "channel": "beta"},
+        {"agentId": "vendor.acme.a", "memoryRef": ""},
+    ],
+)
+def test_an_agent_that_could_not_be_shown_again_is_refused(a: Suite, agent: dict[str, Any]) -> None:
+    given = {"workflowId": "outside", "agent": agent}
+    told = a.post("/v1/x-host-quipu-runs", given, status=400)
+    assert told["details"]["faults"][0]["pointer"].startswith("/agent")
+    good = {"agentId": "vendor.acme.a", "modelClass": "chat", "memoryRef": "r", "version": "1"}
+    run_id = a.post("/v1/x-host-quipu-runs", {**given, "agent": good}, status=201)["runId"]
+    assert a.get(f"/v1/runs/{run_id}", "run-snapshot")["agent"] == good
 
 
 @requirement("openwop:server.secret-leakage")

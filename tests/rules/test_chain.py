@@ -545,3 +545,19 @@ def test_an_export_without_its_keys_cannot_be_checked() -> None:
     found = named({**EXPORT, "keys.json": "{}"})
     assert found
     assert all("public key" in told for told in found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"id": "mem_1"},
+        {"version": 1, "born": 2},
+        {"id": 7, "version": 1},
+        {"id": "mem_1", "version": "1"},
+    ],
+)
+def test_a_line_that_names_no_version_is_told_as_such(line: dict[str, Any]) -> None:
+    (fault,) = chain.version_faults(line, chain.Walk(canonical))
+    assert (fault.kind, fault.id, fault.seq) == ("unjournaled_record", None, line.get("born"))
+    assert "None" not in fault.detail

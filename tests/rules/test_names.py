@@ -20,6 +20,7 @@ from tests.rules.candidates import candidates
         ("Mei.Lin", {"mei", "lin"}),
         ("kwame@asante.example", {"kwame"}),
         ("Sigrún Jónsdóttir", {"sigrun", "jonsdottir"}),
+        ("Sigru\u0301n Jo\u0301nsdo\u0301ttir", {"sigrun", "jonsdottir"}),
         ("u-4821", set()),
         ("0f3a9b1c-77de-4c2b-9dad-44e1f0c2b7aa", set()),
         ("tenant_7/bo", {"tenant", "bo"}),

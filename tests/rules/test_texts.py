@@ -234,6 +234,12 @@ def test_names_are_found_as_whole_words(text: str, names: set[str], named: set[s
     assert texts.named(text, {name: texts.spelled(name) for name in names}) == named
 
 
+@pytest.mark.parametrize("subject", ["Zo\u00ebs Caf\u00e9", "Zoe\u0308s Cafe\u0301"])
+@pytest.mark.parametrize("text", ["At Zo\u00ebs caf\u00e9?", "At Zoe\u0308s cafe\u0301?"])
+def test_a_name_is_found_however_its_accents_are_written(text: str, subject: str) -> None:
+    assert texts.named(text, {subject: texts.spelled(subject)}) == {subject}
+
+
 @given(any_text(), st.sets(any_text(max_size=5)))
 def test_only_given_names_are_found(text: str, names: set[str]) -> None:
     assert texts.named(text, {name: texts.spelled(name) for name in names}) <= names

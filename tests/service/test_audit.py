@@ -158,6 +158,8 @@ async def test_the_fault_that_led_to_others_is_named_first(
         "UPDATE proposal SET request = replace(request, 'pay 5', 'pay 9999') WHERE status = 'pending'",
         "UPDATE proposal SET agent_id = 'eve' WHERE status = 'pending'",
         "UPDATE proposal SET held_by = '[]' WHERE status = 'pending'",
+        "UPDATE proposal SET request = '{\"content\":[]}' WHERE status = 'pending'",
+        "UPDATE proposal SET request = '[1]' WHERE status = 'pending'",
         "UPDATE proposal SET created_at = created_at - 1 WHERE status = 'pending'",
         "INSERT INTO proposal SELECT tenant, 'prp_01J00000000000000000000000', operation, agent_id, record_id, request,"
         " writer, held_by, status, created_at, lapses_at, reviewer, reviewed_at, reason, approvals, given, because,"
@@ -181,6 +183,24 @@ async def test_what_waits_is_what_was_held_or_nobody_can_say_yes_to_it(
     assert not any("pay" in str(record.content) for record in (await memory.list()).records)
     await memory.decide(str(altered), approved=False)
     assert (await memory.verify()).holds
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE proposal SET held_by = '7' WHERE status = 'pending'",
+        "UPDATE proposal SET given = '[{\"who\": 1}]' WHERE status = 'pending'",
+        "UPDATE proposal SET given = '7' WHERE status = 'pending'",
+    ],
+)
+async def test_a_proposal_that_cannot_be_read_is_told_as_altered(
+    busy: Memory, opened: Any, tmp_path: Path, damage: str
+) -> None:
+    await busy.remember("held, pay 5 now", approval_required=True)
+    await busy.close()
+    _altered(tmp_path / "memory.db", damage)
+    report = await opened(tmp_path / "memory.db").verify()
+    assert [fault.kind for fault in report.faults] == ["altered_proposal"]
 
 
 async def test_several_people_have_to_agree_as_many_as_were_asked_for(

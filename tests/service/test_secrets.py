@@ -82,6 +82,13 @@ def holding(folder: Path, text: str) -> list[str]:
     return [file.name for file in folder.iterdir() if text.encode() in file.read_bytes()]
 
 
+@pytest.mark.parametrize("run_id", ["a\x00b", "a\ud800"])
+async def test_a_run_that_no_ledger_can_name_is_refused(service: MemoryService, run_id: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await registered(service, run_id=run_id)
+    assert [fault.pointer for fault in refused.value.faults] == ["/run_id"]
+
+
 async def test_a_registered_value_is_marked_from_then_on(service: MemoryService) -> None:
     before = await service.remember(OWNER, fact())
     await registered(service)

@@ -188,6 +188,45 @@ async def test_a_manager_bound_to_agents_gives_no_wider_reach(service: MemorySer
         assert await refusal(asked) == (ForbiddenError, "missing_scope")
 
 
+async def test_a_token_beyond_one_s_own_reach_is_not_rotated(service: MemoryService) -> None:
+    given = {"roles": [Role.AGENT], "permissions": [Permission.MANAGE]}
+    issued = await service.tokens.issue(OWNER, name="lead", agents=["ana"], user_id="mara", **given)
+    lead = await shown(service, issued.text)
+    wide = await service.tokens.issue(OWNER, name="wide", roles=[Role.AGENT], user_id="mara")
+    anybody = await service.tokens.issue(OWNER, name="anybody", roles=[Role.AGENT], agents=["ana"])
+    for beyond in (wide, anybody):
+        asked = service.tokens.rotate(lead, beyond.token.id)
+        assert await refusal(asked) == (ForbiddenError, "missing_scope")
+        assert (await shown(service, beyond.text)).name == beyond.token.name, "it goes on"
+    own = await service.tokens.issue(lead, name="own", roles=[Role.AGENT], agents=["ana"], user_id="mara")
+    await service.tokens.rotate(lead, own.token.id)
+    issued = await service.tokens.issue(
+        OWNER, name="desk", roles=[Role.REVIEWER], permissions=[Permission.MANAGE], review_stores=["shop-*"]
+    )
+    desk = await shown(service, issued.text)
+    every = await service.tokens.issue(OWNER, name="every", roles=[Role.REVIEWER])
+    assert await refusal(service.tokens.rotate(desk, every.token.id)) == (ForbiddenError, "missing_scope")
+    await service.tokens.rotate(desk, issued.token.id)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "A", ""])
+async def test_a_tenant_that_cannot_be_is_not_asked_for(running: Running, name: str) -> None:
+    async def unasked(_name: str) -> object:
+        raise AssertionError("no ledger is asked for it")
+
+    object.__setattr__(running.parts.ledger, "tenant", unasked)
+    tokens, tenancy = running.service.tokens, running.service.tenancy
+    for asked in (tenancy.resume(OWNER, name), tenancy.suspend(OWNER, name), tokens.list(OWNER, name)):
+        assert await refusal(asked) == (NotFoundError, "tenant")
+
+
+async def test_a_grace_beyond_all_time_is_refused(service: MemoryService) -> None:
+    issued = await service.tokens.issue(OWNER, name="bot", roles=[Role.AGENT])
+    asked = service.tokens.rotate(OWNER, issued.token.id, grace_ms=(1 << 63) - 1)
+    assert await refusal(asked) == (InvalidError, "bad_value")
+    assert (await shown(service, issued.text)).expires_at is None
+
+
 async def test_an_operator_sees_no_memories(service: MemoryService) -> None:
     issued = await service.tokens.issue(OWNER, name="ops", roles=[Role.OPERATOR])
     ops = await shown(service, issued.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,26 @@ async def test_another_embedder_is_refused_until_everything_is_moved_over(
     assert await found(new, "tea noon") == [record_id]
     assert await verifies(new)
     assert (await new.statistics())["vectors"] == 1
+
+
+async def test_of_two_embedders_that_open_a_new_file_at_once_one_is_refused(
+    opened: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "memory.db"
+    embedders = [WordEmbedder(24), WordEmbedder(48)]
+    memories: list[Memory] = [opened(file, embedder=embedder) for embedder in embedders]
+    for memory in memories:
+        await memory.list()  # both are open, and no space is settled yet
+    done = await asyncio.gather(
+        *(memory.remember("tea at noon") for memory in memories), return_exceptions=True
+    )
+    (refused,) = [one for one in done if isinstance(one, BaseException)]
+    assert isinstance(refused, ConflictError)
+    assert refused.reason == "embedding_mismatch"
+    (kept_it,) = [m for m, one in zip(memories, done, strict=True) if not isinstance(one, BaseException)]
+    assert len(await found(kept_it, "tea")) == 1
+    assert (await kept_it.statistics())["vectors"] == 1
+    assert await verifies(kept_it)
 
 
 async def test_moving_over_can_stop_and_go_on_while_recall_works(opened: Any, tmp_path: Path) -> None:

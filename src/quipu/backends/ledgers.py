@@ -148,10 +148,8 @@ class LedgerBackend:
                 )
             return None
         wanted = Space(self._embedder.model, self._embedder.dimensions)
-        known = await ledger.space(tenant)
-        if known is None:
-            await ledger.adopt_space(tenant, wanted)
-        elif known != wanted:
+        known = await ledger.space(tenant) or await ledger.settle_space(tenant, wanted)
+        if known != wanted:
             raise BackendUnavailableError(
                 f"The mirror was embedded with {known.model}; the embedder now is {wanted.model}.",
                 reason="embedding_mismatch",

@@ -26,7 +26,8 @@ from quipu.ports.surroundings import Clock
 def faces(running: Running, config: Config, clock: Clock, alone: Alone | None = None) -> list[Face]:
     """Every public contract, and what people are told about it; with `alone`, MCP only."""
     service = running.service
-    over_mcp = replace(mcp.face(service, http_options(config, running, alone)), told={"mcp": mcp.PATH})
+    spoken = mcp.face(service, http_options(config, running, alone), at_once=alone is not None)
+    over_mcp = replace(spoken, told={"mcp": mcp.PATH})
     if alone is not None:
         return [over_mcp]
     page = web.face(

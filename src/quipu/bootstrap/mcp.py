@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
-
-from mcp.server import MCPServer
+from typing import TYPE_CHECKING, Any
 
 from quipu._version import __version__
 from quipu.bootstrap import Running, start, telemetry
@@ -15,12 +13,14 @@ from quipu.config import Config
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.faces.http.hosts import LOOPBACK_NAMES
 from quipu.faces.mcp.caller import Caller
+from quipu.faces.mcp.hanging_up import ended_by_signals
+from quipu.faces.mcp.options import HttpOptions, Options
 from quipu.faces.mcp.profiles import PROFILES
-from quipu.faces.mcp.routes import HttpOptions
-from quipu.faces.mcp.server import Options
-from quipu.faces.mcp.server import mcp_server as made
 from quipu.model.principal import DEFAULT_TENANT, Permission, Principal, local
 from quipu.rules.exposure import is_loopback
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
 
 _log = logging.getLogger("quipu.mcp")
 
@@ -35,6 +35,8 @@ def mcp_server(
     running: Running, config: Config, *, prefix: str = "", store: str | None = None
 ) -> MCPServer[Any]:
     """A server for one person at this machine. `store` is the only memory store that is there."""
+    from quipu.faces.mcp.server import mcp_server as made
+
     principal = stdio_principal(config)
 
     async def renewed() -> Principal:
@@ -120,7 +122,12 @@ async def speak(config: Config, *, prefix: str = "", store: str | None = None) -
     try:
         await running.service.open(principal.tenant)
         seq = (await running.parts.ledger.head(principal.tenant)).seq
-        await mcp_server(running, config, prefix=prefix, store=store).run_stdio_async()
+        server = mcp_server(running, config, prefix=prefix, store=store)
+        try:
+            with ended_by_signals():
+                await server.run_stdio_async()
+        except* BrokenPipeError:
+            _log.debug("The host hung up before it had read all answers.")
         try:
             await running.service.flush()
             if (await running.parts.ledger.head(principal.tenant)).seq > seq:

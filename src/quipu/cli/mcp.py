@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -213,8 +214,19 @@ def _show(run: Session, client: str, url: str | None, profile: str | None, user:
 def _words(run: Session, profile: str | None) -> list[str]:
     """The command's own words behind `quipu mcp`: what this run was told is what the host's will be told."""
     words: list[str] = []
-    for name, value in (("--profile", profile), ("--agent", run.agent)):
+    for name, value in (("--profile", profile), ("--agent", run.agent), ("--embedder", run.embedder)):
         words += [] if value is None else [name, value]
     for store in run.store_urls:
-        words += ["--store-url", store]
+        words += ["--store-url", _from_anywhere(store)]
     return words
+
+
+def _from_anywhere(store: str) -> str:
+    """A host starts in a folder of its own, so a file is named by its whole path."""
+    from quipu.bootstrap.addresses import SQLITE_SCHEMES
+
+    scheme, mark, place = store.partition("://") if "://" in store else ("", "", store)
+    place, query, rest = place.partition("?") if mark else (place, "", "")
+    if place in ("", ":memory:") or (mark and scheme.lower() not in SQLITE_SCHEMES):
+        return store
+    return f"{scheme}{mark}{Path(place).expanduser().absolute()}{query}{rest}"

@@ -97,8 +97,15 @@ def offline(folder: Path, keys: Path | None) -> Verification:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8") as lines:
-        yield from lines
+    try:
+        with file.open(encoding="utf-8") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise TamperedError(
+            f"{file.name} is not UTF-8 text.",
+            reason="altered_entry",
+            hint="Export again; if this is the export you were given, it was altered.",
+        ) from error
 
 
 def trusted(file: Path) -> dict[str, str]:

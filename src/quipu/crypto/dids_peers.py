@@ -26,8 +26,7 @@ import httpx
 from quipu.crypto.canonical import canonical
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ports.keys import Answer
-from quipu.rules import dids
-from quipu.rules.exposure import is_loopback
+from quipu.rules.exposure import is_loopback, is_public
 
 Inject: TypeAlias = Callable[[MutableMapping[str, str]], None]
 
@@ -90,7 +89,8 @@ class GuardedPeers:
     async def pieces(self, url: str, most: int, seconds: float) -> AsyncGenerator[bytes]:
         end, size = time.monotonic() + seconds, 0
         try:
-            answer = await self._file(url)
+            async with asyncio.timeout(seconds):  # headers, too, may come a byte at a time
+                answer = await self._file(url)
             try:
                 said = answer.headers.get("content-length", "")
                 if said.isascii() and said.isdigit() and int(said) > most:
@@ -123,7 +123,10 @@ class GuardedPeers:
                 raise BackendUnavailableError(
                     "The other host does not hand the file out.", reason="peer_refused"
                 )
-            url = urljoin(url, answer.headers["location"])
+            try:
+                url = urljoin(url, answer.headers["location"])
+            except ValueError:
+                raise _refused() from None
         raise BackendUnavailableError("The address leads elsewhere without end.", reason="peer_refused")
 
     async def _asked(
@@ -157,10 +160,13 @@ class GuardedPeers:
         if not host or parts.username is not None or (parts.scheme != "https" and not is_allowed):
             raise _refused()
         address = await _resolved(host, port or (443 if parts.scheme == "https" else 80))
-        if not is_allowed and not dids.is_public(address):
+        if not is_allowed and not is_public(address):
             raise _refused()
         shown = f"[{address}]" if ":" in address else address
-        target = httpx.URL(url).copy_with(host=shown)
+        try:
+            target = httpx.URL(url).copy_with(host=shown)
+        except httpx.InvalidURL:
+            raise _refused() from None
         return self._client.build_request(
             method,
             target,
@@ -169,7 +175,7 @@ class GuardedPeers:
                 "Accept": f"{MEDIA_TYPE}, application/json",
                 **self._traced(),
                 **headers,
-                "Host": parts.netloc,
+                "Host": httpx.URL(url).netloc.decode("ascii"),
             },
             extensions={"sni_hostname": host},
         )
@@ -205,7 +211,7 @@ async def _resolved(host: str, port: int) -> str:
     except (OSError, UnicodeError) as error:
         raise BackendUnavailableError("The other host has no address.", reason="peer_unreachable") from error
     addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
-    return next((address for address in addresses if not dids.is_public(address)), addresses[0])
+    return next((address for address in addresses if not is_public(address)), addresses[0])
 
 
 async def _read(answer: httpx.Response, most: int) -> Answer:

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from quipu.crypto.canonical import canonical
+from quipu.crypto.keys import public_key
 from quipu.errors import UnauthenticatedError
 from quipu.ports.keys import Opened
 from quipu.rules.receipts import Hand, b64
@@ -101,7 +102,7 @@ def _thumbprint(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def _edwards(x: str) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(_bytes(x))
+    return public_key(_bytes(x))
 
 
 def _verify(message: bytes, signature: bytes, jwk: Mapping[str, Any], algorithm: str) -> bool:

@@ -70,9 +70,31 @@ def _read(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def key_id(public_key: str) -> str:
+#: Points of small order, with the sign left out: under such a key one signature fits every text, or many.
+_WEAK = frozenset(
+    bytes.fromhex(point)
+    for point in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    )
+)
+
+
+def public_key(raw: bytes) -> Ed25519PublicKey:
+    """The key; ValueError where it is none, or one that proves nothing because anybody can sign for it."""
+    if len(raw) == 32 and raw[:31] + bytes([raw[31] & 0x7F]) in _WEAK:
+        raise ValueError("A key that anybody can sign for.")
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def key_id(public: str) -> str:
     """A short name of a public key, derived from it."""
-    return hashlib.sha256(_unb64(public_key)).hexdigest()[:16]
+    return hashlib.sha256(_unb64(public)).hexdigest()[:16]
 
 
 def verify(message: bytes, name: str, signature: str, keys: Mapping[str, str]) -> bool:
@@ -84,7 +106,7 @@ def verify(message: bytes, name: str, signature: str, keys: Mapping[str, str]) -
         signed = _unb64(signature)
         if key_id(public) != name or _b64(signed) != signature:  # a signature is written in one way only
             return False
-        Ed25519PublicKey.from_public_bytes(_unb64(public)).verify(signed, message)
+        public_key(_unb64(public)).verify(signed, message)
     except (InvalidSignature, ValueError):
         return False
     return True

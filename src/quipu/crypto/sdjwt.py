@@ -63,6 +63,8 @@ def disclosed(text: str, jwk: Mapping[str, Any]) -> dict[str, Any]:
     except UnauthenticatedError as error:
         raise _wrong() from error
     claims = dict(opened.claims)
+    if not text.isascii():
+        raise _wrong()
     by_digest = {_digest(part): _read(part) for part in handed[:-1]}
     if len(by_digest) != len(handed) - 1:
         raise _wrong()
@@ -70,7 +72,9 @@ def disclosed(text: str, jwk: Mapping[str, Any]) -> dict[str, Any]:
     used = _take(claims.get("_sd"), by_digest, proven)
     for name in _NESTED:
         inner: dict[str, Any] = {}
-        used |= _take(cast("Mapping[str, Any]", claims.get(name, {})).get("_sd"), by_digest, inner)
+        nested = claims.get(name)
+        told = cast("Mapping[str, Any]", nested).get("_sd") if isinstance(nested, Mapping) else None
+        used |= _take(told, by_digest, inner)
         if inner:
             proven[name] = inner
     if used != by_digest.keys():
@@ -79,8 +83,8 @@ def disclosed(text: str, jwk: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _take(digests: object, by_digest: Mapping[str, tuple[str, Any]], into: dict[str, Any]) -> set[str]:
-    known = set(cast("list[str]", digests)) if isinstance(digests, list) else set[str]()
-    used = known & by_digest.keys()
+    given = cast("list[Any]", digests) if isinstance(digests, list) else []
+    used = {one for one in given if isinstance(one, str)} & by_digest.keys()
     for digest in used:
         name, value = by_digest[digest]
         into[name] = value
@@ -95,7 +99,7 @@ def _read(text: str) -> tuple[str, Any]:
     try:
         found: Any = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         _salt, name, value = found
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _wrong() from error
     return str(name), value
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import httpx
 
 RETRIED = frozenset({429, 500, 502, 503, 504})
+#: How endpoints say that a text is too long, or that there are too many: each in its own way.
+TOO_MUCH = frozenset({400, 413, 422})
 
 _FIRST_WAIT_S = 0.25
 _HINTS = {

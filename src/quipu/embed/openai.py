@@ -3,6 +3,9 @@
 - An answer is not trusted: count, order, size and finiteness are checked, and every vector is normalised.
 - 429 and 5xx answers and broken connections are tried again a bounded number of times; a wait the endpoint
   asks for is kept, unless it is longer than we are ready to wait.
+- What an endpoint takes at once is its own secret: OpenAI refuses a text of more than 8,191 tokens and with it every
+  other text of the request, text-embeddings-inference more than 32 texts. So a refused batch is halved, and a text that
+  is refused alone is embedded in pieces, whose mean is its vector, as the built-in model does with long texts.
 - Neither the key nor a text nor the endpoint's own words stand in an error: endpoints like to quote both.
 """
 
@@ -13,12 +16,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quipu.embed.answers import RETRIED, refusal, vectors_of, wait_s
-from quipu.embed.text import well_formed
+from quipu.embed.answers import RETRIED, TOO_MUCH, refusal, vectors_of, wait_s
+from quipu.embed.text import well_formed, windows
+from quipu.embed.vectors import mean
 from quipu.errors import BackendUnavailableError, InvalidError
 
 if TYPE_CHECKING:
     import httpx
+
+#: No endpoint is known that would not take this many characters.
+_SHORTEST_PIECE = 256
+_MOST_PIECES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +109,42 @@ class OpenAIEmbedder:
         for start in range(0, len(texts), self._endpoint.batch_size):
             batch = texts[start : start + self._endpoint.batch_size]
             # Endpoints refuse an empty text; a blank is the nearest thing they take.
-            answer = await self._answer([well_formed(text) or " " for text in batch])
-            vectors += vectors_of(answer, len(batch), self._dimensions)
+            vectors += await self._vectors([well_formed(text) or " " for text in batch])
         return vectors
+
+    async def _vectors(self, texts: Sequence[str]) -> list[bytes]:
+        answer = await self._answer(texts)
+        if answer.status_code == 200:
+            return vectors_of(answer, len(texts), self._dimensions)
+        if len(texts) == 1:
+            return [await self._mean_of_pieces(texts[0], answer)]
+        half = len(texts) // 2
+        return [*await self._vectors(texts[:half]), *await self._vectors(texts[half:])]
+
+    async def _mean_of_pieces(self, text: str, refused: httpx.Response) -> bytes:
+        """The vector of a text that is too long, by pieces of a size that is taken. Short ones are refused for good."""
+        size = len(text)
+        while (size := size // 2) >= _SHORTEST_PIECE:
+            if (await self._answer([text[:size]])).status_code != 200:
+                continue
+            pieces = await self._vectors(windows(text, size, 0, _MOST_PIECES))
+            try:
+                return mean(pieces)
+            except ValueError:
+                break  # vectors that cancel each other out are none of a text
+        raise refusal(refused)
 
     async def close(self) -> None:
         """Close the connections, if they are ours."""
         if self._owns_client:
             await self._client.aclose()
 
-    async def _answer(self, texts: list[str]) -> httpx.Response:
+    async def _answer(self, texts: Sequence[str]) -> httpx.Response:
+        """Vectors, or that it was too much; anything else raises."""
         attempt = 0
         while True:
             response, failure = await self._posted({**self._endpoint.body, "input": texts})
-            if response is not None and response.status_code == 200:
+            if response is not None and (response.status_code == 200 or response.status_code in TOO_MUCH):
                 return response
             wait = wait_s(response, attempt)
             is_passing = response is None or response.status_code in RETRIED

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
+
+S = TypeVar("S", str, Sequence[int])
 
 
 def well_formed(text: str) -> str:
@@ -10,8 +13,8 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def windows(tokens: Sequence[int], size: int, overlap: int, most: int) -> list[Sequence[int]]:
-    """Stretches of at most `size` tokens that overlap and cover them all; one empty stretch for no tokens.
+def windows(tokens: S, size: int, overlap: int, most: int) -> list[S]:
+    """Stretches of at most `size` tokens, or characters, that overlap and cover them all; one empty stretch for none.
 
     A text that would need more than `most` is sampled evenly, its beginning and its end included.
     """

@@ -30,7 +30,9 @@ _PACKED = {
     **{b"BZh%d1AY&SY" % level: ("bzip2", "bzip2 -d") for level in range(1, 10)},
     b"\x1f\x8b": ("gzip", "gzip -d"),
 }
-_END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
+_END, _END64, _RECORD = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
+#: The two that large archives have before their end, and how long they are.
+_LOCATOR, _RECORD64 = 20, 56
 #: A line of NDJSON; as long as one memory with all that belongs to it may be.
 LONGEST_LINE = 8 << 20
 
@@ -178,17 +180,20 @@ def _directory_size(file: BinaryIO) -> int:
     if at < 0 or len(tail) < at + 22:
         raise _damaged()
     (size,) = struct.unpack_from("<I", tail, at + 12)
-    if size != 0xFFFFFFFF:
-        return int(size)
-    locator = tail.rfind(_END64, 0, at)
-    if locator < 0 or len(tail) < locator + 20:
+    told = [] if size == 0xFFFFFFFF else [int(size)]
+    locator = at - _LOCATOR
+    if locator >= 0 and tail.startswith(_END64, locator):
+        # Where there is a larger record it is believed, whatever the small one says: some look for it right before
+        # this, others where this points to.
+        (place,) = struct.unpack_from("<Q", tail, locator + 8)
+        for start in (tail_at + locator - _RECORD64, min(place, end)):
+            file.seek(max(0, start))
+            record = file.read(_RECORD64)
+            if len(record) == _RECORD64 and record.startswith(_RECORD):
+                told += struct.unpack_from("<Q", record, 40)
+    if not told:
         raise _damaged()
-    (place,) = struct.unpack_from("<Q", tail, locator + 8)
-    file.seek(min(place, end))
-    record = file.read(56)
-    if len(record) < 56:
-        raise _damaged()
-    return int(struct.unpack_from("<Q", record, 40)[0])
+    return max(told)
 
 
 def _damaged() -> InvalidError:

@@ -60,7 +60,8 @@ def _inner(value: Any) -> str | None:
         return text
     try:
         body = values.parsed(text.encode())
-    except QuipuError:
+    # What is no Unicode is no JSON either; it is refused where it would be kept.
+    except (QuipuError, UnicodeEncodeError):
         return text
     if isinstance(body, str):
         return values.a_text(body)

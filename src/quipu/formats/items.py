@@ -18,6 +18,7 @@ from quipu.rules.grants_times import DAY_MS
 from quipu.rules.texts import is_keepable
 
 _LONGEST_ID = 128
+_TYPE_LABEL = "memory_type:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,17 @@ def _own(record: Record, store: str) -> dict[str, Any]:
         "state": None if record.state is State.LIVE else record.state.value,
         "metadata": dict(record.metadata) or None,
         "details": dict(record.details) or None,
-        "tags": list(record.tags) if list(record.tags) != view.labels_of(record) else None,
+        "tags": None if _are_labels(record) else list(record.tags),
         "links": [{"to": link.to, "rel": link.rel} for link in record.links] or None,
         "privacy_intent": None if privacy is None else _privacy_body(privacy),
     }
     return {name: value for name, value in own.items() if value is not None}
+
+
+def _are_labels(record: Record) -> bool:
+    """Whether the labels alone tell the tags: one that looks like a label of ours would be taken for it."""
+    is_ours = any(tag.startswith(_TYPE_LABEL) for tag in record.tags)
+    return list(record.tags) == view.labels_of(record) and not is_ours
 
 
 def _privacy_body(intent: PrivacyIntent) -> dict[str, Json]:
@@ -115,6 +122,7 @@ def line_of(item: Item, landing: Landing) -> Line:
         privacy_intent=_privacy(own),
     )
     updated = values.exact(own.get("updated_at"))
+    updated = None if updated is None else min(updated, landing.now)  # nobody writes in the future
     return Line(
         request,
         record_id=_record_id(item, landing, text),
@@ -216,7 +224,7 @@ def _tags(item: Item, own: Mapping[str, Any], kind: str) -> tuple[str, ...]:
     if own.get("record_type") is not None and isinstance(exact, list):
         return tuple(values.texts(exact))
     said = values.texts(item.get("labels"))
-    own_labels = [label for label in said if not label.startswith(("kind:", "memory_type:"))]
+    own_labels = [label for label in said if not label.startswith(("kind:", _TYPE_LABEL))]
     return (*own_labels, *([f"kind:{kind}"] if kind in view.BY_TAG and exact is None else []))
 
 

@@ -18,7 +18,8 @@ LONGEST = 64 << 20
 _PIECE = 64 << 10
 _SPACE = b" \t\r\n"
 _BRACKET = re.compile(rb'["\[\]{}]')
-_IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+#: Possessive: nothing is ever tried a second way, so nothing is kept for that, however many escapes there are.
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SCALAR_END = re.compile(rb"[\s,\]}]")
 
 

@@ -21,11 +21,12 @@ class Loss:
     def dropped(self, field: str, count: int = 1) -> None:
         """So many fields of this name stay behind."""
         if count:
-            self._dropped[field if field in self._dropped or len(self._dropped) < _MOST else _REST] += count
+            name = _told(field)
+            self._dropped[name if name in self._dropped or len(self._dropped) < _MOST else _REST] += count
 
     def mapped(self, origin: str, to: str) -> None:
         """One more that becomes something else."""
-        key = origin[:_LONGEST], to[:_LONGEST]
+        key = _told(origin), _told(to)
         self._mapped[key if key in self._mapped or len(self._mapped) < _MOST else (_REST, _REST)] += 1
 
     def report(self) -> LossReport:
@@ -39,3 +40,8 @@ class Loss:
                 for (origin, to), count in sorted(self._mapped.items())
             ),
         )
+
+
+def _told(name: str) -> str:
+    """A name as a report can tell it: not without end, and what is no Unicode as a question mark."""
+    return name[:_LONGEST].encode("utf-8", "replace").decode("utf-8")

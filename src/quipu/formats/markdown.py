@@ -96,11 +96,18 @@ def item_of(raw: bytes, name: str) -> Item:
             raise refused("bad_file", "The front matter does not end.")
         front, text = _front(head), body
     content: dict[str, Any] = {}
-    if (found := _STRUCTURE.search(text)) is not None:
-        content["structured"] = values.an_object(values.parsed(found.group(1).encode()))
-        text = text[: found.start()]
+    if (found := _STRUCTURE.search(text)) is not None and (structure := _structure(found.group(1))):
+        content["structured"], text = structure, text[: found.start()]
     content["text"] = text.strip()
     return _item(front, content, name)
+
+
+def _structure(text: str) -> dict[str, Any]:
+    """The object that a block at the end is; any other block is part of the text, as its writer meant it."""
+    try:
+        return values.an_object(values.parsed(text.encode()))
+    except QuipuError:
+        return {}
 
 
 def _item(front: dict[str, Any], content: dict[str, Any], name: str) -> Item:

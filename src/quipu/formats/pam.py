@@ -217,7 +217,7 @@ class Store:
         signed = values.an_object(head.get("signature"))
         if not signed:
             return ABSENT, head
-        message = checking.canonical(_covered(head, str(told)))
+        message = checking.spelt(_covered(head, str(told)))
         return checking.by(str(signed.get("public_key", "")), message, str(signed.get("value", ""))), head
 
     def items(self, loss: Loss) -> Iterator[Found]:

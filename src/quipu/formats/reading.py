@@ -27,6 +27,7 @@ from quipu.formats.signing import ABSENT, VALID, Checking
 from quipu.formats.values import Found, refused
 from quipu.formats.vectors import Vectors
 from quipu.model.moving import Format
+from quipu.rules.texts import is_keepable
 
 #: How far what comes is believed at most (contract 10.3).
 _CAPS = {Format.TEXT: 0.6}
@@ -98,8 +99,8 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
             bundle.items,
             loss,
             bundle.signature,
-            values.a_text(bundle.manifest.get("owner")),
-            values.a_text(bundle.manifest.get("export_id")),
+            _name(bundle.manifest.get("owner")),
+            _name(bundle.manifest.get("export_id")),
             tuple(values.an_object(store) for store in values.a_list(bundle.manifest.get("stores"))),
             bundle.tombstones,
             _position(bundle.manifest),
@@ -114,12 +115,19 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
             lambda: store.items(loss),
             loss,
             store.signature,
-            values.a_text(owner.get("did")) or values.a_text(owner.get("id")),
-            values.a_text(store.head.get("export_id")),
+            # The id is what the signature covers; the DID beside it is anybody's word.
+            _name(owner.get("id")),
+            _name(store.head.get("export_id")),
         )
     if format not in _PLAIN:
         raise refused("unknown_format", "Files of this format are not read here.")
     return Opened(format, lambda: _PLAIN[format](source, loss), loss)
+
+
+def _name(value: Any) -> str | None:
+    """What the journal can tell of a file; what it cannot keep is no name."""
+    text = values.a_text(value)
+    return text if text is not None and is_keepable(text) else None
 
 
 def _position(manifest: Mapping[str, Any]) -> int | None:

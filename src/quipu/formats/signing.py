@@ -51,10 +51,17 @@ class Checking:
             return ABSENT
         signed = values.an_object(given)
         parts = str(signed.get("jws", "")).split(".")
-        public = str(signed.get("public_key", ""))
-        if len(parts) != 3 or parts[1] or self._kid(parts[0]) != signed.get("kid"):
+        public, kid = str(signed.get("public_key", "")), signed.get("kid")
+        if len(parts) != 3 or parts[1] or kid is None or self._kid(parts[0]) != kid:
             raise wrong_signature()
-        return self.by(public, _message(parts[0], self.canonical(body)), parts[2])
+        return self.by(public, _message(parts[0], self.spelt(body)), parts[2])
+
+    def spelt(self, body: object) -> bytes:
+        """What a signature covers; where that has no canonical bytes, nobody has signed it."""
+        try:
+            return self.canonical(body)
+        except ValueError:
+            raise wrong_signature() from None
 
     def by(self, public: str, message: bytes, signature: str) -> str:
         """The same for a bare signature by a public key."""
@@ -70,7 +77,7 @@ class Checking:
     def _kid(self, header: str) -> Any:
         try:
             body = values.an_object(json.loads(values.unb64(header)))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return body.get("kid") if body.get("alg") in ("EdDSA", "Ed25519") and "crit" not in body else None
 

@@ -22,6 +22,10 @@ class Governing:
         """Rows that a statement has changed, outside any commit."""
         raise NotImplementedError
 
+    async def _flush_erased(self) -> None:
+        """Rid the files of what is no longer in any row."""
+        raise NotImplementedError
+
     async def proposals(
         self, tenant: str, status: str | None = None, wanted: Proposals = EVERY
     ) -> Sequence[Proposal]:
@@ -43,10 +47,17 @@ class Governing:
         return rows.proposal_of(found[0]) if found else None
 
     async def let_go(self, tenant: str, before: int, *, keeps_rejected: bool) -> int:
-        return len(await self._altered("let_go", tenant=tenant, before=before, keeps=keeps_rejected))
+        return len(await self._emptied("let_go", tenant=tenant, before=before, keeps=keeps_rejected))
 
     async def let_go_of(self, tenant: str, proposal_id: str) -> bool:
-        return bool(await self._altered("let_go_of", tenant=tenant, id=proposal_id))
+        return bool(await self._emptied("let_go_of", tenant=tenant, id=proposal_id))
+
+    async def _emptied(self, statement: str, /, **values: Any) -> list[rows.Row]:
+        """The same of rows that lose their text: it is not to be found in the files either."""
+        emptied = await self._altered(statement, **values)
+        if emptied:
+            await self._flush_erased()
+        return emptied
 
     async def webhooks(self, tenant: str) -> Sequence[KeptWebhook]:
         return [admission.webhook_of(row) for row in await self._select("webhooks", tenant=tenant)]

@@ -348,6 +348,13 @@ def proposal_of(row: Row) -> Proposal:
         tenant, proposal_id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at,
         reviewer, reviewed_at, reason, approvals, given, because, salt, traits,
     ) = row  # fmt: skip
+    try:
+        said_yes = tuple(Approval(**one) for one in decoded(given))
+        holders = tuple(decoded(held_by))
+    except (TypeError, ValueError) as error:
+        raise TamperedError(
+            f"Proposal {proposal_id} cannot be read.", reason="altered_proposal", hint=_ALTERED
+        ) from error
     return Proposal(
         id=proposal_id,
         tenant=tenant,
@@ -356,7 +363,7 @@ def proposal_of(row: Row) -> Proposal:
         record_id=record_id,
         request=decoded(request) if request else {},
         writer=writer,
-        held_by=tuple(decoded(held_by)),
+        held_by=holders,
         status=status,
         created_at=created_at,
         lapses_at=lapses_at,
@@ -364,7 +371,7 @@ def proposal_of(row: Row) -> Proposal:
         reviewed_at=reviewed_at,
         reason=reason,
         approvals=approvals,
-        given=tuple(Approval(**one) for one in decoded(given)),
+        given=said_yes,
         because=because,
         salt=salt or b"",
         traits=decoded(traits) if traits else {},

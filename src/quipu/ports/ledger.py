@@ -222,6 +222,10 @@ class Upkeep(Protocol):
 
     async def space(self, tenant: str) -> Space | None: ...
 
+    async def settle_space(self, tenant: str, space: Space) -> Space:
+        """Make `space` the tenant's unless it has one; returns the one it has. Of two who come at once one settles it."""
+        ...
+
     async def adopt_space(self, tenant: str, space: Space) -> None:
         """Make `space` the tenant's. Vectors of the former one are dropped."""
         ...

@@ -237,7 +237,11 @@ def late_faults(records: Iterable[Record], later: Walk, end: int) -> Iterator[Fa
 def version_faults(body: Mapping[str, Json], walk: Walk) -> Iterator[Fault]:
     """Is a version what the journal says it is, born and ended where the journal says? Takes it off `lives`."""
     name, version, born, died = str(body.get("id")), body.get("version"), body.get("born"), body.get("died")
-    life = walk.lives.pop((name, version), None) if isinstance(version, int) else None
+    if not isinstance(body.get("id"), str) or not isinstance(version, int):
+        detail = "what stands for a version names no record, or not which version of it"
+        yield Fault(kind="unjournaled_record", seq=born if isinstance(born, int) else None, detail=detail)
+        return
+    life = walk.lives.pop((name, version), None)
     if life is None:
         yield Fault(
             kind="unjournaled_record",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -226,19 +225,3 @@ def _moment(value: object) -> int | None:
 
 
 # -- where a request may go ---------------------------------------------------------------------------------------
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is out in the world: not private, loopback, link-local, multicast or reserved (6.1)."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    inner: IPv4Address | IPv6Address | None = None
-    if isinstance(found, IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
-    return all(
-        one.is_global and not one.is_multicast and not one.is_reserved
-        for one in (found, inner)
-        if one is not None
-    )

@@ -1,10 +1,14 @@
-"""Where a server may listen: beyond this machine only for those who say who they are, and only encrypted."""
+"""Where a server may listen: beyond this machine only for those who say who they are, and only encrypted. And which
+addresses lie inside, so that nobody can have a server ask there."""
 
 from __future__ import annotations
 
 import ipaddress
 
 from quipu.errors import InvalidError
+
+#: IPv6 addresses that stand for an IPv4 one behind a gateway.
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_loopback(host: str) -> bool:
@@ -15,6 +19,26 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is out in the world: not private, loopback, link-local, multicast or reserved (OAP 6.1).
+
+    One that stands for another is judged by that one.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        behind = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
+        if (meant := found.ipv4_mapped or behind) is not None:
+            return is_public(str(meant))
+        inner = found.sixtofour or (found.teredo[1] if found.teredo else None)
+        # Site-local ones are routed inside alone, which `is_global` does not tell.
+        if found.is_site_local or (inner is not None and not is_public(str(inner))):
+            return False
+    return found.is_global and not found.is_multicast and not found.is_reserved
 
 
 def checked_exposure(host: str, *, is_open: bool, has_tls: bool, is_behind_proxy: bool) -> None:

@@ -126,6 +126,7 @@ FIELDS: Final[Mapping[str, Callable[[Record, str], Json]]] = {
 #: Fields whose value is a moment, in milliseconds.
 TIMES: Final = frozenset({"captured_at", "created_at", "event_time", "expires_at", "updated_at"})
 TAGS: Final = Path("tags")
+STORE: Final = Path("store")
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 

@@ -28,6 +28,7 @@ from quipu.rules.filter_trees import (
     FIELDS,
     MISSING,
     RESERVED,
+    STORE,
     TAGS,
     TIMES,
     All,
@@ -46,9 +47,11 @@ from quipu.rules.filter_trees import (
     token,
     value_at,
 )
+from quipu.rules.texts import checked_keepable
 
 __all__ = [
     "MISSING",
+    "STORE",
     "All",
     "Any",
     "Missing",
@@ -99,7 +102,6 @@ def matches(filter: JsonObject, record: Record, store_name: str) -> bool:
     return passes(compiled(filter), record, store_name)
 
 
-_UNKEEPABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 _ESCAPED_OR_DOT: Final = re.compile(r"\\([.\\])|(\.)")
 
 
@@ -121,7 +123,7 @@ class _Reading:
     def _member(self, name: object, test: object, pointer: str, depth: int) -> Tree:
         if not isinstance(name, str):
             _refuse(pointer, "The keys of a filter are texts.")
-        place = _below(pointer, _keepable(name, pointer))
+        place = _below(pointer, checked_keepable(name, pointer))
         if not name.startswith("$"):
             return self._tests(_path(name, place), test, place)
         self._count(place)
@@ -149,7 +151,7 @@ class _Reading:
             return self._test(path, "$eq", test, pointer)
         if len(operators) < len(members):
             _refuse(pointer, "Operators and other keys cannot be mixed.", OPERATORS)
-        places = [_below(pointer, _keepable(name, pointer)) for name in operators]
+        places = [_below(pointer, checked_keepable(name, pointer)) for name in operators]
         parts = [
             self._test(path, name, members[name], place)
             for name, place in zip(operators, places, strict=True)
@@ -225,7 +227,7 @@ def _bound(path: Path, operand: object, pointer: str) -> Hashable:
 
 
 def _tag_names(listed: Sequence[object], pointer: str) -> frozenset[str]:
-    names = frozenset(_keepable(tag, pointer) for tag in listed if isinstance(tag, str))
+    names = frozenset(checked_keepable(tag, pointer) for tag in listed if isinstance(tag, str))
     if not names or not all(isinstance(tag, str) for tag in listed):
         _refuse(
             pointer,
@@ -262,7 +264,7 @@ def _value(value: object, pointer: str, depth: int = 1) -> Json:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _keepable(value, pointer)
+        return checked_keepable(value, pointer)
     if isinstance(value, int | float):
         return _keepable_number(value, pointer)
     members, listed = _object(value), _list(value)
@@ -271,7 +273,7 @@ def _value(value: object, pointer: str, depth: int = 1) -> Json:
     for name, item in (members or {}).items():
         if not isinstance(name, str):
             raise InvalidError.at(pointer, "bad_value", "The keys of an object are texts.")
-        _value(item, _below(pointer, _keepable(name, pointer)), depth + 1)
+        _value(item, _below(pointer, checked_keepable(name, pointer)), depth + 1)
     for index, item in enumerate(listed or ()):
         _value(item, f"{pointer}/{index}", depth + 1)
     return cast(Json, value)
@@ -283,12 +285,6 @@ def _object(value: object) -> Mapping[object, object] | None:
 
 def _list(value: object) -> Sequence[object] | None:
     return cast(Sequence[object], value) if isinstance(value, list | tuple) else None
-
-
-def _keepable(text: str, pointer: str) -> str:
-    if _UNKEEPABLE.search(text):
-        raise InvalidError.at(pointer, "bad_value", "A text holds no U+0000 and no unpaired surrogate.")
-    return text
 
 
 def _keepable_number(number: int | float, pointer: str) -> int | float:

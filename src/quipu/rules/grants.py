@@ -52,6 +52,8 @@ _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOST = 1000
 _NAME = 256
 _PURPOSE = 2000
+#: Clocks may differ by a minute.
+_SKEW_MS = 60_000
 QUERY_BYTES = 4096
 MOST_RESULTS = 100
 _QUERY_MEMBERS = frozenset(
@@ -137,6 +139,10 @@ def registrable(
         _refused_at("/expires_at", "grant_expired", "The grant has ended already.")
     if grant.expires_at > now + limits.days * DAY_MS:
         _refused_at("/expires_at", "bad_value", "The grant lasts too long.", [f"at most {limits.days} days"])
+    if "issued_at" in grant.body and _time(grant.body["issued_at"], "/issued_at") > now + _SKEW_MS:
+        _refused_at("/issued_at", "bad_value", "The grant was not given yet.")
+    if "purpose_code" in grant.body:
+        _text(grant.body, "purpose_code", _NAME)
     if grant.scope_id in fragments:
         _refused_at("/granter", "bad_value", "This fragment names a key or a service, not a scope.")
     if grant.scope_id in PRIVILEGED:

@@ -52,7 +52,7 @@ def plain(value: float) -> float:
 def item_id(record: Record) -> str:
     """The id on the wire: a foreign one is kept as it was."""
     given = record.metadata.get("item_id")
-    return given if isinstance(given, str) and given else record.id
+    return given if isinstance(given, str) and given.strip() else record.id
 
 
 def kind_of(record: Record) -> str:

@@ -22,6 +22,8 @@ OWNED = ("memory_grant_create", "memory_grant_revoke", "memory_export", "memory_
 SKEW_S = 60
 TOKEN_S = 600
 LONGEST_S = 3600
+#: No time that somebody means is further away.
+_FURTHEST_S = 1e12
 #: How long a proof is good, and how long it is remembered.
 PROOF_S = 300
 REPLAY_MS = 600_000
@@ -64,7 +66,7 @@ def check_once(replayed: frozenset[str]) -> None:
 
 def check_assertion(claims: Mapping[str, Any], client: str, audiences: tuple[str, ...], now_s: float) -> str:
     """A client's word for itself, to this host, for a few minutes (RFC 7523); returns what makes it good once."""
-    issued, ends = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+    issued, ends = seconds(claims.get("iat")), seconds(claims.get("exp"))
     jti = claims.get("jti")
     is_right = (
         claims.get("iss") == client
@@ -95,7 +97,7 @@ class TrustToken:
 def check_trust(claims: Mapping[str, Any], audience: str, now_s: float) -> TrustToken:
     """All that has to be in a Trust Token, for this host and for now. One that is bound to no key is none."""
     principal, agent, scope, nonce = (claims.get(name) for name in ("iss", "agent", "scope", "nonce"))
-    issued, ends = _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+    issued, ends = seconds(claims.get("iat")), seconds(claims.get("exp"))
     cnf = claims.get("cnf")
     jkt = cast("Mapping[str, Any]", cnf).get("jkt") if isinstance(cnf, Mapping) else None
     if not isinstance(principal, str) or not isinstance(agent, str) or not isinstance(scope, str):
@@ -161,7 +163,7 @@ def check_key(key: PublicKey | None, issued_ms: int) -> PublicKey:
 
 def check_times(claims: Mapping[str, Any], now_s: float, *, longest_s: int = LONGEST_S) -> None:
     """Begun, not over, and not longer than allowed; clocks may differ by a minute."""
-    issued, begins, ends = (_seconds(claims.get(name)) for name in ("iat", "nbf", "exp"))
+    issued, begins, ends = (seconds(claims.get(name)) for name in ("iat", "nbf", "exp"))
     if ends + SKEW_S <= now_s:
         _not_good("token_expired")
     if begins - SKEW_S > now_s or issued - SKEW_S > now_s or ends - issued > longest_s or ends < issued:
@@ -213,7 +215,7 @@ def check_proof(
     token_hash: str | None,
 ) -> str:
     """A proof for this very request (RFC 9449); returns what makes it one that is used once."""
-    made = _seconds(claims.get("iat"))
+    made = seconds(claims.get("iat"))
     jti = claims.get("jti")
     is_right = (
         header.get("typ") == PROOF_TYPE
@@ -246,7 +248,8 @@ def same_address(given: object, url: str) -> bool:
         return False
 
 
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def seconds(value: object) -> float:
+    """A time of a token; anybody writes tokens, also with numbers that no clock will show."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _FURTHEST_S:
         _not_good()
     return float(value)

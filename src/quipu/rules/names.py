@@ -22,7 +22,7 @@ _OFTEN, _AT_LEAST = 0.3, 3
 #: ... of all that have it.
 _OWN = 0.8
 #: A part of an id that more users than this have in theirs names none of them.
-_NAMESAKES = 3
+NAMESAKES = 3
 #: What follows one of these is a place or a thing rather than a person.
 _BEFORE_PLACES = frozenset(("a", "an", "at", "by", "from", "in", "into", "near", "on", "the", "to"))
 _POSSESSIVE = re.compile("['\u2019]s$")
@@ -42,7 +42,8 @@ def folded(word: str) -> str:
 
 def parts(user_id: str) -> frozenset[str]:
     """What an id says somebody is called: the words in it, of an address those before the @."""
-    return frozenset(folded(part) for part in _NAME.findall(user_id.partition("@")[0]))
+    called = unicodedata.normalize("NFC", user_id.partition("@")[0])
+    return frozenset(folded(part) for part in _NAME.findall(called))
 
 
 def once(text: str) -> str:
@@ -70,7 +71,7 @@ def may_name(having: int, is_person: bool) -> bool:
 
 def is_told_apart(namesakes: int) -> bool:
     """Whether a part of an id that so many users have in theirs still names somebody."""
-    return 0 < namesakes <= _NAMESAKES
+    return 0 < namesakes <= NAMESAKES
 
 
 def persons(words: Sequence[str]) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -20,8 +19,6 @@ _FIRST_MS, _LONGEST_MS = 10_000, 3_600_000
 MOST_ATTEMPTS = 16
 _LONGEST_URL = 2_000
 _EVENTS: Mapping[Op, Event] = {Op.HOLD: Event.HELD, Op.DECIDE: Event.DECIDED}
-#: IPv6 addresses that stand for an IPv4 one.
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def event_of(entry: Entry) -> Event | None:
@@ -86,22 +83,11 @@ def checked_url(text: str) -> str:
         raise _bad("An address holds no credentials; notices are signed.")
     if parts.fragment:
         raise _bad("An address has no fragment.")
-    return text
-
-
-def is_public(address: str) -> bool:
-    """Whether a network address is one that everybody can reach; anything inside is nobody's business."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
-        if found in _NAT64:
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    return found.is_global and not found.is_multicast
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise _bad("No host can have this name.") from None
+    return text
 
 
 def _bad(message: str) -> InvalidError:

@@ -35,9 +35,14 @@ def checked_grant(giver: Principal, given: frozenset[Permission], *, is_foreign:
         raise ForbiddenError("Nobody can give more than they may do themselves.", reason="missing_scope")
 
 
+def is_tenant(name: str) -> bool:
+    """Whether a tenant can be called so. One that cannot is not there, and no ledger need be asked for it."""
+    return _TENANT.fullmatch(name) is not None
+
+
 def checked_tenant(tenant: str) -> str:
     """A tenant's name, which also stands in the text of its tokens."""
-    if not _TENANT.fullmatch(tenant):
+    if not is_tenant(tenant):
         raise InvalidError.at(
             "/tenant",
             "bad_value",

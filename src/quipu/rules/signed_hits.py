@@ -84,7 +84,7 @@ def is_signed(
 def _read(part: str) -> dict[str, Any] | None:
     try:
         told = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (ValueError, binascii.Error):
+    except (ValueError, binascii.Error, RecursionError):
         return None
     return cast("dict[str, Any]", told) if isinstance(told, dict) else None
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+from quipu.errors import InvalidError
 from quipu.model.record import MemoryType, Record
 from quipu.model.search import WordShares
 from quipu.model.value import Json, JsonObject
@@ -28,6 +30,7 @@ _STOP_WORDS = frozenset(
     which while who who's whom whose why why's will with won't would wouldn't yes yet you you'd you'll you're you've
     your yours yourself yourselves""".split()  # noqa: SIM905  words read better as a text than as two hundred literals
 )
+_UNKEEPABLE = re.compile(r"[\x00\ud800-\udfff]")
 _PLAIN_WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile("['\u2019]s\\b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +41,19 @@ _SUBJECTS = frozenset(_SUBJECT_KEYS)
 
 def is_keepable(text: str) -> bool:
     """Whether a ledger can hold this text: valid Unicode without U+0000."""
-    return "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return _UNKEEPABLE.search(text) is None
+
+
+def checked_keepable(text: str, pointer: str) -> str:
+    """The text, or InvalidError where no ledger can hold it."""
+    if not is_keepable(text):
+        raise InvalidError.at(pointer, "bad_value", "A text holds no U+0000 and no unpaired surrogate.")
+    return text
+
+
+def composed(text: str) -> str:
+    """A letter and its accent as one character: a word may be written either way, and is the same word."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def is_stop_word(word: str) -> bool:
@@ -172,4 +187,4 @@ def spelled(text: str) -> str:
 
 
 def _plain_words(text: str) -> list[str]:
-    return _PLAIN_WORD.findall(_POSSESSIVE.sub("", text.lower()))
+    return _PLAIN_WORD.findall(_POSSESSIVE.sub("", composed(text.lower())))

@@ -9,6 +9,7 @@ from quipu.model.access import Token
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Trust
 from quipu.ports.parts import Parts
+from quipu.rules.roles import is_tenant
 from quipu.service.budgets import Budgets
 from quipu.service.tokens import digest_of
 
@@ -53,7 +54,7 @@ class Credentials:
         return principal_of(token)
 
     async def _check_tenant(self, tenant: str) -> None:
-        known = await self._parts.ledger.tenant(tenant)
+        known = await self._parts.ledger.tenant(tenant) if is_tenant(tenant) else None
         if known is None:
             raise unknown_credential()
         if known.suspended_at is not None:

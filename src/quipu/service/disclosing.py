@@ -25,7 +25,7 @@ from quipu.rules.rates import Bucket
 from quipu.service.access import Access
 from quipu.service.disclosing_addresses import Addresses
 from quipu.service.disclosing_answers import Answered, Answers, Page, digest_of, used
-from quipu.service.disclosing_coverage import Place, Ranked, Seen
+from quipu.service.disclosing_coverage import Place, Ranked, Room, Seen
 from quipu.service.disclosing_cursors import Cursors
 from quipu.service.disclosing_proofs import Proofs
 from quipu.service.disclosing_views import Views
@@ -90,11 +90,12 @@ class Disclosing:
         """The answer; None where something has changed since its items were looked at, unless this is the last turn."""
         covered = await self.views.covered(lent.tenant, lent.grant, as_last_seen=as_last_seen)
         place = None if is_last else covered.place
+        room = await self._room(lent, asked.max_results, as_last_seen=as_last_seen)
         found, now = covered.ranked(asked, self._parts.clock()), self._parts.clock()
         if asked.cursor is not None:
             last = self._cursors.opened(lent, asked)
             found = (one for one in found if one.order > last)
-        listed = list(islice(found, asked.max_results + 1))
+        listed = list(islice(room.within(found), asked.max_results + 1))
         page = listed[: asked.max_results]
         is_more = len(listed) > len(page) and bool(page)
         prepared = Page(
@@ -107,7 +108,7 @@ class Disclosing:
             salts=self._salts(),
             now=now,
         )
-        return await self._disclosed(prepared, place)
+        return await self._disclosed(prepared, place, None if is_last else room)
 
     async def export(self, lent: Lent, asked: Asked) -> AsyncIterator[Answered]:
         """All that a grant shows, from the last id to the first, a batch at a time: each is on receipt before it leaves."""
@@ -123,7 +124,8 @@ class Disclosing:
             if covered.place != place:  # something was changed: what is left of the list is made anew
                 place = covered.place
                 found = (one for one in covered.ranked(asked, self._parts.clock()) if one.seen.item_id < last)
-                listed = sorted(found, key=lambda one: one.seen.item_id, reverse=True)
+                room = await self._room(lent, len(covered.items), as_last_seen=False)
+                listed = list(room.within(sorted(found, key=lambda one: one.seen.item_id, reverse=True)))
             batch = listed[:_BATCH]
             page = Page(
                 lent=lent if is_first else replace(lent, once=()),
@@ -144,10 +146,25 @@ class Disclosing:
                 listed, is_first = listed[_BATCH:], False
                 last = batch[-1].seen.item_id if batch else last
 
-    async def _disclosed(self, page: Page, place: Place | None, *, needs_room: bool = False) -> Any:
+    async def _room(self, lent: Lent, most: int, *, as_last_seen: bool) -> Room:
+        """How much a grant still shows that it has not shown yet, as far as so many items may come near its end."""
+        ledger, kept = self._parts.ledger.lending, lent.kept
+        if not as_last_seen:
+            kept = await ledger.grant(lent.tenant, lent.grant.id) or kept
+        left = lent.grant.max_items - kept.disclosed
+        if left > most:
+            return Room(most)
+        shown = await ledger.lent_items(lent.tenant, lent.grant.id)
+        return Room(most, left, frozenset(record_id for record_id, _ in shown))
+
+    async def _disclosed(
+        self, page: Page, place: Place | None, room: Room | None = None, *, needs_room: bool = False
+    ) -> Any:
         def decide(standing: Standing) -> Writes:
             kept = _still_good(page.lent, standing, page.now)
             if place is not None and not place.stands(standing):
+                return Writes()
+            if room is not None and not room.stands(page.lent.grant.max_items - kept.disclosed):
                 return Writes()
             if needs_room and kept.disclosed >= page.lent.grant.max_items:
                 raise _not_granted("cap_reached", "The grant has shown as many items as it may.")

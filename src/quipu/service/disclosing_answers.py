@@ -286,7 +286,7 @@ def within_cap(
                 continue
             room -= 1
         shown.append(one)
-    return shown, is_capped or (room <= 0 and bool(page))
+    return shown, is_capped or room <= 0
 
 
 def expires_of(grant: Grant) -> str:

@@ -55,6 +55,31 @@ class Place:
         return standing.changed <= self.seq and standing.space == self.space
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a grant may still show for the first time. Near its end the rest is not there: neither counted nor pointed at."""
+
+    #: So many items are about to be shown at most.
+    most: int
+    #: How many of them may be new, and what is none any more; None where the end is far.
+    left: int | None = None
+    shown: frozenset[str] = frozenset()
+
+    def within(self, found: Iterable[Ranked]) -> Iterator[Ranked]:
+        """What may be shown, in order (D8)."""
+        left = self.left
+        for one in found:
+            if left is None or one.seen.record.id in self.shown:
+                yield one
+            elif left > 0:
+                left -= 1
+                yield one
+
+    def stands(self, left: int) -> bool:
+        """Whether this was right, now that it is known how much is left."""
+        return left > self.most if self.left is None else left == self.left
+
+
 @dataclass(slots=True)
 class Coverage:
     """What a grant covered at a place of the journal, by record, and the people whose names it must not show."""

@@ -34,13 +34,12 @@ class Vectors:
         known = self._spaces.get(tenant) or await self._parts.ledger.space(tenant)
         embedder = self._parts.embedder
         if known is None and embedder is not None:
-            known = Space(embedder.model, embedder.dimensions)
-            await self._parts.ledger.adopt_space(tenant, known)
+            own = Space(embedder.model, embedder.dimensions)
+            known = await self._parts.ledger.settle_space(tenant, own)
         if known is None and given is not None:
             size = len(given.vector) // 4 if isinstance(given.vector, bytes) else len(given.vector)
             unit_vector(given, given.model, size)  # a vector that is none settles nothing
-            known = Space(given.model, size)
-            await self._parts.ledger.adopt_space(tenant, known)
+            known = await self._parts.ledger.settle_space(tenant, Space(given.model, size))
         if known is None:
             return None
         if embedder is not None and not self._fits(known):

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from quipu.errors import InvalidError, NotFoundError
+from quipu.errors import NotFoundError
 from quipu.model.change import Commit, Erase
 from quipu.model.disclosure import (
     CascadeStatus,
@@ -26,28 +26,22 @@ from quipu.model.disclosure import (
 )
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Principal
-from quipu.model.record import State
-from quipu.model.search import Selection, Snapshot
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
-from quipu.rules import grants, grants_items, receipts
 from quipu.rules import grants_decisions as decisions
+from quipu.rules import receipts
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
 from quipu.service.erasing_cascade import Cascade
+from quipu.service.erasing_choosing import Choosing, checked
+from quipu.service.erasing_untold import Untold
 from quipu.service.lending import lending_parts, owner_of
 
 _BATCH = 500
-_MOST_IDS = 10_000
-_BEFORE_ALL = -(1 << 62)
-#: Links that say that a record was made out of another one.
-_DERIVED = ("derived_from", "summarizes", "summarises", "consolidates")
-_MEMBERS = frozenset(
-    {"principal_did", "scope_id", "item_ids", "filter", "grant_id", "reason", "cascade", "provenance_tags"}
-)
-_SELECTORS = ("item_ids", "filter", "grant_id")
+#: Who tells of an erasure that somebody else did.
+_ITSELF = "system"
 
 
 class Erasing:
@@ -55,7 +49,9 @@ class Erasing:
 
     def __init__(self, parts: Parts, access: Access, vectors: Vectors, disclosing: Disclosing) -> None:
         self._parts, self._access, self._vectors, self._disclosing = parts, access, vectors, disclosing
-        self.cascade = Cascade(parts)
+        self.cascade, self._choosing, self._untold = Cascade(parts), Choosing(parts), Untold(parts)
+        #: Erasures that are being carried out here: nobody else begins with them.
+        self._at_work: set[str] = set()
 
     @property
     def _own(self) -> LendingParts:
@@ -64,32 +60,35 @@ class Erasing:
     async def erase(self, principal: Principal, request: JsonObject) -> Erasure:
         """Carry out a request of the owner; returns how far it came, with the Deletion Receipt."""
         tenant = owner_of(self._access, principal)
-        wanted = _checked(request)
+        wanted = checked(request)
         if wanted["principal_did"] != self._own.keyring.did(tenant):
             raise NotFoundError("There is no such owner here.", reason="owner")
-        ids = await self._chosen(tenant, wanted)
+        ids = await self._choosing.chosen(tenant, wanted)
         erasure = Erasure(
             tenant=tenant,
             id=self._parts.mint_id("era"),
             step=ErasureStep.ACCEPTED,
             requested_at=self._parts.clock(),
             request={
-                "ids": await self._with_derived(tenant, ids),
+                "ids": ids,
+                "staged": await self._choosing.staged(tenant, wanted, ids),
                 "reason": wanted.get("reason", "gdpr-art-17"),
                 "scope_id": wanted.get("scope_id"),
                 "cascade": wanted.get("cascade", True),
                 "actor": principal.name,
             },
         )
-        await self._note(erasure)
-        return await self._carried_out(erasure)
+        return await self._begun(erasure)
 
     async def followed(self, principal: Principal, ids: Sequence[str]) -> None:
         """Records that were erased in another way: whoever saw them is told all the same."""
-        tenant = principal.tenant
-        if self._parts.lending is None or not ids or not await self._parts.ledger.lending.grants(tenant):
+        if self._parts.lending is None or not ids:
             return
-        erasure = Erasure(
+        if await self._parts.ledger.lending.grants(principal.tenant):
+            await self._begun(self._erased(principal.tenant, principal.name, ids))
+
+    def _erased(self, tenant: str, actor: str, ids: Sequence[str]) -> Erasure:
+        return Erasure(
             tenant=tenant,
             id=self._parts.mint_id("era"),
             step=ErasureStep.ACCEPTED,
@@ -99,22 +98,38 @@ class Erasing:
                 "reason": "erased",
                 "scope_id": None,
                 "cascade": True,
-                "actor": principal.name,
+                "actor": actor,
             },
         )
-        await self._note(erasure)
-        await self._carried_out(erasure)
 
     async def resume(self, tenant: str) -> None:
         """Go on with what a crash or an absent grantee left undone."""
         if self._parts.lending is None:
             return
         for erasure in await self._parts.ledger.lending.erasures(tenant):
-            if erasure.step is ErasureStep.ACCEPTED:
-                await self._carried_out(erasure)
-            elif erasure.step is ErasureStep.PROPAGATING:
-                await self._propagated(erasure)
+            await self._gone_on_with(erasure)
+        if untold := await self._untold.found(tenant):
+            await self._begun(self._erased(tenant, _ITSELF, untold))
         await self._parts.ledger.lending.drop_expired(tenant, self._parts.clock())
+
+    async def _begun(self, erasure: Erasure) -> Erasure:
+        """Noted, and carried out; whoever goes on with erasures meanwhile leaves this one alone."""
+        self._at_work.add(erasure.id)
+        try:
+            await self._note(erasure)
+            return await self._carried_out(erasure)
+        finally:
+            self._at_work.discard(erasure.id)
+
+    async def _gone_on_with(self, erasure: Erasure) -> None:
+        if erasure.id in self._at_work or erasure.step is ErasureStep.DONE:
+            return
+        self._at_work.add(erasure.id)
+        try:
+            is_new = erasure.step is ErasureStep.ACCEPTED
+            await (self._carried_out(erasure) if is_new else self._propagated(erasure))
+        finally:
+            self._at_work.discard(erasure.id)
 
     async def list(self, principal: Principal) -> Sequence[Erasure]:
         """All requests, newest first."""
@@ -127,45 +142,6 @@ class Erasing:
             if erasure.id == erasure_id:
                 return await self.cascade.report(erasure)
         raise NotFoundError("There is no such erasure.", reason="erasure")
-
-    # -- which ---------------------------------------------------------------------------------------------------
-
-    async def _chosen(self, tenant: str, wanted: Mapping[str, Any]) -> list[str]:
-        if "item_ids" in wanted:
-            named = cast("list[str]", wanted["item_ids"])
-            found = await self._parts.ledger.read(tenant, named)
-            return [name for name in dict.fromkeys(named) if name in found]
-        if "grant_id" in wanted:
-            shown = await self._parts.ledger.lending.lent_items(tenant, str(wanted["grant_id"]))
-            return [record_id for record_id, _ in shown]
-        by = grants.parsed_filter(wanted["filter"], "/filter") if "filter" in wanted else None
-        scope, owner = wanted.get("scope_id"), self._own.keyring.did(tenant)
-        return [
-            record.id
-            async for record in self._everything(tenant)
-            if (scope is None or grants_items.scope_of(record) == scope)
-            and (by is None or grants.admits(by, grants_items.item_of(record, owner)))
-        ]
-
-    async def _with_derived(self, tenant: str, ids: list[str]) -> list[str]:
-        """These, and what was made out of them."""
-        if not ids:
-            return []
-        links = [
-            (record.id, link.to)
-            async for record in self._everything(tenant)
-            for link in record.links
-            if link.rel in _DERIVED
-        ]
-        chosen = dict.fromkeys(ids)
-        while more := [name for name, to in links if to in chosen and name not in chosen]:
-            chosen |= dict.fromkeys(more)
-        return list(chosen)
-
-    def _everything(self, tenant: str) -> Any:
-        states = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
-        # Erasure also reaches what has expired: a clock at the beginning of time sees everything.
-        return self._parts.ledger.scan(Selection(tenant=tenant, states=states), Snapshot(None, _BEFORE_ALL))
 
     # -- the steps -----------------------------------------------------------------------------------------------
 
@@ -187,6 +163,7 @@ class Erasing:
     async def _purge(self, erasure: Erasure, ids: Sequence[str]) -> None:
         known = await self._parts.ledger.read(erasure.tenant, ids)
         left = [name for name in ids if name in known and not known[name].is_emptied]
+        left += await self._staged_still(erasure)
         for start in range(0, len(left), _BATCH):
             draft = Draft(
                 op=Op.ERASE,
@@ -198,6 +175,12 @@ class Erasing:
             await self._parts.ledger.commit(Commit(tenant=erasure.tenant, draft=draft, changes=changes))
         self._vectors.forget_texts()
         self._disclosing.forget(erasure.tenant)
+
+    async def _staged_still(self, erasure: Erasure) -> list[str]:
+        """Held writes of the request that still hold words."""
+        names = [str(name) for name in cast("list[Any]", erasure.request.get("staged", []))]
+        found = [await self._parts.ledger.proposal(erasure.tenant, name) for name in names]
+        return [one.id for one in found if one is not None and one.request]
 
     async def _log_deleted(self, tenant: str, ids: Sequence[str]) -> None:
         now, actor = self._parts.clock(), self._own.keyring.did(tenant)
@@ -233,10 +216,20 @@ class Erasing:
         step = ErasureStep.DONE if is_done else ErasureStep.PROPAGATING
         moved = replace(erasure, step=step)
         if erasure.receipt is None:
-            return await self._receipted(moved, steps)
+            written = await self._written_elsewhere(erasure)
+            if written is None:
+                return await self._receipted(moved, steps)
+            erasure, moved = written, replace(written, step=step)
         if moved != erasure:
             await self._note(moved)
         return moved
+
+    async def _written_elsewhere(self, erasure: Erasure) -> Erasure | None:
+        """The same, if another server has written its receipt meanwhile: there is one."""
+        for one in await self._parts.ledger.lending.erasures(erasure.tenant):
+            if one.id == erasure.id and one.receipt is not None:
+                return one
+        return None
 
     async def _receipted(self, erasure: Erasure, steps: Sequence[CascadeStep]) -> Erasure:
         own, now, tenant = self._own, self._parts.clock(), erasure.tenant
@@ -280,25 +273,3 @@ class Erasing:
 
         await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)
         return done
-
-
-def _checked(request: JsonObject) -> dict[str, Any]:
-    """A request to delete; `principal_did` alone means everything (9.2)."""
-    if unknown := sorted(request.keys() - _MEMBERS):
-        raise InvalidError.at(
-            f"/{unknown[0][:64]}", "unknown_member", "There is no such member.", accepted=sorted(_MEMBERS)
-        )
-    if not isinstance(request.get("principal_did"), str):
-        raise InvalidError.at("/principal_did", "required", "Say whose memory it is.")
-    wanted = dict(request)
-    if len([name for name in _SELECTORS if name in wanted]) > 1:
-        raise InvalidError.at("", "bad_value", "Choose what to delete in one way.", accepted=_SELECTORS)
-    ids: Any = wanted.get("item_ids", [])
-    if not isinstance(ids, list) or len(cast("list[Any]", ids)) > _MOST_IDS:
-        raise InvalidError.at("/item_ids", "bad_value", "These are ids.", accepted=[f"at most {_MOST_IDS}"])
-    if not all(isinstance(name, str) and 0 < len(name) <= 256 for name in cast("list[Any]", ids)):
-        raise InvalidError.at("/item_ids", "bad_value", "These are ids.")
-    for name, kind in (("reason", str), ("scope_id", str), ("grant_id", str), ("cascade", bool)):
-        if name in wanted and not isinstance(wanted[name], kind):
-            raise InvalidError.at(f"/{name}", "bad_value", "This has another type.", accepted=[kind.__name__])
-    return wanted

@@ -8,13 +8,13 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from quipu.errors import InvalidError, QuipuError, UnverifiableError
-from quipu.model.disclosure import CascadeStatus, CascadeStep, Erasure
+from quipu.model.disclosure import CascadeStatus, CascadeStep, Erasure, LogKind
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
 from quipu.rules import dids, receipts
 from quipu.rules.grants_times import rfc3339
-from quipu.service.lending import lending_parts
+from quipu.service.lending import document_of, lending_parts
 from quipu.service.lending_callers import Callers
 
 _FIRST_MS = 60_000
@@ -46,15 +46,22 @@ class Cascade:
         for grant_id, names in sorted(by_grant.items()):
             kept = await self._parts.ledger.lending.grant(erasure.tenant, grant_id)
             if kept is not None:
+                shown = [await self._shown_as(erasure.tenant, name, kept.grantee) for name in names]
                 steps.append(
                     CascadeStep(
                         erasure_id=erasure.id,
                         grantee=kept.grantee,
                         grant_id=grant_id,
-                        item_ids=tuple(sorted(names)),
+                        item_ids=tuple(sorted(set[str]().union(*shown))),
                     )
                 )
         return steps
+
+    async def _shown_as(self, tenant: str, record_id: str, grantee: str) -> set[str]:
+        """The ids under which somebody was shown a record: its own, or the foreign ones that it had."""
+        lines = await self._parts.ledger.lending.log(tenant, record_id, LogKind.DISCLOSED)
+        named = {str(line.entry["item_id"]) for line in lines if line.entry["actor"] == grantee}
+        return named or {record_id}
 
     async def told(self, erasure: Erasure) -> list[CascadeStep]:
         """Tell those whose time has come; returns how all of them stand."""
@@ -86,8 +93,9 @@ class Cascade:
             receipt = answer.members.get("output", {})
             if answer.status == 200 and await self._is_receipt(receipt, step):
                 return replace(step, status=CascadeStatus.DONE, attempts=step.attempts + 1, receipt=receipt)
-        except QuipuError:
-            pass  # told again later; who it is, is in the report
+        except (QuipuError, ValueError):
+            # Whatever somebody answers, the others are told all the same; this one again later. It is in the report.
+            pass
         is_late = now - erasure.requested_at > WINDOW_MS
         wait = _DAY_MS if is_late else min(_LONGEST_MS, _FIRST_MS << min(step.attempts, 16))
         status = CascadeStatus.UNREACHABLE if is_late else CascadeStatus.WAITING
@@ -95,13 +103,13 @@ class Cascade:
 
     async def _endpoint(self, did: str) -> str:
         """Where somebody takes requests to delete: their document says where they are, their manifest the rest."""
-        invoke = dids.service_of(await self._own.documents.document(did), "OAPInvocationEndpoint")
+        invoke = dids.service_of(await document_of(self._parts, did), "OAPInvocationEndpoint")
         if invoke is None:
             raise UnverifiableError("This DID has no address.", reason="did_unresolved")
         parts = urlsplit(invoke)
         origin = f"{parts.scheme}://{parts.netloc}"
         answer = await self._own.peers.get(f"{origin}/.well-known/oap-tool.json")
-        found = answer.members.get("endpoints", {}).get("data_delete")
+        found = _object(answer.members.get("endpoints")).get("data_delete")
         if not isinstance(found, str) or urlsplit(found).netloc != parts.netloc:
             raise UnverifiableError("This host says nothing of deletion.", reason="did_unresolved")
         return found
@@ -113,11 +121,12 @@ class Cascade:
         did = str(body.get("tool_did"))
         if not signature or not scope or not _is_at(step.grantee, did):
             return False
-        key = dids.key_of(await self._own.documents.document(did), did, str(signature.get("kid")))
+        key = dids.key_of(await document_of(self._parts, did), did, str(signature.get("kid")))
         message = self._parts.canonical(receipts.without(body, "signature"))
         digest = receipts.hashed(sorted(step.item_ids), self._parts.canonical)
-        is_signed = key is not None and self._own.jose.verify(message, str(signature.get("value")), key.jwk)
-        return is_signed and scope.get("item_ids_digest") == digest
+        if key is None or key.revoked is not None or scope.get("item_ids_digest") != digest:
+            return False
+        return self._own.jose.verify(message, str(signature.get("value")), key.jwk)
 
     async def report(self, erasure: Erasure) -> dict[str, Any]:
         """Whom it has reached, signed."""

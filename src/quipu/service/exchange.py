@@ -18,6 +18,7 @@ from quipu.model.outcomes import ImportedLine, ImportSummary
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.ports.parts import Parts
+from quipu.rules import validation
 from quipu.rules.import_reports import told_line
 from quipu.service.access import Access
 from quipu.service.exporting_watch import Fresh
@@ -304,6 +305,7 @@ class Exchange:
         It is noted in the journal as an export, also when it is broken off.
         """
         self._access.authorise(principal, Permission.ADMIN, request.agent_id)
+        validation.checked_list(request, self._parts.limits)  # its agent will stand in the journal
         fresh, count = await Fresh.begun(self._parts, principal.tenant), 0
         try:
             async for stretch in self._stretches(principal, request, fresh):
@@ -321,6 +323,7 @@ class Exchange:
     ) -> AsyncGenerator[Sequence[Record]]:
         """The same, a stretch at a time; each was looked at again just before it is handed out."""
         self._access.authorise(principal, Permission.ADMIN, request.agent_id)
+        validation.checked_list(request, self._parts.limits)  # its agent will stand in the journal
         fresh, count = await Fresh.begun(self._parts, principal.tenant), 0
         try:
             async for stretch in self._stretches(principal, request, fresh):

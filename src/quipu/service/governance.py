@@ -233,8 +233,8 @@ class Governance:
 
     async def to_decide(
         self, principal: Principal, proposal_id: str, *, approved: bool, is_in_place: bool = False
-    ) -> tuple[Proposal, Waiting]:
-        """A proposal that this reviewer may decide on now, and what it holds."""
+    ) -> tuple[Proposal, Waiting | None]:
+        """A proposal that this reviewer may decide on now, and what it holds; a no needs nothing that can be read."""
         self._access.authorise(principal, Permission.REVIEW)
         proposal = await self.found(principal, proposal_id)
         if proposal.status != "pending":
@@ -245,7 +245,11 @@ class Governance:
             raise ForbiddenError("Nobody decides on their own write.", reason="self_approval")
         if approved:
             await held.check(self._parts, proposal)
-        return proposal, held_request(proposal)
+            return proposal, held_request(proposal)
+        try:
+            return proposal, held_request(proposal)
+        except (AttributeError, KeyError, TypeError, ValueError):  # it was altered from outside
+            return proposal, None
 
     async def stage_again(self, principal: Principal, was: Proposal, again: Proposal) -> Proposal:
         """What had been decided waits again, under who wrote it; the journal says who took the decision back."""

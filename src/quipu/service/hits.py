@@ -54,6 +54,8 @@ class Hits:
     ) -> tuple[list[tuple[Hit, Record | None]], bool]:
         ids = [item.blended.candidate.id for item in ranked]
         records = await self._parts.ledger.read(principal.tenant, ids, snapshot.seq)
+        if request.as_of is not None:  # the past may lie in a store that somebody has deleted since
+            await self._access.stores(principal.tenant)
         names = await self._access.store_names(
             principal.tenant, {record.store_id for record in records.values()}
         )

@@ -38,6 +38,15 @@ def lending_parts(parts: Parts) -> LendingParts:
     return parts.lending
 
 
+async def document_of(parts: Parts, did: str) -> JsonObject:
+    """Somebody's DID document. A name that would be an owner's here, and is nobody's, has none: no key is made for it."""
+    own = lending_parts(parts)
+    tenant = own.keyring.tenant_of(did)
+    if tenant is not None and await parts.ledger.tenant(tenant) is None:
+        raise UnverifiableError("The DID document cannot be had.", reason="did_unresolved")
+    return await own.documents.document(did)
+
+
 def owner_of(access: Access, principal: Principal) -> str:
     """The tenant whose whole memory somebody may speak for: nobody who is bound to a user or to some agents."""
     access.authorise(principal, Permission.ADMIN)
@@ -119,37 +128,39 @@ class Lending:
     async def check(self, tenant: str, grant: Grant) -> None:
         """The checks of 5.4 that a signature is not part of; raises for a grant that is not to be kept."""
         own = self._own
-        document = await own.documents.document(grant.granter)
+        document = await document_of(self._parts, grant.granter)
         fragments = dids.fragments_of(document)
         grants.registrable(grant, self._parts.clock(), own.limits, tuple(PROFILES), fragments)
         if own.keyring.tenant_of(grant.grantee) == tenant:
             raise InvalidError.at("/grantee", "bad_value", "Nobody lends to themselves.")
         try:
-            await own.documents.document(grant.grantee)
+            await document_of(self._parts, grant.grantee)
         except (UnverifiableError, BackendUnavailableError, InvalidError) as error:
             reason = error.reason or "did_unresolved"
             raise InvalidError.at("/grantee", reason, "The grantee's DID cannot be resolved.") from error
 
     async def _check_signature(self, grant: Grant) -> None:
-        own, given = self._own, grant.body["signature"]
-        if own.keyring.tenant_of(grant.granter) is None:
+        tenant, now = self._own.keyring.tenant_of(grant.granter), self._parts.clock()
+        if tenant is None or await self._parts.ledger.tenant(tenant) is None:
             _unsigned()
-        document = await own.documents.document(grant.granter)
-        message = self._parts.canonical(receipts.without(grant.body, "signature"))
-        now = self._parts.clock()
+        document = await document_of(self._parts, grant.granter)
         keys = [key for key in dids.keys_of(document, grant.granter) if _is_current(key, now)]
+        if not self.is_signed(grant, document, keys):
+            _unsigned()
+
+    def is_signed(self, grant: Grant, document: JsonObject, keys: Sequence[dids.PublicKey]) -> bool:
+        """Whether one of these keys of the granter's document has signed it, in any of the forms of D3."""
+        own, given = self._own, grant.body["signature"]
+        message = self._parts.canonical(receipts.without(grant.body, "signature"))
         if isinstance(given, Mapping):
             named = dids.key_of(document, grant.granter, str(given.get("kid")))
             keys = [key for key in keys if named is not None and key.kid == named.kid]
-            is_right = any(own.jose.verify(message, str(given.get("value")), key.jwk) for key in keys)
-        elif isinstance(given, str) and ".." in given:
+            return any(own.jose.verify(message, str(given.get("value")), key.jwk) for key in keys)
+        if isinstance(given, str) and ".." in given:
             named_kid = str(own.jose.opened_detached(given).get("kid"))
             keys = [key for key in keys if named_kid in (key.kid, dids.split(key.kid)[1])]
-            is_right = any(own.jose.verify_detached(message, given, key.jwk) for key in keys)
-        else:
-            is_right = any(own.jose.verify(message, str(given), key.jwk) for key in keys)
-        if not is_right:
-            _unsigned()
+            return any(own.jose.verify_detached(message, given, key.jwk) for key in keys)
+        return any(own.jose.verify(message, str(given), key.jwk) for key in keys)
 
     async def kept(self, tenant: str, grant: Grant) -> KeptGrant:
         """Keep a grant that was checked, with a receipt of the consent. The same one again changes nothing."""
@@ -168,11 +179,15 @@ class Lending:
             known = standing.grant
             if known is not None:
                 if known.hash != grant.hash:
-                    raise ConflictError("There is another grant of this name.", reason="grant_taken")
+                    raise _taken()
                 return Writes(answer=known)
             receipt = self._consent(standing, wanted, "memory_grant_create", now)
             return Writes(grants=[wanted], receipts=[receipt], answer=wanted)
 
+        other = await self.find(grant.id)
+        # Tokens and the status are asked for by the id alone: it is one owner's.
+        if other is not None and other.tenant != tenant:
+            raise _taken()
         writes = await self._parts.ledger.lending.decide(tenant, Question(grant_id=grant.id, now=now), decide)
         return writes.answer
 
@@ -344,6 +359,10 @@ class Lending:
 
 def _is_current(key: dids.PublicKey, now: int) -> bool:
     return key.revoked is None and (key.expires is None or now < key.expires)
+
+
+def _taken() -> ConflictError:
+    return ConflictError("There is another grant of this name.", reason="grant_taken")
 
 
 def _unknown() -> NotFoundError:

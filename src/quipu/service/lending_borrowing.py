@@ -21,7 +21,7 @@ from quipu.rules import dids, receipts
 from quipu.rules import grants_tokens as tokens
 from quipu.rules.grants_times import instant
 from quipu.service.access import Access
-from quipu.service.lending import lending_parts, owner_of
+from quipu.service.lending import document_of, lending_parts, owner_of
 
 _DAY_MS = 86_400_000
 
@@ -51,7 +51,8 @@ class Borrowing:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
-        self._tokens: dict[tuple[str, str], tuple[str, str, int]] = {}
+        #: By owner, host and grant: what one host gave is shown to no other.
+        self._tokens: dict[tuple[str, str, str], tuple[str, str, int]] = {}
 
     @property
     def _own(self) -> LendingParts:
@@ -65,25 +66,25 @@ class Borrowing:
         envelope = answer.members
         _raise_refusal(answer)
         self._check_signed(envelope, place, "envelope")
-        output: dict[str, Any] = envelope.get("output", {})
-        items = [cast("dict[str, Any]", item) for item in output.get("items", [])]
+        output = _object(envelope.get("output"))
+        items = [_object(item) for item in _list(output.get("items"))]
         for item in items:
             self._check_item(item, place)
-        receipt: dict[str, Any] = envelope.get("receipt", {})
+        receipt, cursor = _object(envelope.get("receipt")), output.get("next_cursor")
         await self._held(tenant, place.did, grant_id, items, str(receipt.get("receipt_id", "")))
         return Borrowed(
             source=place.did,
             items=tuple(items),
-            ranking=tuple(output.get("ranking", ())),
-            next_cursor=output.get("next_cursor"),
+            ranking=tuple(_object(one) for one in _list(output.get("ranking"))),
+            next_cursor=cursor if isinstance(cursor, str) else None,
             receipt=receipt,
-            warnings=tuple(envelope.get("warnings", ())),
+            warnings=tuple(str(one) for one in _list(envelope.get("warnings"))),
         )
 
     async def vector(self, principal: Principal, host: str, grant_id: str, url: str) -> bytes:
         """The bytes of a vector that an answer named; only from the host that named it."""
         tenant, place = owner_of(self._access, principal), await self._host(host)
-        if urlsplit(url).netloc != urlsplit(place.query).netloc:
+        if _netloc(url) != _netloc(place.query):
             raise InvalidError.at("/vector_url", "address_refused", "A vector is fetched from its own host.")
         answer = await self._sent(tenant, place, grant_id, "GET", url, None)
         _raise_refusal(answer)
@@ -126,31 +127,30 @@ class Borrowing:
     def _output(self, answer: Answer, place: _Host) -> dict[str, Any]:
         _raise_refusal(answer)
         self._check_signed(answer.members, place, "envelope")
-        return cast("dict[str, Any]", answer.members.get("output", {}))
+        return _object(answer.members.get("output"))
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     async def _host(self, host: str) -> _Host:
         own = self._own
         if host.startswith("did:"):
-            document = await own.documents.document(dids.checked(host, "/host"))
+            document = await document_of(self._parts, dids.checked(host, "/host"))
             url = dids.service_of(document, "OAPMemory")
             if url is None:
                 raise InvalidError.at("/host", "did_unresolved", "This DID lends no memory.")
-            parts = urlsplit(url)
-            root = f"{parts.scheme}://{parts.netloc}"
+            root = f"{url.partition('://')[0]}://{_netloc(url)}"
         else:
             root = host.rstrip("/")
             url = f"{root}/.well-known/oap-memory.json"
         manifest = (await own.peers.get(url)).members
         tool = (await own.peers.get(f"{root}/.well-known/did.json")).members
-        endpoints: dict[str, Any] = manifest.get("endpoints", {})
+        endpoints = _object(manifest.get("endpoints"))
         query, grant, did = endpoints.get("query"), endpoints.get("grant"), tool.get("id")
         if not isinstance(query, str) or not isinstance(grant, str) or not isinstance(did, str):
             raise BackendUnavailableError("That host lends no memory.", reason="peer_unreachable")
-        if {urlsplit(query).netloc, urlsplit(grant).netloc} != {urlsplit(root).netloc}:
+        if {_netloc(query), _netloc(grant)} != {_netloc(root)}:
             raise InvalidError.at("/host", "address_refused", "That host points elsewhere.")
-        if did.startswith("did:web:") and dids.place(did)[0] != urlsplit(root).netloc:
+        if did.startswith("did:web:") and dids.place(did)[0] != _netloc(root):
             raise TamperedError("That host goes by another's name.", reason="bad_signature")
         return _Host(did, tool, query, grant)
 
@@ -171,7 +171,7 @@ class Borrowing:
                 return await own.peers.get(url, headers)
 
     async def _token(self, tenant: str, place: _Host, grant_id: str) -> tuple[str, str]:
-        key, now = (tenant, grant_id), self._parts.clock()
+        key, now = (tenant, place.grant, grant_id), self._parts.clock()
         kept = self._tokens.get(key)
         if kept is not None and kept[2] > now + 30_000:
             return kept[0], kept[1]
@@ -183,7 +183,9 @@ class Borrowing:
         scheme, token = str(said.get("token_type")), said.get("access_token")
         if scheme not in ("DPoP", "Bearer") or not isinstance(token, str):
             raise BackendUnavailableError("That host gives no token.", reason="peer_unreachable")
-        self._tokens[key] = (scheme, token, now + int(said.get("expires_in", 0)) * 1000)
+        told: object = said.get("expires_in")
+        lasts_s = told if isinstance(told, int) and 0 < told <= tokens.LONGEST_S else 0
+        self._tokens[key] = (scheme, token, now + lasts_s * 1000)
         return scheme, token
 
     def _said(self, tenant: str, body: JsonObject | None) -> dict[str, str]:
@@ -217,12 +219,19 @@ class Borrowing:
     # -- checking ------------------------------------------------------------------------------------------------
 
     def _check_signed(self, body: Mapping[str, Any], place: _Host, what: str) -> None:
-        signature = body.get("signature")
-        given = cast("dict[str, Any]", signature) if isinstance(signature, dict) else {}
-        key = dids.key_of(place.document, place.did, str(given.get("kid")))
-        message = self._parts.canonical(receipts.without(body, "signature"))
-        if key is None or not self._own.jose.verify(message, str(given.get("value")), key.jwk):
+        if not self._is_signed(receipts.without(body, "signature"), _object(body.get("signature")), place):
             raise TamperedError(f"The {what} is not signed by that host.", reason="bad_signature")
+
+    def _is_signed(self, covered: JsonObject, signature: JsonObject, place: _Host) -> bool:
+        """By a key of the host that was not revoked: what such a key has signed, anybody may have."""
+        key = dids.key_of(place.document, place.did, str(signature.get("kid")))
+        if key is None or key.revoked is not None:
+            return False
+        try:
+            message = self._parts.canonical(covered)
+        except ValueError:  # a text or a number that nobody could have signed
+            return False
+        return self._own.jose.verify(message, str(signature.get("value")), key.jwk)
 
     def _check_item(self, item: JsonObject, place: _Host) -> None:
         """Its block is signed for this item; where nothing was taken away, the item is what was captured."""
@@ -230,14 +239,11 @@ class Borrowing:
         if found is None:
             raise TamperedError("An item came without proof.", reason="bad_signature")
         covered, signature = found
-        key = dids.key_of(place.document, place.did, str(signature.get("kid")))
-        message = self._parts.canonical(covered)
-        if key is None or not self._own.jose.verify(message, str(signature.get("value")), key.jwk):
+        if not isinstance(item.get("item_id"), str) or not self._is_signed(covered, signature, place):
             raise TamperedError("An item's proof is not signed by that host.", reason="bad_signature")
         salt = covered.get("salt")
-        if (
-            isinstance(salt, str)
-            and receipts.state_hash(item, salt, self._parts.canonical) != covered["state_hash"]
+        if isinstance(salt, str) and receipts.state_hash(item, salt, self._parts.canonical) != covered.get(
+            "state_hash"
         ):
             raise TamperedError("An item is not what its proof says.", reason="bad_proof")
 
@@ -263,13 +269,8 @@ class Borrowing:
 
 def _expiry(item: JsonObject, now: int) -> int:
     """When it has to be gone: the earliest of its tags; without a word after a day."""
-    tags = item.get("provenance_tags")
-    given = (
-        [cast("Mapping[str, Any]", tag) for tag in tags if isinstance(tag, Mapping)]
-        if isinstance(tags, list)
-        else []
-    )
-    ends = [instant(str(tag.get("expires"))) for tag in given]
+    tags = [_object(tag) for tag in _list(item.get("provenance_tags"))]
+    ends = [instant(str(tag.get("expires"))) for tag in tags]
     return min((end for end in ends if end is not None), default=now + _DAY_MS)
 
 
@@ -277,9 +278,25 @@ def _raise_refusal(answer: Answer) -> None:
     """What the other host refused, by its own code; never its words."""
     if answer.status < 400:
         return
-    error: dict[str, Any] = answer.members.get("error", {})
-    details: dict[str, Any] = error.get("details", {})
+    details = _object(_object(answer.members.get("error")).get("details"))
     reason = str(details.get("reason", "peer_refused"))[:64]
     if answer.status == 401:
         raise UnauthenticatedError("The other host does not accept the grant.", reason=reason)
     raise InvalidError(f"The other host refused with {answer.status}.", reason="peer_refused", hint=reason)
+
+
+def _object(value: object) -> dict[str, Any]:
+    """What another host says is an object; nothing, where it is none."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _netloc(url: str) -> str:
+    """Host and port of an address that somebody else wrote; nobody's, where it is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""

@@ -19,6 +19,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import grants, grants_tokens, receipts
 from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants_exports import AskedExport
+from quipu.rules.grants_times import rfc3339
 from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.exporting import Exporting
@@ -76,6 +77,7 @@ class Moves:
                 grants=asked.grants,
                 embeddings=asked.embeddings,
                 since=asked.since,
+                as_of=None if wanted is None or wanted.as_of is None else rfc3339(wanted.as_of),
                 encrypt_to=asked.encrypt_to,
                 owner=lending_parts(self._parts).keyring.did(tenant),
             ),

@@ -35,8 +35,8 @@ class Doors:
     def __init__(self, parts: Parts, lending: Lending) -> None:
         self._parts, self._lending = parts, lending
         self.callers, self.refusals = Callers(parts), Refusals(parts)
-        #: What other hosts said of grants that are revoked there: when, and whether it was good.
-        self._remote: dict[str, tuple[int, bool]] = {}
+        #: What other hosts said of grants that are revoked there, by owner and id: when, and whether it was good.
+        self._remote: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         #: Grants as they were last read, by owner and id, and tokens whose signature was found right under a key.
         self._grants: OrderedDict[tuple[str, str], tuple[Grant, KeptGrant]] = OrderedDict()
         self._signed: OrderedDict[str, tuple[Opened, str]] = OrderedDict()
@@ -52,7 +52,7 @@ class Doors:
         and what is good once is used up there.
         """
         own, now = self._own, self._parts.clock()
-        claims = await self._claims(shown.token, now)
+        claims = await self._claims(shown.token)
         found = self._as_last_read(claims, now) if is_read_later else None
         grant, kept = found or await self._grant(claims, shown.token)
         longest = tokens.TOKEN_S if grant.binding is Binding.BEARER else tokens.LONGEST_S
@@ -127,7 +127,7 @@ class Doors:
         """RFC 7662: whether a token counts now, without using it."""
         now = self._parts.clock()
         try:
-            claims = await self._claims(token, now)
+            claims = await self._claims(token)
             grant, kept = await self._grant(claims, token, registers=False)
             tokens.check_times(claims, now / 1000)
             tokens.check_claims(claims, grant, self._own.keyring.did(None))
@@ -139,7 +139,7 @@ class Doors:
 
     # -- the checks ---------------------------------------------------------------------------------------------
 
-    async def _claims(self, token: str, now: int) -> Mapping[str, Any]:
+    async def _claims(self, token: str) -> Mapping[str, Any]:
         """What a token says, once its signature is right under a key of its issuer."""
         own = self._own
         # What a token says, and that a key signed it, stays true; whether that key counts is asked each time.
@@ -154,8 +154,7 @@ class Doors:
         ):
             raise tokens.refused()
         document = await self.callers.document(issuer)
-        issued = opened.claims.get("iat")
-        issued_ms = int(issued * 1000) if isinstance(issued, int | float) else now
+        issued_ms = int(tokens.seconds(opened.claims.get("iat")) * 1000)
         key = tokens.check_key(dids.key_of(document, issuer, kid), issued_ms)
         thumbprint = own.jose.thumbprint(key.jwk)
         if known is None or known[1] != thumbprint:
@@ -215,19 +214,23 @@ class Doors:
     async def _check_standing(self, grant: Grant, kept: KeptGrant, now: int) -> None:
         tokens.check_standing(kept, now)
         signature = grant.body["signature"]
+        document = await self.callers.document(grant.granter)
         if isinstance(signature, Mapping):
-            document = await self.callers.document(grant.granter)
             key = dids.key_of(document, grant.granter, str(signature.get("kid")))
-            if key is None or key.revoked is not None:
-                raise tokens.refused("grant_suspended", "The grant is no longer valid.")
-        await self._check_remote(grant, now)
+            is_good = key is not None and key.revoked is None
+        else:  # such a signature need not name its key: it is one that still counts
+            keys = [key for key in dids.keys_of(document, grant.granter) if key.revoked is None]
+            is_good = self._lending.is_signed(grant, document, keys)
+        if not is_good:
+            raise tokens.refused("grant_suspended", "The grant is no longer valid.")
+        await self._check_remote(grant, kept.tenant, now)
 
-    async def _check_remote(self, grant: Grant, now: int) -> None:
+    async def _check_remote(self, grant: Grant, tenant: str, now: int) -> None:
         """A grant that can be revoked elsewhere is asked about there, and counts only while the answer is fresh (D6)."""
         own, url = self._own, grant.revocation_endpoint
         if url is None or (own.public_url and url.startswith(f"{own.public_url}/")):
             return
-        at, is_good = self._remote.get(grant.id, (0, False))
+        at, is_good = self._remote.get((tenant, grant.id), (0, False))
         if now - at >= _STALE_MS or not is_good:
             try:
                 answer = await own.peers.get(f"{url}?grant_id={grant.id}")
@@ -236,7 +239,7 @@ class Doors:
             said = answer.members
             is_active = said.get("status") == GrantStatus.ACTIVE.value
             is_good = answer.status == 200 and said.get("grant_id") == grant.id and is_active
-            self._remote[grant.id] = (now, is_good)
+            _keep(self._remote, (tenant, grant.id), (now, is_good))
         if not is_good:
             raise tokens.refused("grant_revoked", "The grant is no longer valid.")
 

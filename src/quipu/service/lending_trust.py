@@ -8,7 +8,7 @@ from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
 from quipu.rules import dids, grants_trust
 from quipu.rules import grants_tokens as tokens
-from quipu.service.lending import lending_parts
+from quipu.service.lending import document_of, lending_parts
 
 #: How far a piece of evidence reaches, and until when.
 _NOTHING = (0, 0)
@@ -48,7 +48,7 @@ class Evidence:
             return fault, _NOTHING
         issuer = str(grants_trust.issuer_of(opened.claims))
         try:
-            document = await own.documents.document(issuer)
+            document = await document_of(self._parts, issuer)
             key = tokens.check_key(dids.key_of(document, issuer, str(opened.header["kid"])), now)
             if own.jose.is_signed(credential, key.jwk):
                 reach = grants_trust.vouched(opened.claims), grants_trust.ends(opened.claims)

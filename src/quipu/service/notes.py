@@ -113,17 +113,24 @@ class ReadNotes:
             _log.warning("The notes of %d reads could not be written: %s", len(self._waiting), error.code)
 
     async def flush(self) -> None:
-        """Write what waits. On failure it goes on waiting."""
+        """Write what waits. On failure it goes on waiting, and keeps no other tenant's notes from being written."""
         async with self._lock:
             waiting, self._waiting = self._waiting, []
+            failed: list[Commit] = []
+            failure: QuipuError | None = None
             try:
                 while waiting:  # what stands or falls together is one tenant's
                     tenant = waiting[0].tenant
-                    await self._ledger.commit(*(note for note in waiting if note.tenant == tenant))
+                    theirs = [note for note in waiting if note.tenant == tenant]
+                    try:
+                        await self._ledger.commit(*theirs)
+                    except QuipuError as error:
+                        failure, failed = failure or error, failed + theirs
                     waiting = [note for note in waiting if note.tenant != tenant]
-            except BaseException:
-                self._waiting = waiting + self._waiting
-                raise
+            finally:
+                self._waiting = failed + waiting + self._waiting
+            if failure is not None:
+                raise failure
 
     async def close(self) -> None:
         if self._timer is not None:

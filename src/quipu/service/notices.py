@@ -6,6 +6,7 @@ been sent may come twice, with the same id.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,12 +19,15 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import notices, staging
+from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
 
 _PAGE = 500
 _MOST_WEBHOOKS, _MOST_AGENTS = 50, 100
 #: Nobody else sends a notice while one is being sent.
 _LEASE_MS = 60_000
+#: So long one is told what is due, before the next round begins for everybody.
+_TURN_MS = 10_000
 
 
 class Notices:
@@ -47,6 +51,8 @@ class Notices:
         self._authorise(principal)
         if not events or not 1 <= len(agents) <= _MOST_AGENTS:
             raise InvalidError.at("/events", "bad_value", "Nothing would be told.")
+        for place, agent in enumerate(agents):
+            checked_keepable(agent, f"/agents/{place}")
         if len(await self._parts.ledger.webhooks(principal.tenant)) >= _MOST_WEBHOOKS:
             raise InvalidError.at(
                 "/url", "too_large", "There are too many webhooks.", accepted=[f"at most {_MOST_WEBHOOKS}"]
@@ -105,15 +111,22 @@ class Notices:
     # -- telling ------------------------------------------------------------------------------------------------
 
     async def deliver(self, tenant: str) -> int:
-        """Send what is due to everybody; returns how many arrived."""
+        """Send what is due to everybody, side by side: who is slow keeps no other waiting. Returns how many arrived."""
         if self._parts.courier is None:
             return 0
-        return sum([await self._told(kept) for kept in await self._parts.ledger.webhooks(tenant)])
+        telling = map(self._told, await self._parts.ledger.webhooks(tenant))
+        arrived = 0
+        for outcome in await asyncio.gather(*telling, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            arrived += outcome
+        return arrived
 
     async def _told(self, kept: KeptWebhook) -> int:
-        """Send one after the other, until there are no more or one does not arrive."""
+        """Send one after the other, until there are no more, one does not arrive, or it is the others' turn."""
         arrived = 0
-        while kept.webhook.next_at <= self._parts.clock():
+        end = self._parts.clock() + _TURN_MS
+        while kept.webhook.next_at <= self._parts.clock() <= end:
             position, entry = await self._next(kept.webhook)
             if entry is None:
                 if position > kept.webhook.position:

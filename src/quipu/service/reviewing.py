@@ -125,10 +125,11 @@ class Reviewing:
                 principal, proposal_id, approved=decision.approved, is_in_place=is_in_place
             )
             # What was written in a run is checked with the secrets of that run, whoever edits it.
-            checked = await self._secrets.checked_all(principal.tenant, _memories(request))
+            memories = () if request is None else _memories(request)
+            checked = await self._secrets.checked_all(principal.tenant, memories)
             said = replace(decision, reason=checked.reason(decision.reason))
             await self._governance.sight.check_decision(principal, said)
-            if not said.approved:
+            if not said.approved or request is None:
                 commit = self._governance.settling(principal, proposal, said)
                 await self._parts.ledger.commit(commit, guard=checked.position)
                 return None

@@ -134,7 +134,7 @@ def _let_go(task: asyncio.Task[Any]) -> None:
 
 def _count(peer: Peer, error: QuipuError | None, now: int) -> None:
     """What the caller did wrong is not the peer's failure."""
-    if error is None or not error.retryable:
+    if error is None or not (error.retryable or isinstance(error, BackendUnavailableError)):
         peer.breaker = peer.breaker.succeeded(now)
     else:
         peer.breaker = peer.breaker.failed(now, 0.0)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quipu.errors import InvalidError
+from quipu.errors import ConflictError, InvalidError
 from quipu.model.change import Commit, Once
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
@@ -105,12 +105,19 @@ class Runs:
 
     # -- opening ------------------------------------------------------------------------------------------------
 
-    async def open(self, principal: Principal, request: OpenRequest, key: str | None = None) -> Opened:
-        """Begin a run. The same key and request give the first one again."""
+    async def open(
+        self,
+        principal: Principal,
+        request: OpenRequest,
+        key: str | None = None,
+        said: JsonObject | None = None,
+    ) -> Opened:
+        """Begin a run. The same key and request give the first one again. `said`: all of it, as it was sent."""
         self._access.authorise(principal, Permission.WRITE)
         if not request.is_external:
             runs_workflows.found(self.workflows, request.workflow_id)
-        once = self._once(principal, "open_run", key, request)
+        operation = "drive_run" if request.is_external else "open_run"
+        once = self._once(principal, operation, key, said or request)
         if once is not None and (first := await self._first(principal, once)) is not None:
             return first
         run = await self._drafted(principal, request)
@@ -327,7 +334,13 @@ class Runs:
             run.tenant, principal.name, RunStep(run_id=run.id, status=RunStatus.CANCELLING)
         )
         if run.driver is Driver.EXTERNAL:
-            return await self._stepping.end(run, principal.name, RunStatus.CANCELLED)
+            try:
+                return await self._stepping.end(run, principal.name, RunStatus.CANCELLED)
+            except ConflictError:
+                ended = await self._stepping.run(run.tenant, run.id)
+                if ended.status is not RunStatus.CANCELLED:
+                    raise
+                return ended  # whoever drives it saw that it was to end, and was faster
         self.engine.begin(run)
         return await self._stepping.run(run.tenant, run.id)
 

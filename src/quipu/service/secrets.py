@@ -25,6 +25,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import redaction, registered, validation
 from quipu.rules.marking import Marker
 from quipu.rules.redaction import Redaction
+from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
 
 R = TypeVar("R")
@@ -118,6 +119,8 @@ class Secrets:
         self._access.authorise(principal, Permission.MANAGE)
         value = registered.checked_value(value)
         registered.checked_label(label, value)
+        if run_id is not None:
+            checked_keepable(run_id, "/run_id")
         secret = KeptSecret(
             tenant=principal.tenant,
             id=self._parts.mint_id("sec"),

@@ -17,7 +17,7 @@ from quipu.service.access import Access
 from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
 from quipu.service.erasing import Erasing
-from quipu.service.lending import Lending, lending_parts, owner_of
+from quipu.service.lending import Lending, document_of, lending_parts, owner_of
 from quipu.service.lending_agents import Agents
 from quipu.service.lending_borrowing import Borrowing
 from quipu.service.lending_decisions import GrantDecisions
@@ -92,7 +92,7 @@ class Sharing:
     async def resolve(self, principal: Principal, did: str) -> JsonObject:
         """Somebody's DID document."""
         owner_of(self._access, principal)
-        return await self._own.documents.document(did)
+        return await document_of(self._parts, did)
 
     async def erased(self, principal: Principal, request: JsonObject) -> dict[str, Any]:
         """Erase in the owner's name: how far it has come, the receipt, and whom it has reached."""

@@ -60,7 +60,7 @@ class Tenancy:
         return await self._known(tenant_id)
 
     async def _known(self, tenant_id: str) -> Tenant:
-        tenant = await self._parts.ledger.tenant(tenant_id)
+        tenant = await self._parts.ledger.tenant(tenant_id) if roles.is_tenant(tenant_id) else None
         if tenant is None:
             raise NotFoundError("There is no such tenant.", reason="tenant")
         return tenant

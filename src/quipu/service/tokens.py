@@ -15,6 +15,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import roles as rules
+from quipu.rules import values
 from quipu.service.access import Access
 
 _SHOWN = 6
@@ -112,14 +113,20 @@ class Tokens:
     ) -> IssuedToken:
         """The same rights under a new text; the old text ends now, or after a grace for those who still use it."""
         old = await self._known(principal, token_id, tenant)
+        # Whoever rotates a token holds its new text: it is handed out like any other.
         rules.checked_grant(principal, old.permissions, is_foreign=old.tenant != principal.tenant)
+        self._check_reach(principal, old.agents, old.user_id)
+        rules.checked_review_grant(principal, old.permissions, old.review_stores, old.review_operations)
         now = self._parts.clock()
         if not _is_good(old, now):
             raise ConflictError("This token has ended; issue a new one.", reason="token_ended")
         fresh = replace(
             old, id=self._parts.mint_id("tok"), created_at=now, created_by=principal.name, revoked_at=None
         )
-        ending = EndToken(token_id=old.id, revoked_at=now + max(0, grace_ms))
+        ends_at = now + max(0, grace_ms)
+        if ends_at >= values.INT64:
+            raise InvalidError.at("/grace_ms", "bad_value", "No token lives that long.")
+        ending = EndToken(token_id=old.id, revoked_at=ends_at)
         return await self._added(principal, fresh, [ending])
 
     async def is_first_run(self) -> bool:
@@ -169,7 +176,7 @@ class Tokens:
         """The own tenant for those who manage it; any for those who run the server."""
         if principal.may(Permission.OPERATE):
             owner = principal.tenant if tenant is None else tenant
-            if await self._parts.ledger.tenant(owner) is None:
+            if not rules.is_tenant(owner) or await self._parts.ledger.tenant(owner) is None:
                 raise NotFoundError("There is no such tenant.", reason="tenant")
             return owner
         self._access.authorise(principal, Permission.MANAGE)

@@ -9,8 +9,10 @@ skipped silently.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from quipu.errors import QuipuError
@@ -84,5 +86,13 @@ async def played(subject: Subject, scenario: Scenario) -> Result:
         detail = f"{error.code} ({error.reason}): {error.message}"
         return Result(scenario.name, False, detail, check.count)
     except Exception as error:  # noqa: BLE001  a store's fault must not end the other scenarios
-        return Result(scenario.name, False, f"{type(error).__name__}: {error}", check.count)
+        return Result(scenario.name, False, f"{type(error).__name__}: {error}{_place(error)}", check.count)
     return Result(scenario.name, check.count > 0, scenario.says, check.count)
+
+
+def _place(error: Exception) -> str:
+    """Which line of its scenario did not get through; a scenario of somebody else's is theirs to show."""
+    frames = traceback.extract_tb(error.__traceback__)[1:2]
+    if not frames or Path(frames[0].filename).parent != Path(__file__).parent:
+        return ""
+    return f", in {Path(frames[0].filename).name}, line {frames[0].lineno}: {frames[0].line}"

@@ -153,7 +153,7 @@ async def merge_into_nothing(at: Subject, check: Check) -> None:
     one, two = await at.kept("Goats climb."), await at.kept("Goats do climb.")
     forgotten = await at.kept("Goats climbed.")
     await at.forget(forgotten)
-    theirs = await at.kept("Goats climb.", agent_id=OTHER_AGENT)
+    theirs = await at.kept("Goats climb.", agent_id=at.beside(OTHER_AGENT))
     nobodys = ["mem_unknown", forgotten, theirs, "mem0:foreign"]
     if at.promises("governance"):
         nobodys.append((await at.remember("Goats may climb.", approval_required=True)).id)

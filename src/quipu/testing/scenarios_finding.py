@@ -17,8 +17,9 @@ ANSWER = "The harbour pilot keeps a brass whistle."
 
 
 async def cross_agent_isolation(at: Subject, check: Check) -> None:
+    other = at.beside(OTHER_AGENT)
     mine = await at.kept("The spare key hangs in the shed.")
-    theirs = await at.kept("The spare key hangs in the shed.", agent_id=OTHER_AGENT)
+    theirs = await at.kept("The spare key hangs in the shed.", agent_id=other)
 
     check.equal(await at.found("spare key shed"), [mine], "what the agent recalls")
     for unreachable in (theirs, "mem_unknown"):
@@ -30,19 +31,20 @@ async def cross_agent_isolation(at: Subject, check: Check) -> None:
         await check.refused(at.get(unreachable), "not_found", "record")
         await check.refused(at.history(unreachable), "not_found", "record")
         await check.refused(at.restore(unreachable), "not_found", "record")
-    check.equal(await at.found("spare key shed", agent_id=OTHER_AGENT), [theirs], "the other agent's own")
+    check.equal(await at.found("spare key shed", agent_id=other), [theirs], "the other agent's own")
 
 
 async def filter_before_top_k(at: Subject, check: Check) -> None:
     """One row in reach, and a crowd that is nearer to the query but out of it; once for each way to be out of it."""
-    await at.create_store("attic")
+    attic = at.beside("attic")
+    await at.create_store(attic)
     old = at.now() - 40 * DAY_MS
     ways: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "agent": ({"agent_id": OTHER_AGENT}, {}),
+        "agent": ({"agent_id": at.beside(OTHER_AGENT)}, {}),
         "user": ({"user_id": "mallory"}, {"user_id": at.user}),
         "type": ({"type": MemoryType.EPISODIC}, {"types": (MemoryType.SEMANTIC,)}),
         "metadata": ({"metadata": {"room": "loud"}}, {"filter": {"room": "quiet"}}),
-        "store": ({"store": "attic"}, {"store": "main"}),
+        "store": ({"store": attic}, {"store": "main"}),
     }
     answer = await at.kept(ANSWER, metadata={"room": "quiet"})
     for way, (outside, asked) in ways.items():
@@ -101,9 +103,10 @@ async def many_users_in_one_store(at: Subject, check: Check) -> None:
         hits = await at.recall("a note on tea", user_id=user, k=5, min_relevance=0.0)
         check.equal([hit.user_id for hit in hits], [user] * 5, f"whose the hits of {user} are")
     for user in users[:3]:
-        await at.remember_all(rows(user, agent_id=f"alone-{user}"))
+        hermit = at.beside(f"alone-{user}")
+        await at.remember_all(rows(user, agent_id=hermit))
         together = await at.recall("a note on tea", user_id=user, k=5, min_relevance=0.0)
-        alone = await at.recall("a note on tea", agent_id=f"alone-{user}", k=5, min_relevance=0.0)
+        alone = await at.recall("a note on tea", agent_id=hermit, k=5, min_relevance=0.0)
         check.equal(
             sorted(hit.score for hit in together), sorted(hit.score for hit in alone), "the scores, alone"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from quipu.errors import ForbiddenError, QuipuError
@@ -46,6 +46,9 @@ class LiveSubject(Subject):
         self._reply, self._label, self._clock = reply, label, clock
         self._before_recall, self._reviewer = before_recall, reviewer or memory
         self._count = 0
+        #: What a scenario has made beside its own agent: names of agents, and memory stores.
+        self._others: set[str] = set()
+        self._made: list[str] = []
 
     def fresh(self, scenario: Scenario) -> AbstractAsyncContextManager[Subject]:
         return self._as_own_agent(scenario)
@@ -62,13 +65,27 @@ class LiveSubject(Subject):
             await self._tidied()
             self.agent = memory.agent_id = before
 
+    def beside(self, name: str) -> str:
+        """A name that nobody else has here."""
+        self._others.add(own := f"{name}-{self._label}")
+        return own
+
     async def _tidied(self) -> None:
-        """Leave nothing behind, as far as the credential allows it."""
-        mine = ForgetRequest(agent_id=self.agent, filter={"agent_id": self.agent}, hard_delete=True)
-        try:
-            await self.store.forget(mine)
-        except QuipuError:
-            return
+        """Leave nothing behind, as far as the credential allows it: no records, no store, nothing that waits."""
+        agents = {self.agent, *self._others}
+        with suppress(QuipuError):
+            for waiting in await self.store.proposals():
+                if waiting.agent_id in agents:
+                    await self._reviewer.decide(waiting.id, approved=False)
+        for agent in agents:
+            with suppress(QuipuError):
+                mine = ForgetRequest(agent_id=agent, filter={"agent_id": agent}, hard_delete=True)
+                await self.store.forget(mine)
+        for name in self._made:
+            with suppress(QuipuError):
+                await self.store.delete_store(name, confirm=name, hard_delete=True)
+        self._others.clear()
+        self._made.clear()
 
     async def recall(self, query: str, **fields: Any) -> Any:
         if self._before_recall is not None:
@@ -139,6 +156,7 @@ class LiveSubject(Subject):
 
     async def create_store(self, name: str) -> None:
         await self.store.create_store(name)
+        self._made.append(name)
 
     async def flush(self) -> None:
         await self.store.flush()

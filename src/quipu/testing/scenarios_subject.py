@@ -145,6 +145,10 @@ class Subject:
         finally:
             self.agent = before
 
+    def beside(self, name: str) -> str:
+        """What another agent, or a memory store, is called that a scenario needs. Override where others are at work."""
+        return name
+
     # -- promises -----------------------------------------------------------------------------------------------
 
     def promises(self, capability: str) -> bool:

@@ -208,6 +208,50 @@ def test_looking_for_depth_takes_no_time(text: bytes) -> None:
 # -- gzip -----------------------------------------------------------------------------------------------------------
 
 
+OFFER = (
+    "Connection: Upgrade, HTTP2-Settings",
+    "Upgrade: h2c",
+    "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAA",
+)
+
+
+@pytest.mark.parametrize("is_in_pieces", [False, True])
+@pytest.mark.parametrize("is_at_once", [False, True])
+def test_who_offers_another_protocol_is_answered_in_this_one(
+    at: Served, is_at_once: bool, is_in_pieces: bool
+) -> None:
+    """As Java's client does: the offer is passed over, and the body is the body, not the next request."""
+    kind, smuggled = "Content-Type: application/json", b'["GET /rig/whoami HTTP/1.1"]'
+    length = "Transfer-Encoding: chunked" if is_in_pieces else f"Content-Length: {len(smuggled)}"
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(smuggled), smuggled) if is_in_pieces else smuggled
+    ask = head(at, "/rig/echo", kind, length, *OFFER)
+    with at.connect() as connection:
+        for pieces in ([ask + body] if is_at_once else [ask, body]) * 2:
+            connection.sendall(pieces)
+            if pieces != ask:
+                said = read_until(connection, smuggled)
+                assert said.startswith(b"HTTP/1.1 200"), said
+                assert said.count(b"HTTP/1.1 ") == 1, "one request, one answer"
+        connection.sendall((ask + body) * 2)
+        said = b""
+        while said.count(smuggled) < 2:
+            said += connection.recv(65536)
+        assert said.count(b"HTTP/1.1 200") == 2
+
+
+def test_a_length_behind_endless_zeros_is_no_failure_of_ours(at: Served) -> None:
+    kind, length = "Content-Type: application/json", f"Content-Length: {'0' * 5_000}2"
+    with at.connect() as connection:
+        connection.sendall(head(at, "/quipu/v1/imports?agent_id=ana", kind, length) + b"{}")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 4")
+
+
+def test_no_tunnel_is_dug(at: Served) -> None:
+    with at.connect() as connection:
+        connection.sendall(b"CONNECT inside.example:443 HTTP/1.1\r\nHost: inside.example:443\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 4")
+
+
 def test_a_packed_body_is_unpacked(at: Served) -> None:
     value = {"text": "ä" * 100_000, "list": list(range(1000))}
     body = gzip.compress(json.dumps(value).encode())

@@ -264,6 +264,8 @@ class Chores:
         self.done.append(("last" if is_last else "sign", principal.tenant, principal.name))
         if principal.tenant == "broken":
             raise BackendUnavailableError
+        if principal.tenant == "odd":
+            raise RuntimeError
 
     async def sweep(self, principal: Principal) -> None:
         self.done.append(("sweep", principal.tenant, principal.name))
@@ -277,14 +279,32 @@ async def test_the_rounds_are_made_again_and_again_and_once_more_at_the_end() ->
     rounds.touched("a")
     rounds.touched("broken")
     rounds.touched("c")
+    rounds.touched("odd")
+    rounds.touched("z")
     rounds.start()
     async with asyncio.timeout(PATIENCE_S):
         await chores.twice.wait()
     await rounds.stop()
-    assert chores.done[-3:] == [("last", name, "system") for name in ("a", "broken", "c")]
+    assert chores.done[-5:] == [("last", name, "system") for name in ("a", "broken", "c", "odd", "z")]
     before = len(chores.done)
     await asyncio.sleep(0.05)
     assert len(chores.done) == before
+
+
+async def test_a_tenant_that_is_slow_to_be_told_keeps_no_other_waiting() -> None:
+    told = asyncio.Event()
+
+    class Telling(Chores):
+        async def notify(self, principal: Principal) -> None:
+            if principal.tenant == "a":
+                await told.wait()
+            told.set()
+            self.done.append(("notify", principal.tenant, principal.name))
+
+    chores = Telling()
+    async with asyncio.timeout(PATIENCE_S):
+        await Rounds(chores, Often()).notify()
+    assert [tenant for _, tenant, _ in chores.done] == ["b", "a"]
 
 
 async def test_a_round_of_nothing_is_never_made() -> None:

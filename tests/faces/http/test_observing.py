@@ -15,7 +15,7 @@ from quipu.faces.http.access_log import JsonLines
 from quipu.model.access import Role
 from quipu.model.principal import local
 from tests.faces.http.rig import SECRET, Rig, problem
-from tests.faces.serving import Served, served
+from tests.faces.serving import PATIENCE_S, Served, served
 
 FIELDS = {
     *("time", "request_id", "method", "route", "status", "duration_ms"),
@@ -206,6 +206,21 @@ def test_health_is_told_to_everybody_and_says_nothing_else(at: Served) -> None:
         assert client.get("/healthz").json() == client.get("/readyz").json() == {"status": "ok"}
 
 
+def test_health_is_told_whatever_credential_is_sent_and_asks_no_ledger_for_it(at: Served) -> None:
+    ledger = at.web.running.parts.ledger
+    alive = ledger.token
+
+    async def dead(_tenant: str, _digest: str) -> object:
+        raise BackendUnavailableError(SECRET)
+
+    with at.client("qp_default_x") as stranger, at.client() as client:
+        object.__setattr__(ledger, "token", dead)
+        for who in (stranger, client):
+            assert who.get("/healthz").json() == who.get("/readyz").json() == {"status": "ok"}
+        problem(client.get("/rig/whoami"), 503, "backend_unavailable")
+        object.__setattr__(ledger, "token", alive)
+
+
 def test_readiness_depends_on_the_ledger_and_life_does_not(at: Served) -> None:
     ledger = at.web.running.parts.ledger
 
@@ -218,9 +233,20 @@ def test_readiness_depends_on_the_ledger_and_life_does_not(at: Served) -> None:
         await asyncio.sleep(3600)
         return None
 
+    async def stubborn(_tenant: str) -> object:
+        import asyncio
+
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            await asyncio.sleep(PATIENCE_S)  # as a driver does that tells a database which is out of reach
+            raise
+        return None
+
     alive = ledger.head
     with at.client() as client:
-        for stand_in in (dead, silent):
+        client.timeout = PATIENCE_S / 3
+        for stand_in in (dead, silent, stubborn):
             object.__setattr__(ledger, "head", stand_in)
             answer = client.get("/readyz")
             assert answer.status_code == 503

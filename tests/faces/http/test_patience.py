@@ -96,6 +96,46 @@ def test_endless_headers_are_refused(at: Served) -> None:
             assert read_all(connection)[:10] in (b"HTTP/1.1 4", b"")
 
 
+def taken_of(connection: socket.socket, most: int) -> int:
+    """How many bytes the other side takes before it takes no more."""
+    connection.setblocking(False)
+    sent, piece = 0, b"x" * (1 << 20)
+    with contextlib.suppress(ConnectionError):  # it may as well be closed
+        while sent < most and select.select([], [connection], [], 1.0)[1]:
+            sent += connection.send(piece)
+    connection.setblocking(True)
+    return sent
+
+
+def test_endless_headers_behind_a_request_at_work_are_left_unread(at: Served, rig: Rig) -> None:
+    with at.connect() as connection:
+        connection.sendall(head(at, "/rig/wait", "Content-Length: 0"))
+        wait_for(lambda: rig.waiting)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
+        assert taken_of(connection, 64 << 20) < 32 << 20, "what the system holds, and no more"
+        rig.is_open = True
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_endless_fields_behind_a_body_are_left_unread(at: Served) -> None:
+    with at.connect() as connection:
+        connection.sendall(head(at, "/rig/echo", JSON, "Transfer-Encoding: chunked") + b"2\r\n[]\r\n0\r\nX: ")
+        assert taken_of(connection, 64 << 20) < 32 << 20, "what the system holds, and no more"
+    with at.client() as client:
+        assert client.get("/rig/public").status_code == 200
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_reader_that_has_asked_for_more_and_leaves_is_gone(at: Served, rig: Rig, at_once: bool) -> None:
+    events = head(at, "/rig/events").replace(b"POST", b"GET")
+    more = head(at, "/rig/whoami").replace(b"POST", b"GET")
+    with at.connect() as connection:
+        connection.sendall(events + more * 3 if at_once else events)
+        read_until(connection, b"id: 1")
+        connection.sendall(more)
+    wait_for(lambda: rig.finished == rig.waiting == 1)
+
+
 def test_an_upload_that_is_broken_off_harms_nobody(at: Served) -> None:
     for length in ("Content-Length: 1000000", "Transfer-Encoding: chunked"):
         with at.connect() as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -128,6 +129,15 @@ def test_a_retryable_error_says_when(at: Served, rig: Rig) -> None:
     response = answer(at, rig, RateLimitedError(reason="request_rate", retry_after=7))
     assert problem(response, 429, "rate_limited", "request_rate")["retryable"] is True
     assert response.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_for_a_file_of_a_request_is_told_as_such(at: Served, rig: Rig, number: int) -> None:
+    rig.error = OSError(number, SECRET)
+    with at.client() as client:
+        answer = client.get("/rig/fail")
+    problem(answer, 503, "backend_unavailable", "disk_full")
+    assert SECRET not in answer.text
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from starlette.routing import Mount, Route
 
 from quipu.faces.http.catalogue import Catalogue, Face
+from quipu.faces.http.headers import header_text
 from tests.faces.http.rig import Rig, problem
 from tests.faces.serving import Served, served
 
@@ -38,6 +39,13 @@ def test_an_unknown_address_is_not_found(at: Served, path: str) -> None:
         problem(client.get(path), 404, "not_found", "route")
     with at.client("") as anonymous:
         problem(anonymous.get(path), 404, "not_found", "route")
+
+
+@pytest.mark.parametrize("path", ["/rig/public?x=%00", "/memorywire/v0/export?agent_id=a%00b"])
+def test_a_query_that_no_ledger_can_be_asked_for_is_refused(at: Served, path: str) -> None:
+    with at.client() as client:
+        problem(client.get(path), 400, "validation_error", "bad_value")
+        assert client.get("/rig/public?x=%2500").status_code == 200
 
 
 def test_an_unknown_method_is_told_which_there_are(at: Served) -> None:
@@ -94,7 +102,7 @@ def test_each_request_has_an_id_of_ours(at: Served) -> None:
     [
         "a\r\nSet-Cookie: x=1",
         "a\nb",
-        "\x00",
+        "\x01",
         "é",
         "\u2028",
         "\ud83e\uddf6".encode("utf-16", "surrogatepass").decode("utf-16"),
@@ -110,6 +118,7 @@ def test_a_header_cannot_be_broken_out_of(at: Served, text: str) -> None:
     assert told.isascii()
     assert not set("\r\n\0") & set(told)
     assert told == text or "%" in told
+    assert header_text(f"{text}\0") == f"{told}%00"
 
 
 def test_a_broken_header_is_refused_before_it_reaches_a_handler(at: Served) -> None:

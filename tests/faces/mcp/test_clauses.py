@@ -142,3 +142,29 @@ async def test_tools_that_only_read_say_so(at: Served, mode: str) -> None:
     assert reads >= {"recall", "get", "list", "history", "list_stores", "list_reviews"}
     assert not reads & {"remember", "forget", "merge", "expire", "create_store", "delete_store", "forget_all"}
     assert all(told is not None and told.open_world_hint is False for told in tools.values())
+
+
+@requirement("mcp:tools.refused")
+async def test_a_tool_that_is_not_there_is_told_like_one_that_is_not_seen(at: Served, mode: str) -> None:
+    async with over_http(at, mode) as client:
+        unknown, unseen = [await client.call_tool(name, {}) for name in ("zzz", "get")]
+    assert (text(unknown), text(unseen)) == (
+        "not_found: There is no tool zzz.",
+        "not_found: There is no tool get.",
+    )
+    assert fault(unknown) == fault(unseen) == "not_found"
+
+
+@requirement("mcp:prompt")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("zzz", {}), ("recall", None), ("recall", {}), ("recall", {"query": "x", "user": "y"})],
+)
+async def test_a_prompt_that_cannot_be_made_is_a_wrong_request(
+    at: Served, mode: str, name: str, arguments: dict[str, str] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with over_http(at, mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt(name, arguments)
+    assert caught.value.error.code == -32602
+    assert "Traceback" not in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from quipu.model.principal import Permission
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import Permission, local
+from quipu.model.record import MemoryType
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, kept_open, over_http, text
 from tests.faces.serving import Served
@@ -244,3 +247,52 @@ async def test_agents_do_not_see_each_others_files(at: Served, mode: str, agent:
         assert "a.txt" not in await theirs("view", path="/memories")
         assert "created" in await theirs("create", path="/memories/a.txt", file_text="mine")
         assert "secret plan" in await mine("view", path="/memories/a.txt")
+
+
+@requirement("mcp:anthropic.insert")
+async def test_lines_are_counted_as_a_view_numbers_them(memory: Memory) -> None:
+    """Other characters that some call line ends do not end a line."""
+    await memory("create", path="/memories/a", file_text="one\u2028still one\ntwo\x0cstill two\n")
+    assert (await memory("view", path="/memories/a")).count("\t") == 3
+    too_far = await memory("insert", path="/memories/a", insert_line=3, insert_text="x")
+    assert too_far.endswith("within the range [0, 2]")
+    await memory("insert", path="/memories/a", insert_line=1, insert_text="between")
+    seen = await memory("view", path="/memories/a")
+    assert seen.endswith("     1\tone\u2028still one\n     2\tbetween\n     3\ttwo\x0cstill two\n     4\t")
+
+
+@requirement("mcp:anthropic.delete")
+async def test_a_file_that_two_clients_made_at_the_same_time_goes_as_one(
+    at: Served, memory: Memory, agent: str
+) -> None:
+    """Neither saw the other's when it began to write, so two records have the same path."""
+
+    async def twice(path: str) -> None:
+        await memory("create", path=path, file_text="the first")
+        request = RememberRequest(
+            agent_id=agent,
+            type=MemoryType.SEMANTIC,
+            content="the second",
+            metadata={"memory_file": True, "path": path},
+        )
+        await asyncio.to_thread(at.do, at.service.remember(local(), request))
+        assert (await memory("view", path=path)).endswith("the second")
+
+    await twice("/memories/a")
+    assert await memory("delete", path="/memories/a") == "Successfully deleted /memories/a"
+    assert "does not exist" in await memory("view", path="/memories/a")
+    await twice("/memories/b")
+    await memory("rename", old_path="/memories/b", new_path="/memories/c")
+    assert "does not exist" in await memory("view", path="/memories/b")
+    assert (await memory("view", path="/memories/c")).endswith("the second")
+
+
+@requirement("mcp:anthropic.arguments")
+async def test_a_whole_number_may_come_with_a_point(memory: Memory) -> None:
+    await memory("create", path="/memories/a", file_text="one\ntwo\nthree")
+    assert (await memory("view", path="/memories/a", view_range=[2.0, 2.0])).endswith("     2\ttwo")
+    edited = await memory("insert", path="/memories/a", insert_line=1.0, insert_text="x", view_range=None)
+    assert edited == "The file /memories/a has been edited."
+    wrong: Any = ["view"]
+    refused = await memory(wrong, path="/memories/a")
+    assert refused.startswith("error: validation_error: There is no such command.")

@@ -12,7 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
 
-from quipu.model.principal import Permission
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import Permission, local
+from quipu.model.record import MemoryType
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, fault, kept_open, over_http
 from tests.faces.serving import Served
@@ -134,3 +136,64 @@ async def test_observations_added_at_the_same_time_are_all_kept(at: Served, agen
         )
         (entity,) = (await one("open_nodes", names=["Ana"]))["entities"]
     assert sorted(entity["observations"]) == [*(f"fact {count}" for count in range(8)), "plays chess"]
+
+
+@requirement("mcp:graph.errors")
+async def test_a_call_that_is_wrong_in_one_part_changes_nothing(graph: Graph) -> None:
+    await graph("create_entities", entities=[ANA])
+    for name, arguments, code in (
+        ("create_entities", {"entities": [ACME, {"name": "x"}]}, "validation_error"),
+        ("create_entities", {"entities": [ACME, {**ACME, "name": "a\0b"}]}, "validation_error"),
+        ("create_relations", {"relations": [WORKS, {**WORKS, "to": "a\0b"}]}, "validation_error"),
+        (
+            "add_observations",
+            {"observations": [{"entityName": name, "contents": ["x"]} for name in ("Ana", "nobody")]},
+            "not_found",
+        ),
+        (
+            "delete_observations",
+            {"deletions": [{"entityName": "Ana", "observations": ["plays chess"]}, {"entityName": "Ana"}]},
+            "validation_error",
+        ),
+    ):
+        assert fault(await graph.client.call_tool(name, arguments)) == code
+        assert await graph("read_graph") == {"entities": [ANA], "relations": []}
+
+
+@requirement("mcp:graph.concurrent")
+async def test_what_two_clients_made_at_the_same_time_is_one(at: Served, graph: Graph, agent: str) -> None:
+    """Neither saw the other's when it began to write, so there are two records of each."""
+    again = {**ANA, "observations": ["is 40"]}
+    await graph("create_entities", entities=[ANA, ACME])
+    await graph("create_relations", relations=[WORKS])
+    for said in ({"graph": "entity", **again}, {"graph": "relation", **WORKS}):
+        request = RememberRequest(agent_id=agent, type=MemoryType.SEMANTIC, content="twice", metadata=said)
+        await asyncio.to_thread(at.do, at.service.remember(local(), request))
+
+    whole = {**ANA, "observations": ["plays chess", "is 40"]}
+    assert await graph("read_graph") == {"entities": [whole, ACME], "relations": [WORKS]}
+    add = {"entityName": "Ana", "contents": ["is 40", "swims"]}
+    assert (await graph("add_observations", observations=[add]))["results"] == [
+        {"entityName": "Ana", "addedObservations": ["swims"]}
+    ]
+    await graph("delete_observations", deletions=[{"entityName": "Ana", "observations": ["is 40"]}])
+    (ana,) = (await graph("open_nodes", names=["Ana"]))["entities"]
+    assert ana["observations"] == ["plays chess", "swims"]
+    assert (await graph("delete_relations", relations=[WORKS]))["message"] == "Deleted 1 relations."
+    assert (await graph("delete_entities", entityNames=["Ana"]))["message"] == "Deleted 1 entities."
+    assert await graph("read_graph") == {"entities": [ACME], "relations": []}
+
+
+@requirement("mcp:approval.profiles")
+async def test_a_change_that_is_held_waits_once(at: Served, graph: Graph, agent: str) -> None:
+    await graph("create_entities", entities=[ANA])
+    rules = {"rules": [{"id": agent, "when": {"agents": [agent]}, "effect": "hold"}]}
+    await asyncio.to_thread(at.do, at.service.policies.set(local(), rules))
+    try:
+        add = {"observations": [{"entityName": "Ana", "contents": ["is 40"]}]}
+        waiting = await graph.client.call_tool("add_observations", add)
+    finally:
+        await asyncio.to_thread(at.do, at.service.policies.set(local(), {"rules": []}))
+    assert fault(waiting) == "conflict"
+    held = await asyncio.to_thread(at.do, at.service.governance.proposals(local(), "pending"))
+    assert len([proposal for proposal in held if proposal.agent_id == agent]) == 1

@@ -160,6 +160,47 @@ async def test_an_address_can_pin_one_store(at: Served, mode: str, agent: str) -
     assert post(at, path="/mcp/no-such-store").status_code == 404
 
 
+@requirement("mcp:http.store")
+async def test_what_lies_in_other_stores_is_not_there_for_any_tool(at: Served, mode: str, agent: str) -> None:
+    from quipu.model.operations import CreateStoreRequest
+
+    store, fact = f"s-{agent}", {**FACT, "agent_id": agent}
+    at.do(at.service.stores.create(local(), CreateStoreRequest(name=store)))
+    async with over_http(at, mode) as client:
+        other = body(await client.call_tool("remember", fact))["id"]
+        await client.call_tool("remember", {**fact, "approval_required": True})
+    held = at.do(at.service.governance.proposals(local(), "pending"))
+    waits = next(proposal.id for proposal in held if proposal.agent_id == agent)
+    async with over_http(at, mode, path=f"/mcp/{store}?profile=admin") as client:
+        mine = body(await client.call_tool("remember", fact))["id"]
+        own = body(await client.call_tool("remember", {**fact, "approval_required": True}))
+        got = body(await client.call_tool("get", {"ids": [other, mine]}))
+        assert ([row["id"] for row in got["memories"]], got["missing"]) == ([mine], [other])
+        assert len(body(await client.call_tool("history", {"id": mine}))["versions"]) == 1
+        for name, arguments, code in (
+            ("history", {"id": other}, "not_found"),
+            ("operation_status", {"handle": waits}, "not_found"),
+            ("review", {"id": waits, "approved": True}, "not_found"),
+            ("delete_store", {"name": "main"}, "forbidden"),
+            ("create_store", {"name": f"{store}-2"}, "forbidden"),
+        ):
+            assert fault(await client.call_tool(name, arguments)) == code, name
+        listed = body(await client.call_tool("list_reviews", {"limit": None}))["reviews"]
+        (read,) = (await client.read_resource("memory://reviews/pending")).contents
+        for reviews in (listed, json.loads(read.text)["reviews"]):
+            assert [review["id"] for review in reviews] == [own["approval_url"].rpartition("/")[2]]
+        if mode != "legacy":
+            with pytest.raises(MCPError):
+                async with client.listen(resource_subscriptions=[f"memory://records/{other}"]):
+                    pass
+            async with client.listen(resource_subscriptions=[f"memory://records/{mine}"]):
+                pass
+    async with over_http(at, mode, path=f"/mcp/{store}?profile=chatgpt") as client:
+        assert fault(await client.call_tool("fetch", {"id": other})) == "not_found"
+        assert fault(await client.call_tool("fetch", {"id": 7})) == "validation_error"
+        assert body(await client.call_tool("fetch", {"id": mine}))["id"] == mine
+
+
 @requirement("mcp:http.profile")
 def test_an_unknown_profile_is_refused(at: Served) -> None:
     answer = post(at, path="/mcp?profile=everything")

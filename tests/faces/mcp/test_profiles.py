@@ -72,6 +72,9 @@ async def test_records_by_id_by_page_and_by_history(at: Served, mode: str, agent
         await call("remember", type="semantic", content="Mara is vegan", id=ids[0], agent_id=agent)
         versions = (await call("history", id=ids[0]))["versions"]
         assert fault(await call.raw("list", agent_id=agent, limit="two")) == "validation_error"
+        assert await call("list", agent_id=agent, limit=2.0, cursor=None) == await call(
+            "list", agent_id=agent, limit=2
+        )
     assert [row["id"] for row in got["memories"]] == ids[:1]
     assert got["missing"] == ["mem_nothing"]
     assert [row["id"] for page in (first, second) for row in page["memories"]] == ids[::-1]

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from quipu.model.operations import CreateStoreRequest
 from quipu.model.principal import Permission, local
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, over_http
@@ -184,3 +185,23 @@ async def test_another_tenants_writes_are_not_heard(at: Served, agent: str, mint
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
                 await anext(events)
+
+
+@requirement("mcp:notices.modern")
+async def test_names_that_an_address_writes_in_another_way_are_heard_of_too(at: Served, agent: str) -> None:
+    name = f"größe & notes {agent}"
+    at.do(at.service.stores.create(local(), CreateStoreRequest(name=name)))
+    async with over_http(at) as client:
+        summary, recalled = (
+            f"memory://stores/{quote(name)}/summary",
+            f"memory://{quote(agent)}%21/recall?query=x",
+        )
+        async with client.listen(resource_subscriptions=[summary, recalled]) as subscription:
+            fact = {"type": "semantic", "content": "x", "agent_id": f"{agent}!", "store": name}
+            body(await client.call_tool("remember", fact))
+            heard: set[str] = set()
+            async with asyncio.timeout(20):
+                async for event in subscription:
+                    heard.add(event.uri)
+                    if heard == {summary, recalled}:
+                        break

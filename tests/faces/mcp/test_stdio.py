@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import signal
 import subprocess
 import threading
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from quipu.faces.mcp.extension import ID
 from quipu.model.principal import local
+from quipu.sync import Memory
 from tests.embed.server import Reply, serving
 from tests.faces.mcp.hosts import Person, body, fault, over_http, stdio
 from tests.faces.mcp.test_extension import ask
@@ -121,19 +126,64 @@ def run(store: Path, *words: str, given: str = "") -> subprocess.CompletedProces
     )
 
 
+WIRE = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "recall", "arguments": {"query": "x"}}},
+]  # fmt: skip
+
+
 @requirement("mcp:stdio.clean")
 def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
-    wire = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "recall", "arguments": {"query": "x"}}},
-    ]  # fmt: skip
-    lines = [*(json.dumps(row) for row in wire), "this is not JSON", ""]
+    lines = [*(json.dumps(row) for row in WIRE), "this is not JSON", ""]
     ended = run(tmp_path / "m.db", "--verbose", given="\n".join(lines))
     assert ended.returncode == 0, ended.stderr
     answers: list[dict[str, Any]] = [json.loads(line) for line in ended.stdout.splitlines()]
     assert {1, 2} <= {row.get("id") for row in answers}
+
+
+@contextlib.contextmanager
+def speaking(store: Path) -> Iterator[subprocess.Popen[str]]:
+    """`quipu mcp` that has answered a recall, with its input still open."""
+    start = stdio(store)
+    line: list[str] = [start.command, *start.args]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(line, text=True, env=start.env, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            for row in WIRE:
+                print(json.dumps(row), file=process.stdin, flush=True)
+            assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [1, 2]
+            yield process
+        finally:
+            process.kill()
+
+
+@requirement("mcp:stdio.clean")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order_while_its_input_is_open(tmp_path: Path, number: signal.Signals) -> None:
+    with speaking(tmp_path / "m.db") as process:
+        process.send_signal(number)
+        assert process.wait(60) == 0
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
+    with Memory(stores=f"sqlite://{tmp_path / 'm.db'}", embedder="none") as memory:
+        assert "recall" in [entry.op for entry in memory.journal()]  # what was read had been noted by then
+
+
+@requirement("mcp:stdio.clean")
+def test_a_host_that_reads_no_more_has_hung_up(tmp_path: Path) -> None:
+    with speaking(tmp_path / "m.db") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        print(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}), file=process.stdin, flush=True)
+        process.stdin.close()
+        assert (process.wait(60), process.stderr.read()) == (0, "")
 
 
 @requirement("mcp:stdio.bad-settings")
@@ -217,3 +267,23 @@ async def test_a_cancelled_call_is_not_carried_on_over_stdio(tmp_path: Path, mod
             await client.call_tool("remember", {**FACT, "content": "Luis plays the cello"})
             stores = (await client.read_resource("memory://stores")).contents[0].text
     assert [row["record_count"] for row in json.loads(stores)["stores"]] == [1]
+
+
+@requirement("mcp:install.starts")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("notes.db", "{here}/notes.db"),
+        ("sqlite://./notes.db?name=mine", "sqlite://{here}/notes.db?name=mine"),
+        ("sqlite:///data/notes.db", "sqlite:///data/notes.db"),
+        ("postgresql://me@host/memory", "postgresql://me@host/memory"),
+    ],
+)
+def test_a_snippet_names_a_file_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, told: str
+) -> None:
+    """A host starts in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    ended = run(tmp_path / "m.db", "install", "codex", "--store-url", given, "--json")
+    words = tomllib.loads(json.loads(ended.stdout)["snippet"])["mcp_servers"]["quipu"]["args"]
+    assert words[-2:] == ["--store-url", told.format(here=tmp_path)]

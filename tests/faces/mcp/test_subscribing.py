@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 
-from quipu.model.principal import Permission
+from quipu.model.principal import Permission, local
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, over_http, stdio
 from tests.faces.serving import Served
@@ -86,3 +88,27 @@ async def test_nobody_subscribes_to_what_they_may_not_read(at: Served, agent: st
             told.add(caught.value.error.message)
         await client.unsubscribe_resource("memory://records/mem_nothing")
     assert len(told) == 1
+
+
+@requirement("mcp:notices.legacy")
+async def test_a_session_that_goes_on_with_another_token_can_subscribe_again(at: Served, agent: str) -> None:
+    """Notices end with the token they were asked for with; the session is still that of the same name."""
+    heard, name = Heard(), f"rotated-{agent}"
+
+    async def token() -> Any:
+        issued = at.service.tokens.issue(local(), name=name, permissions=(Permission.READ,))
+        return await asyncio.to_thread(at.do, issued)
+
+    first = await token()
+    http = create_mcp_http_client(headers=at.headers(first.text))
+    way = streamable_http_client(f"{at.url}/mcp", http_client=http)
+    async with http, Client(way, mode="legacy", message_handler=heard) as client, over_http(at) as writer:
+        await client.subscribe_resource(STORES)
+        await asyncio.to_thread(at.do, at.service.tokens.revoke(local(), first.token.id))
+        http.headers.update(at.headers((await token()).text))
+        await writer.call_tool("remember", {**FACT, "agent_id": agent})  # wakes the feed, which ends
+        await asyncio.sleep(0.3)
+        assert heard.uris == []
+        await client.subscribe_resource(STORES)
+        await writer.call_tool("remember", {**FACT, "agent_id": agent})
+        assert await heard.next() == STORES

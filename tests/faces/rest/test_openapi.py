@@ -125,3 +125,15 @@ def test_what_is_answered_is_what_is_described(whole: dict[str, Any], api: httpx
         answer = asked(api, line, body)
         assert answer.status_code in (200, 201), answer.text
         _checked(whole, line, answer)
+
+
+def test_a_file_is_described_as_it_comes_and_a_cause_that_is_not_there_is_foreseen(
+    whole: dict[str, Any], api: httpx.Client
+) -> None:
+    kept(api, "tea")
+    exported = asked(api, "POST /exports", {"agent_id": "ana"})
+    assert exported.status_code == 200
+    told = whole["paths"]["/quipu/v1/exports"]["post"]["responses"]["200"]["content"]
+    assert {exported.headers["content-type"].partition(";")[0], "*/*"} & set(told)
+    missing = asked(api, "POST /recover", {"agent_id": "ana", "proposal_id": "prp_no"})
+    assert str(missing.status_code) in whole["paths"]["/quipu/v1/recover"]["post"]["responses"], missing.text

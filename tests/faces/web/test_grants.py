@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Any
 
 import pytest
 
@@ -69,3 +71,44 @@ def test_a_place_that_is_none_shows_a_page_all_the_same(house: House, ana: Perso
     answer = ana.get(f"/grants/{disputed(house, 0)}", params={"before": before})
     assert answer.status_code == 200
     assert ("Nothing about this grant here." in answer.text) is (before == "0")
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2", "3", "4"])
+def test_what_somebody_would_see_is_shown_at_every_trust(ana: Person, level: str) -> None:
+    """Little trust leaves the text of a memory out, and more."""
+    asked = {"grantee": GRANTEE, "purpose": "Brief them.", "everything": "1", "level": level, "most": "50"}
+    answer = ana.get("/grants", params={**asked, "days": "3", "scope": "personal"})
+    assert answer.status_code == 200
+    assert re.search(r"They would see \d+ items", answer.text)
+    assert "Sign and lend" in answer.text
+    assert ("left out" in answer.text) is (level != "4")
+    assert ("walnuts" in answer.text) is (level == "4")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_double_click_lends_once(
+    house: House, window: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two grants would be made of it, and taking one back would leave the other."""
+    lending = house.served.service.sharing.grants
+    issue_for = lending.issue_for
+
+    async def slowly(*given: Any) -> Any:
+        await asyncio.sleep(0.6)
+        return await issue_for(*given)
+
+    monkeypatch.setattr(lending, "issue_for", slowly)
+    here = await window()
+    await here.sign_in(house.demo.tokens["ana"])
+    await here.go(f"/grants?grantee={GRANTEE}&purpose=clicked+twice&everything=1&level=4&days=3&most=5")
+    button = here.page.locator("text=Sign and lend")
+    await button.scroll_into_view_if_needed()
+    box = await button.bounding_box()
+    assert box is not None
+    await here.page.mouse.click(box["x"] + 9, box["y"] + 9)
+    await asyncio.sleep(0.15)
+    await here.page.mouse.click(box["x"] + 9, box["y"] + 9)
+    await here.page.wait_for_url("**/grants/mgr_*")
+    await here.page.wait_for_timeout(700)
+    await here.go("/grants")
+    assert await here.page.locator("section[aria-labelledby=lent] td:text-is('clicked twice')").count() == 1

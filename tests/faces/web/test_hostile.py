@@ -9,6 +9,8 @@ import pytest
 from quipu.model.operations import ForgetRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import Link, MemoryType
+from quipu.model.runs import EventType
+from quipu.service.runs import OpenRequest
 from tests.faces.web.conftest import House, Opened, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -141,6 +143,33 @@ async def test_characters_that_reorder_are_named(house: House, window: Opened, p
     assert "\u202e" not in shown
     assert "U+202Egpj.exeU+202C" in shown
     assert "\u202e" not in await here.page.content()
+
+
+async def test_a_control_character_in_a_name_breaks_no_picture(house: House, window: Opened) -> None:
+    """Markup inside a drawing would end the drawing: what follows would stand on the page as loose text."""
+    service, name = house.served.service, "name \u202eeman"
+    machine = {"name": name, "initial": name, "states": [name, "end"], "transitions": [{"trigger": name, "source": name, "dest": "end"}]}  # fmt: skip
+    wishes = [
+        RememberRequest(agent_id="bells", session_id="s", type=MemoryType.PROCEDURAL, content=machine),
+        RememberRequest(
+            agent_id="bells", session_id="s", type=MemoryType.SEMANTIC, content="bell\x07" + name
+        ),
+    ]
+    procedure, fact = (house.served.do(service.remember(local(), wish)).id for wish in wishes)
+    run = house.served.do(service.runs.open(local(), OpenRequest(workflow_id="w", is_external=True))).run
+    for node in (name, "after"):
+        house.served.do(service.runs.node(local(), run.id, node, EventType.NODE_STARTED))
+    here = await window()
+    await here.sign_in(house.demo.tokens["ana"])
+    for path, last in (
+        (f"/memories/{procedure}/procedure", ".drawing .state-box:last-of-type text"),
+        (f"/memories/{fact}/graph", ".drawing .memory-dot text"),
+        (f"/runs/{run.id}", ".timeline text:last-of-type"),
+    ):
+        await here.go(path)
+        assert await here.page.locator("main svg span, main > span").count() == 0, path
+        assert await here.page.locator(f"main {last}").count() >= 1, path
+        assert await here.page.evaluate("document.querySelectorAll('main rect, main circle').length === document.querySelectorAll('main svg rect, main svg circle').length"), path  # fmt: skip
 
 
 async def test_a_memory_of_a_million_characters_is_shown_in_part_and_quickly(

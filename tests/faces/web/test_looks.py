@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quipu.faces.web import sheets
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import local
+from quipu.model.record import MemoryType
+from quipu.model.runs import EventType, RunError, Variable
+from quipu.service.runs import OpenRequest
 from tests.faces.web.conftest import House, Opened, Window
 from tests.faces.web.demo import SUPPORT, TRAVEL
-from tests.faces.web.test_grants import disputed
+from tests.faces.web.test_grants import GRANTEE, disputed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -235,6 +241,66 @@ async def test_day_and_night_are_different_and_nothing_else_changes(house: House
         pictures[scheme] = await here.page.screenshot()
     assert backgrounds == {"light": "rgb(246, 243, 236)", "dark": "rgb(21, 20, 17)"}
     assert pictures["light"] != pictures["dark"]
+
+
+async def test_on_paper_it_is_day_and_nothing_is_folded_away(house: House, window: Opened) -> None:
+    """A printer leaves backgrounds out: light letters would not be read."""
+    here = await window(color_scheme="dark")
+    await here.sign_in(house.demo.tokens["ana"])
+    await here.go("/dashboard")
+    await here.page.emulate_media(media="print", color_scheme="dark")
+    assert await here.page.evaluate("getComputedStyle(document.body).color") == "rgb(37, 34, 29)"
+    numbers = here.page.locator("details dl").first
+    assert await numbers.is_visible(), "a reader of paper cannot unfold it"
+    assert not await here.page.locator(".side").is_visible()
+
+
+def planted(house: House) -> dict[str, str]:
+    """Pages that show names as long as they may be, and texts without a space."""
+    service, do, word = house.served.service, house.served.do, "w" * 120
+    run = do(service.runs.open(local(), OpenRequest(workflow_id=word, is_external=True))).run
+    do(service.runs.node(local(), run.id, word, EventType.NODE_STARTED))
+    ending = EventType.NODE_COMPLETED
+    do(service.runs.node(local(), run.id, word, ending, variables=(Variable(word, "z" * 500),)))
+    do(service.runs.fail(local(), run.id, RunError("boom", word * 3)))
+    wishes = [
+        RememberRequest(agent_id=word, user_id=word, type=MemoryType.SEMANTIC, content=text, tags=(word,))
+        for text in (word * 40, word * 40 + "x")
+    ]
+    ids = [do(service.remember(local(), wish)).id for wish in wishes]
+    items = [replace(wish, approval_required=True, metadata={word: word * 9}) for wish in wishes]
+    held = do(service.remember(replace(local(), name="bot"), items[0]))
+    together = do(service.remember_many(replace(local(), name="bot"), items, atomic=True))[0]
+    return {
+        "runs": "/runs",
+        "run": f"/runs/{run.id}",
+        "run-diff": f"/runs/{run.id}/diff?with={run.id}",
+        "memories": f"/memories?agent={word}",
+        "record": f"/memories/{ids[0]}",
+        "graph": f"/memories/{ids[0]}/graph",
+        "candidates": f"/candidates?agent={word}",
+        "proposal": f"/review/{held.extensions['proposal_id']}",
+        "batch": f"/review/{together.extensions['proposal_id']}?whole=1",  # pyright: ignore[reportAttributeAccessIssue]  none was refused
+        "review": "/review",
+        "journal": f"/journal?agent={word}",
+        "lending": f"/grants?grantee={GRANTEE}&purpose={word}&everything=1&level=4&days=3&most=5",
+        "overview": "/",
+    }
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+async def test_no_word_is_too_long_for_a_page(house: House, window: Opened, width: int) -> None:
+    here = await window(viewport={"width": width, "height": 844})
+    await here.sign_in(house.demo.tokens["ana"])
+    found: dict[str, Any] = {}
+    for name, path in (await asyncio.to_thread(planted, house)).items():
+        await here.go(path)
+        wide = await here.page.evaluate("document.documentElement.scrollWidth")
+        complaints = await here.page.evaluate(CHECK)
+        if wide > width or complaints:
+            found[name] = (wide, complaints)
+        await shot(here, f"long-{name}-{width}")
+    assert found == {}
 
 
 async def test_the_policy_is_in_force_in_the_browser(house: House, window: Opened) -> None:

@@ -12,9 +12,11 @@ import pytest
 from quipu.bootstrap import canonical, verify
 from quipu.faces.web.visit import memory_path
 from quipu.model.operations import RememberRequest
-from quipu.model.principal import local
+from quipu.model.principal import Principal, local
 from quipu.model.record import MemoryType
+from quipu.model.value import Json
 from quipu.service.audit import verified_export
+from quipu.service.runs import OpenRequest
 from tests.faces.serving import served
 from tests.faces.web.conftest import House, Person
 from tests.faces.web.demo import HOME, SUPPORT, TRAVEL
@@ -379,6 +381,44 @@ def test_a_program_without_a_session_gets_a_problem_and_no_redirect(house: House
     answer = house.person().client.get("/memories", headers={"Accept": "*/*"})
     assert answer.status_code == 401
     assert answer.headers["content-type"].startswith("application/problem+json")
+
+
+def test_what_is_too_large_is_called_so(ana: Person) -> None:
+    answer = ana.client.post("/rules", data={"csrf": "x", "rules": "x" * 5_000_000})
+    assert answer.status_code == 413
+    assert "<h1>That is too large</h1>" in answer.text
+
+
+def test_faults_look_like_faults_and_times_name_their_zone(house: House, ana: Person) -> None:
+    for path in ("/grants?grantee=nobody", "/recover?agent=a&since=never"):
+        assert '<p class="notice bad" role="alert">' in ana.get(path).text, path
+    assert "Times are UTC." in ana.get("/journal").text
+    assert "Days are those of UTC." in ana.get("/dashboard").text
+    assert re.search(r"since \d+ \w+ \d{4}, \d\d:\d\d UTC; one bar", ana.get("/").text)
+
+
+def test_the_overview_and_the_health_page_name_the_same_trouble(
+    house: House, ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = house.served.service.health
+
+    async def told(principal: Principal) -> dict[str, Json]:
+        return {**await health(principal), "status": "degraded", "rules": {"since": 0}}
+
+    monkeypatch.setattr(house.served.service, "health", told)
+    for path in ("/", "/health"):
+        assert "The rules file does not load" in ana.get(path).text, path
+
+
+def test_a_fork_from_an_event_that_is_none_is_refused(house: House, ana: Person) -> None:
+    service = house.served.service
+    run = house.served.do(service.runs.open(local(), OpenRequest(workflow_id="w", is_external=True))).run
+    house.served.do(service.runs.complete(local(), run.id))
+    answer = ana.send(f"/runs/{run.id}/fork", mode="branch", from_seq="the first")
+    assert answer.status_code == 400
+    assert "whole number" in answer.text
+    assert f'href="/runs/{run.id}">Back to the page</a>' in answer.text
+    assert ana.send(f"/runs/{run.id}/fork", mode="branch", from_seq="0").status_code == 303
 
 
 def test_a_method_that_is_not_taken_is_said(ana: Person) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from quipu.errors import BackendUnavailableError
 from quipu.faces.web import proofs
 from quipu.faces.web.lately import KEPT_MS, Lately
 from quipu.faces.web.proofs import Progress, Proof
-from quipu.model.outcomes import Verification
+from quipu.model.outcomes import Fault, Verification
 from quipu.testing.builders import FixedClock
 from tests.faces.web.conftest import House, Person
 
@@ -91,6 +92,67 @@ def test_a_long_check_has_a_page_that_comes_back_by_itself(
             break
     assert "Nothing was altered" in text
     assert 'http-equiv="refresh"' not in text
+
+
+def test_a_check_that_came_to_no_result_is_told_and_can_be_repeated(
+    ana: Person, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_principal: object, _told: Progress) -> Verification:
+        raise BackendUnavailableError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.served.service.audit, "verify", fails)
+        ana.send("/journal/verify")
+    first_page = ana.get("/")
+    assert first_page.status_code == 200
+    assert "The check came to no result" in first_page.text
+    assert ana.get("/journal/proof").status_code == 503
+    assert "Verify now" in ana.get("/journal/proof").text
+    ana.send("/journal/verify")
+    assert "Nothing was altered" in ana.get("/").text
+
+
+def test_what_could_not_be_checked_is_not_called_whole(
+    ana: Person, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def doubts(_principal: object, _told: Progress) -> Verification:
+        return replace(FOUND, unverifiable=("a key is missing",))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.served.service.audit, "verify", doubts)
+        ana.send("/journal/verify")
+    for path in ("/", "/journal/proof"):
+        text = ana.get(path).text
+        assert "No fault found, but not all could be checked" in text
+        assert "Nothing was altered" not in text
+
+
+def test_a_proof_says_of_what_when_and_for_whom(ana: Person) -> None:
+    """Also on paper, where the side is not printed."""
+    ana.send("/journal/verify")
+    text = ana.get("/journal/proof").text.partition("<main")[2]
+    assert "<dt>Of</dt><dd>default</dd>" in text
+    assert "<dt>Asked for by</dt><dd>ana</dd>" in text
+    assert re.search(r"<dt>Checked</dt><dd><time[^>]*>\d+ \w+ \d{4}, \d\d:\d\d<abbr[^>]*>&nbsp;UTC", text)
+
+
+def test_more_faults_than_are_told_are_said_to_be_more(
+    ana: Person, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def many(_principal: object, _told: Progress) -> Verification:
+        faults = tuple(
+            Fault(kind="altered_record", detail="it differs", seq=seq, id=f"mem_{seq}")
+            for seq in range(1, 70)
+        )
+        return replace(FOUND, faults=faults)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.served.service.audit, "verify", many)
+        ana.send("/journal/verify")
+    text = ana.get("/journal/proof").text
+    assert "68 further faults" in text
+    assert "The first 50 are told here" in text
+    assert 'href="/memories/mem_50"' in text
 
 
 async def _set(gate: asyncio.Event) -> None:

@@ -22,11 +22,43 @@ def test_text_is_escaped(text: str, shown: str) -> None:
     assert str(wording.plain(text)) == shown
 
 
-@pytest.mark.parametrize("character", "\x00\x08\x1b\x7f\x9f\u202a\u202e\u2066\u2069\u200f\u061c\ufeff")
+@pytest.mark.parametrize(
+    "character",
+    "\x00\x08\x1b\x7f\x9f\u202a\u202e\u2066\u2069\u200f\u061c\ufeff\u200b\u2028\u2060\u2064\u206f\u3164\ufffa",
+)
 def test_characters_that_hide_or_reorder_are_named(character: str) -> None:
     shown = str(wording.plain(f"a{character}b"))
     assert character not in shown
     assert f"U+{ord(character):04X}" in shown
+
+
+def test_letters_that_nobody_sees_are_spelt_out() -> None:
+    unseen = "".join(chr(0xE0000 + ord(letter)) for letter in "pay <b>Eve</b>")
+    shown = str(wording.plain(f"Mara is vegetarian.{unseen} Really."))
+    assert "unseen: pay &lt;b&gt;Eve&lt;/b&gt;</span> Really." in shown
+    assert unseen[0] not in shown
+    assert wording.bare(f"Mara{unseen}") == "Mara"
+    assert "unseen: pay" in str(wording.marked(f"Mara {unseen}", "mara"))
+
+
+def test_bytes_hidden_behind_a_character_are_named() -> None:
+    shown = str(wording.plain("\U0001f600\U000e0158\U000e0155\ufe05"))
+    assert "U+E0155" in shown
+    assert "U+FE05" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+        "\u2764\ufe0f \U0001f469\u200d\U0001f469\u200d\U0001f467",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u845b\U000e0100",
+    ],
+    ids=["flag of Scotland", "heart and family", "Persian and Japanese"],
+)
+def test_characters_that_belong_to_what_is_seen_stay(text: str) -> None:
+    assert str(wording.plain(text)) == text
+    assert wording.bare(text) == text
 
 
 def test_marking_words_never_lets_markup_through() -> None:

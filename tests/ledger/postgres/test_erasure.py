@@ -1,17 +1,33 @@
 """After an erasure nothing reads it back; after `compact` no byte of it is left in the tables' files."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres.ledger import PostgresLedger
+from quipu.ledger.postgres.planning import Plan
+from quipu.ledger.postgres.statements import SQL
 from quipu.ledger.postgres.tables import ERASABLE
+from quipu.ledger.postgres.working import Head, Working
 from quipu.model.change import Erase, Once, Put, Settle, Stage
 from quipu.model.journal import Op
 from quipu.model.record import Record, State
-from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, linked, vector
+from quipu.testing.builders import (
+    SPACE,
+    TENANT,
+    CountedIds,
+    FixedClock,
+    Scribe,
+    adding,
+    canonical,
+    linked,
+    vector,
+)
 from tests.ledger.postgres.opening import opened
 from tests.ledger.test_erasure import DATA, MARKER, forms, marked, needles
 from tests.postgres import Server, name_of
@@ -140,24 +156,98 @@ async def test_erasure_reaches_what_nobody_sees_any_more(postgres: Server, scrib
         assert await scribe.found(MARKER, DATA, seq=seq) <= {"mem_other"}
 
 
+def vacuumed(postgres: Server, url: str) -> dict[str, int]:
+    """How often each table was."""
+    return dict(postgres.execute("SELECT relname, vacuum_count FROM pg_stat_user_tables", name_of(url)))
+
+
 async def test_dead_rows_are_taken_away_without_being_asked(postgres: Server, scribe: Scribe) -> None:
     records = [await scribe.put_drafted(marked(scribe), vector=DATA) for _ in range(20)]
     await scribe.erase(*(record.id for record in records))
     await scribe.ledger.close()  # waits for it
-    runs = dict(
-        postgres.execute("SELECT relname, vacuum_count FROM pg_stat_user_tables", name_of(url_of(scribe)))
-    )
+    runs = vacuumed(postgres, url_of(scribe))
     assert {table for table, count in runs.items() if count} == set(ERASABLE)
     ledger = opened(url_of(scribe))
     again = await Scribe.at(ledger, FixedClock(), CountedIds("2"))
     await again.put("nothing was erased")
     await ledger.close()
-    assert (
-        dict(
-            postgres.execute("SELECT relname, vacuum_count FROM pg_stat_user_tables", name_of(url_of(scribe)))
-        )
-        == runs
+    assert vacuumed(postgres, url_of(scribe)) == runs
+
+
+async def test_dead_rows_are_taken_away_though_the_caller_has_gone(postgres: Server, scribe: Scribe) -> None:
+    record = await scribe.put_drafted(marked(scribe), vector=DATA)
+    with psycopg.connect(url_of(scribe)) as holding:
+        holding.execute("SELECT 1 FROM tenant FOR UPDATE")
+        erasing = asyncio.create_task(scribe.erase(record.id))
+        await scribe.found("anything")
+        erasing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await erasing
+        holding.commit()
+    await scribe.ledger.close()  # waits for it
+    assert {table for table, count in vacuumed(postgres, url_of(scribe)).items() if count} == set(ERASABLE)
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["one", "all"])
+async def test_what_can_no_longer_be_taken_back_is_taken_away_as_well(
+    postgres: Server, scribe: Scribe, is_one: bool
+) -> None:
+    stage = Stage(
+        proposal_id="prop_1",
+        operation="remember",
+        agent_id="ana",
+        request={"content": MARKER},
+        held_by=(),
+        lapses_at=None,
+        salt=b"s" * 16,
     )
+    await scribe.commit(stage, op=Op.HOLD)
+    settle = Settle(proposal_id="prop_1", approved=True, reviewer="bo", reason=None, undoable=True)
+    await scribe.commit(settle, op=Op.DECIDE)
+    ledger = scribe.ledger
+    assert await ledger.let_go(TENANT, 0, keeps_rejected=False) == 0  # nothing is due yet
+    assert not any(vacuumed(postgres, url_of(scribe)).values())
+    if is_one:
+        assert await ledger.let_go_of(TENANT, "prop_1")
+    else:
+        assert await ledger.let_go(TENANT, scribe.clock() + 1, keeps_rejected=False) == 1
+    await ledger.close()  # waits for it
+    assert vacuumed(postgres, url_of(scribe))["proposal"] == 1
+
+
+def test_every_table_that_an_erasure_empties_is_vacuumed() -> None:
+    plan = Plan(Working(TENANT, Head(0, b"", 0, 0, None, 0, 0)), canonical, {})
+    plan.working.versions["mem_1"] = ()
+    plan._erase(Erase(id="mem_1"))
+    tables = {
+        table
+        for statement, _ in plan.writes.others
+        for table in re.findall(r"^(?:UPDATE|DELETE FROM) (\w+)", SQL[statement], re.MULTILINE)
+    }
+    assert "record" in tables
+    assert tables <= set(ERASABLE)
+
+
+async def test_a_user_who_may_not_vacuum_is_told_so(
+    postgres: Server, scribe: Scribe, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server only remarks that it has passed a table over."""
+    url = url_of(scribe)
+    postgres.execute("CREATE ROLE writer LOGIN")
+    postgres.execute(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writer", name_of(url)
+    )
+    ledger = opened(url.replace("quipu@", "writer@"), mark="w")
+    writer = await Scribe.at(ledger, FixedClock(), CountedIds("w"))
+    record = await writer.put_drafted(marked(writer), vector=DATA)
+    await writer.erase(record.id)
+    with pytest.raises(BackendUnavailableError) as refused:
+        await ledger.compact()
+    assert refused.value.reason == "denied"
+    await ledger.close()
+    assert "erased rows are left to the server's own vacuum" in caplog.text
+    postgres.execute("DROP OWNED BY writer", name_of(url))
+    postgres.execute("DROP ROLE writer")
 
 
 async def test_another_process_that_has_the_record_in_memory_forgets_it(scribe: Scribe) -> None:

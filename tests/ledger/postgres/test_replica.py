@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from quipu.errors import BackendUnavailableError
-from quipu.ledger.postgres.database import Place
+from quipu.ledger.postgres.database import Database, Place
 from quipu.ledger.postgres.ledger import PostgresLedger
+from quipu.ledger.postgres.replica import Readers
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, vector
 from tests.ledger.postgres.opening import opened
 from tests.postgres import Server, name_of, serving
@@ -74,11 +75,15 @@ async def scribe(pair: Pair) -> AsyncIterator[Scribe]:
     await ledger.close()
 
 
+def readers_of(scribe: Scribe) -> Readers:
+    assert isinstance(scribe.ledger, PostgresLedger)
+    return scribe.ledger._readers
+
+
 async def is_replica(scribe: Scribe, seq: int | None = None) -> bool:
     """Where the next search would be answered."""
-    assert isinstance(scribe.ledger, PostgresLedger)
-    chosen = await scribe.ledger._readers.choose(TENANT, seq)
-    return chosen is not scribe.ledger._database
+    readers = readers_of(scribe)
+    return await readers.choose(TENANT, seq) is not readers._primary
 
 
 async def test_recall_is_answered_by_a_replica_that_has_caught_up(pair: Pair, scribe: Scribe) -> None:
@@ -129,6 +134,34 @@ async def test_a_replica_that_is_down_is_left_alone(pair: Pair, scribe: Scribe) 
         async with asyncio.timeout(10):
             assert len(await scribe.found("word", vector(1))) == 1
             assert not await is_replica(scribe)
+    finally:
+        pair.replica.start()
+
+
+@pytest.mark.parametrize("way", ["search", "read"])
+async def test_a_replica_that_breaks_off_a_read_is_made_up_for(
+    pair: Pair, scribe: Scribe, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    readers = readers_of(scribe)
+    (record_id,) = await scribe.found("word")
+    assert await is_replica(scribe)
+    choose = readers.choose
+
+    async def chosen(tenant: str, seq: int | None = None) -> Database:
+        """It was there when it was chosen."""
+        near = await choose(tenant, seq)
+        pair.replica.kill()
+        return near
+
+    monkeypatch.setattr(readers, "choose", chosen)
+    try:
+        async with asyncio.timeout(10):
+            if way == "search":
+                assert await scribe.found("word", vector(1)) == {record_id}
+            else:
+                assert set(await scribe.ledger.read(TENANT, [record_id], 2)) == {record_id}
+        monkeypatch.setattr(readers, "choose", choose)
+        assert not await is_replica(scribe)  # it is left alone for a while
     finally:
         pair.replica.start()
 

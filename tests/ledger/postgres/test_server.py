@@ -95,6 +95,8 @@ def test_errors_are_told_apart_and_never_quote_the_database() -> None:
         (psycopg.errors.OutOfMemory(said), "no_memory"),
         (psycopg.errors.IoError(said), "io_error"),
         (psycopg.errors.AdminShutdown(said), "unreachable"),
+        (psycopg.errors.IdleSessionTimeout(said), "unreachable"),
+        (psycopg.errors.IdleInTransactionSessionTimeout(said), "unreachable"),
         (psycopg.OperationalError(said), "unreachable"),
         (psycopg.errors.UniqueViolation(said), "constraint"),
         (psycopg.errors.SyntaxError(said), "ledger"),
@@ -105,6 +107,10 @@ def test_errors_are_told_apart_and_never_quote_the_database() -> None:
     assert isinstance(faults.meaning(psycopg.errors.UniqueViolation()), ConflictError)
     for error, is_lost in (
         (psycopg.errors.AdminShutdown(), True),
+        (psycopg.errors.IdleSessionTimeout(), True),
+        (psycopg.errors.IdleInTransactionSessionTimeout(), True),
+        (psycopg.errors.ConnectionFailure(), True),
+        (psycopg.errors.ProtocolViolation(), True),
         (psycopg.OperationalError("the connection is closed"), True),
         (psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"), True),
         (psycopg.errors.LockNotAvailable(), False),
@@ -113,6 +119,37 @@ def test_errors_are_told_apart_and_never_quote_the_database() -> None:
         told = faults.meaning(error)
         told.__cause__ = error
         assert faults.came_from_a_lost_line(told) is is_lost
+
+
+@pytest.mark.parametrize(
+    "lost", [("DELETE FROM tenant",), ("DELETE FROM tenant", "DELETE FROM store")], ids=["head", "store too"]
+)
+async def test_a_tenant_that_has_lost_its_head_is_said_to_be_damaged(
+    postgres: Server, postgres_url: str, lost: tuple[str, ...]
+) -> None:
+    async with writing(postgres_url) as scribe:
+        await scribe.put("there")
+    for statement in lost:
+        postgres.execute(statement, name_of(postgres_url))
+    ledger = opened(postgres_url)
+    with pytest.raises(BackendUnavailableError) as refused:
+        await ledger.open(TENANT)
+    assert refused.value.reason == "corrupt"
+    assert await ledger.tenants() == []  # nothing was written over what is left
+    await ledger.close()
+
+
+async def test_what_the_server_cannot_look_into_is_said_to_be_damaged(
+    postgres: Server, postgres_url: str
+) -> None:
+    async with writing(postgres_url) as scribe:
+        await scribe.put("there")
+        told = r'{"consent_id": "\u0000"}'
+        postgres.execute("UPDATE record SET privacy = %(told)s", name_of(postgres_url), told=told)
+        with pytest.raises(BackendUnavailableError) as refused:
+            await scribe.found("there")
+        assert refused.value.reason == "corrupt"
+        assert refused.value.hint
 
 
 # -- what every connection holds to -------------------------------------------------------------------------------
@@ -129,6 +166,42 @@ async def test_an_acknowledged_commit_is_on_disk_whatever_the_database_is_set_to
         found = await (await connection.execute("SHOW synchronous_commit")).fetchone()
     await ledger.close()
     assert found == (kept,)
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_turns_are_taken_whatever_level_of_isolation_the_database_is_set_to(
+    postgres: Server, fresh_url: str, level: str
+) -> None:
+    postgres.execute(f"ALTER DATABASE {name_of(fresh_url)} SET default_transaction_isolation = '{level}'")
+    async with writing(fresh_url, "1") as one, writing(fresh_url, "2") as other:
+        await asyncio.gather(*(scribe.put(f"text {n}") for n in range(20) for scribe in (one, other)))
+        assert len(await one.scanned()) == 40
+        assert await one.audit() == []
+
+
+async def test_texts_are_kept_whatever_encoding_the_database_is_set_to(
+    postgres: Server, fresh_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.execute(f"ALTER DATABASE {name_of(fresh_url)} SET client_encoding = 'LATIN1'")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    async with writing(fresh_url) as scribe:
+        record = await scribe.put("東京 in Straßen")
+        assert [one.content for one in await scribe.ledger.versions(TENANT, record.id)] == ["東京 in Straßen"]
+        assert await scribe.found("東京") == {record.id}
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_keep_every_text_is_refused_and_left_alone(
+    postgres: Server, encoding: str
+) -> None:
+    name = f"kept_as_{encoding.lower()}"
+    postgres.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    error = await refusal(postgres.url(name))
+    assert (error.code, error.reason) == ("backend_unavailable", "not_utf8")
+    assert encoding in error.message
+    assert "createdb --encoding=UTF8" in (error.hint or "")
+    assert postgres.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", name) == []
+    postgres.drop(postgres.url(name))
 
 
 async def test_the_journal_is_not_truncated_either(postgres: Server, postgres_url: str) -> None:
@@ -202,6 +275,44 @@ async def test_a_write_that_was_handed_in_is_done_though_its_caller_goes_away(
         await scribe.put("after it")
         assert await scribe.found("left behind") == {draft.id}
         assert await scribe.audit() == []
+
+
+async def test_others_hear_of_a_write_though_its_caller_goes_away(
+    postgres_url: str, holding: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    async with writing(postgres_url) as scribe:
+        ledger = ledger_of(scribe)
+        heard: list[frozenset[str]] = []
+        told: list[str] = []
+        ledger.on_commit(heard.append)
+        ledger.on_written(lambda commits: told.extend(commit.draft.op.value for commit in commits))
+        hold(holding)
+        waiting = asyncio.create_task(scribe.put("left behind"))
+        await scribe.found("anything")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        heard.clear()
+        holding.commit()
+        await until(lambda: bool(heard) and bool(told))
+        assert (heard[0], told) == (frozenset({TENANT}), ["remember"])
+
+
+async def test_a_mirror_comes_between_two_turns(
+    postgres_url: str, holding: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """Else a commit that saw no mirror could end after the mirror was filled, and be missing there for good."""
+    async with writing(postgres_url) as scribe:
+        outbox = scribe.ledger.outbox
+        hold(holding)
+        registering = asyncio.create_task(outbox.register(TENANT, "new", is_written=True))
+        for _ in range(20):
+            assert await outbox.standings(TENANT) == []
+        assert not registering.done()
+        holding.commit()
+        await registering
+        assert [standing.name for standing in await outbox.standings(TENANT)] == ["new"]
+        await outbox.register("nobody yet", "new", is_written=True)
 
 
 async def test_writes_that_wait_are_done_before_the_ledger_is_closed(postgres_url: str) -> None:
@@ -336,6 +447,28 @@ async def test_a_ledger_goes_on_when_its_server_was_restarted(own: Server) -> No
         assert await scribe.audit() == []
 
 
+async def test_connections_that_the_server_ends_for_their_idleness_are_replaced(
+    postgres: Server, fresh_url: str
+) -> None:
+    postgres.execute(f"ALTER DATABASE {name_of(fresh_url)} SET idle_session_timeout = '500ms'")
+
+    async def all_ended() -> None:
+        left = "SELECT 1 FROM pg_stat_activity WHERE datname = %(name)s"
+        async with asyncio.timeout(PATIENCE_S):
+            while postgres.execute(left, name=name_of(fresh_url)):  # noqa: ASYNC110  the server does it
+                await asyncio.sleep(0.01)
+
+    async with writing(fresh_url) as scribe:
+        record = await scribe.put("kept", vector=vector(1))
+        await all_ended()
+        assert (await scribe.ledger.head(TENANT)).seq == record.born
+        await all_ended()
+        assert await scribe.found("kept", vector(1)) == {record.id}
+        await all_ended()
+        await scribe.put("more")
+        assert await scribe.audit() == []
+
+
 async def test_what_is_asked_for_during_a_restart_waits_for_it(own: Server) -> None:
     url = own.database()
     async with writing(url) as scribe:
@@ -404,6 +537,23 @@ async def test_a_commit_nobody_heard_the_end_of_is_made_once(
         assert await scribe.audit() == []
 
 
+async def test_a_commit_cut_off_late_is_told_as_it_ended(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have waited long for its turn: that is no reason to say that it was lost."""
+    async with writing(postgres_url) as scribe:
+        monkeypatch.setattr(groups, "RETURN_PATIENCE_S", -1.0)
+        LosesTheAnswer(monkeypatch, is_committed=True)
+        record = await scribe.put("kept")
+        assert await scribe.scanned() == [record.id]
+        LosesTheAnswer(monkeypatch, is_committed=False)
+        with pytest.raises(BackendUnavailableError) as refused:
+            await scribe.put("lost")
+        assert refused.value.reason == "unreachable"
+        assert await scribe.scanned() == [record.id]
+        assert await scribe.audit() == []
+
+
 # -- several processes --------------------------------------------------------------------------------------------
 
 
@@ -449,7 +599,7 @@ async def test_nonsense_on_the_channel_is_not_heard(postgres: Server, postgres_u
         await ledger.open(TENANT)
         await until(lambda: bool(heard))
         heard.clear()
-        for payload in ("", "nonsense", "[]", '{"tenant": 7}', '{"tenant": "other"}'):
+        for payload in ("", "nonsense", "[]", 7_000 * "[", '{"tenant": 7}', '{"tenant": "other"}'):
             postgres.execute(
                 "SELECT pg_notify(%(channel)s, %(payload)s)",
                 name_of(postgres_url),
@@ -526,15 +676,80 @@ async def test_a_database_in_a_schema_of_its_own(postgres: Server, empty_url: st
     assert {schema for schema, table in tables if table in ("record", "journal")} == {"memory"}
 
 
-async def test_a_pool_that_is_used_up_says_so(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(connection: object) -> None:
-        """The tables are there."""
+async def nothing(connection: object) -> None:
+    """The tables are there."""
 
+
+@pytest.mark.parametrize("schema", [None, "memory"])
+async def test_pgvector_may_live_in_any_schema(postgres: Server, empty_url: str, schema: str | None) -> None:
+    postgres.execute('CREATE SCHEMA "All Extensions"', name_of(empty_url))
+    postgres.execute('CREATE EXTENSION vector SCHEMA "All Extensions"', name_of(empty_url))
+    async with writing(empty_url, place=Place(empty_url, schema)) as scribe:
+        record = await scribe.put("kept", vector=vector(1))
+        assert await scribe.found("nothing", vector(1)) == {record.id}
+        assert await scribe.ledger.integrity_faults() == []
+    tables = postgres.execute(
+        "SELECT schemaname FROM pg_tables WHERE tablename = 'record'", name_of(empty_url)
+    )
+    assert tables == [(schema or "public",)]
+
+
+async def test_two_schemas_of_one_database_share_pgvector(empty_url: str) -> None:
+    """It was created in the first one's."""
+    for schema in ("one", "other"):
+        async with writing(empty_url, place=Place(empty_url, schema)) as scribe:
+            await scribe.put("kept", vector=vector(1))
+            assert len(await scribe.found("kept", vector(1))) == 1
+
+
+@pytest.mark.parametrize("way", ["giving back", "looking after"])
+async def test_a_caller_that_goes_away_takes_no_connection_along(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Else the pool is one short for good: with every caller that leaves at the wrong moment, until there is none."""
+    database = Database(Place(postgres_url), size=1, prepare=nothing)
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    async def used() -> None:
+        async with database.connection():
+            entered.set()
+            await left.wait()
+
+    async def slow(connection: object) -> None:
+        """It is asked whether it still works."""
+        entered.set()
+        await left.wait()
+
+    await database.run(nothing)
+    pool = database._pool
+    assert pool is not None
+    await until(lambda: pool.get_stats()["pool_available"] == 1)
+    if way == "looking after":
+        monkeypatch.setattr(pool, "check_connection", slow)
+    caller = asyncio.create_task(used() if way == "giving back" else database.wait_for_return())
+    await entered.wait()
+    async with pool._lock:  # somebody else is at it
+        if way == "giving back":
+            left.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+    left.set()
+    await until(lambda: pool.get_stats()["pool_available"] == 1)
+    await database.close()
+
+
+async def test_a_pool_that_is_used_up_says_so(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     database = Database(Place(postgres_url), size=1, prepare=nothing, patience_s=0)
+    await database.run(nothing)
+    await until(lambda: database._pool is not None and database._pool.get_stats()["pool_available"] == 1)
     monkeypatch.setattr(connections, "_SOON_S", 0.05)
     async with database.connection():
         with pytest.raises(BackendUnavailableError) as refused:
             async with database.connection():
                 pass
     assert refused.value.reason == "too_many_connections"
+    assert "raise QUIPU_POOL_SIZE" in (refused.value.hint or "")
     await database.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import traceback
@@ -27,6 +28,8 @@ from quipu.faces.http.catalogue import Place
 from quipu.faces.http.exchange import Exchange, exchange_of
 
 _log = logging.getLogger("quipu.http")
+#: No room for a file that a request needs, such as one that is being sent.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def problem_response(error: QuipuError, request_id: str | None = None) -> Response:
@@ -89,6 +92,8 @@ def as_ours(error: Exception, exchange: Exchange) -> QuipuError:
         known = _of_the_router(error, exchange.place)
     elif isinstance(error, QuipuError):
         known = error
+    elif isinstance(error, OSError) and error.errno in _FULL:
+        known = BackendUnavailableError("The server has no room left for this.", reason="disk_full")
     if problems.on_the_wire(known).code == InternalError.code:
         log_failure(error, exchange.request_id)
     return known

@@ -114,6 +114,8 @@ class Authentication:
 
     async def _authenticate(self, request: Request) -> None:
         exchange = exchange_of(request.scope)
+        if exchange.place.is_unasked:
+            return
         own, brings_own = exchange.place.face.authenticator, exchange.place.face.brings_own
         if brings_own is not None and exchange.place.is_public and brings_own(request):
             return

@@ -37,6 +37,8 @@ class Face:
     prefix: str = "/"
     #: Open to everybody. Everywhere else a request without a good credential gets 401 before any handler runs.
     public: frozenset[str] = _NONE
+    #: Nobody is asked here who they are, whatever they send: to find out may need what is asked about.
+    unasked: frozenset[str] = _NONE
     #: Answers for as long as it takes: no deadline for the whole request. Event streams end when the server drains.
     streaming: frozenset[str] = _NONE
     #: Takes a body without a total limit; the handler reads it piece by piece (`bodies.lines`).
@@ -61,7 +63,14 @@ class Face:
     @property
     def special(self) -> frozenset[str]:
         """Every path that something is said about."""
-        return self.public | self.streaming | self.unbounded | self.always | self.operations.keys()
+        return (
+            self.public
+            | self.unasked
+            | self.streaming
+            | self.unbounded
+            | self.always
+            | self.operations.keys()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,10 @@ class Place:
     def is_public(self) -> bool:
         """An address that does not exist is no secret."""
         return not self.path or self.path in self.face.public
+
+    @property
+    def is_unasked(self) -> bool:
+        return self.path in self.face.unasked
 
     @property
     def is_streaming(self) -> bool:

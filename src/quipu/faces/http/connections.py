@@ -1,8 +1,16 @@
-"""Connections with an end: whoever does not say in time what they want is shown out."""
+"""Connections with an end: whoever does not say in time what they want is shown out.
+
+1. The headers of a request must be there in time, and be no larger than a limit.
+2. What is sent behind a request that is still at work is read no further than that, and so are the fields that may
+   follow a body in pieces: the parser would keep all of it until it ends.
+3. When a connection is lost, every request of it that is still at work hears of it, not only the last that came in.
+4. Who offers another protocol along with a request is answered in this one (`offers`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -14,6 +22,11 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close
 
 #: Which of uvicorn's parsers it is depends on what is installed.
 _Protocol: Any = AutoHTTPProtocol
+_DeafParser: Any = None
+if find_spec("httptools") is not None:
+    from quipu.faces.http.offers import DeafParser
+
+    _DeafParser = DeafParser
 
 
 class ImpatientProtocol(_Protocol):
@@ -22,15 +35,24 @@ class ImpatientProtocol(_Protocol):
     header_s = HEADER_S
     _timer: asyncio.TimerHandle | None = None
     _waiting_bytes = 0
+    _early_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         _Protocol.connection_made(self, transport)
+        if _DeafParser is not None:
+            self.parser = _DeafParser(self)
+        #: Every request that is not answered yet; the protocol itself knows only the newest.
+        self._unanswered: list[Any] = []
         self._expect()
 
     def data_received(self, data: bytes) -> None:
+        before = self._progress()
         _Protocol.data_received(self, data)
         if self._is_at_work():
             self._stop_waiting()
+            self._early_bytes = self._early_bytes + len(data) if self._progress() == before else 0
+            if self._early_bytes > HEADER_BYTES and not self.transport.is_closing():
+                self.flow.pause_reading()
             return
         self._expect()
         self._waiting_bytes += len(data)
@@ -38,12 +60,33 @@ class ImpatientProtocol(_Protocol):
             self.transport.write(_TOO_LARGE)
             self.transport.close()
 
+    def on_headers_complete(self) -> None:
+        """Called by the parser that takes in several requests at once; the other one leaves them unread."""
+        if self.parser.is_offered:
+            return
+        _Protocol.on_headers_complete(self)
+        self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
+        self._unanswered.append(self.cycle)
+
+    def on_message_complete(self) -> None:
+        if not self.parser.is_offered:
+            _Protocol.on_message_complete(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         _Protocol.connection_lost(self, exc)
+        for cycle in self._unanswered:
+            cycle.disconnected = cycle.disconnected or not cycle.response_complete
+            cycle.message_event.set()
+        self._unanswered.clear()
 
     def _is_at_work(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _progress(self) -> tuple[object, ...]:
+        """What changes when a piece of a body, or another request, has come in; with anything else it stays."""
+        cycle = self.cycle
+        return () if cycle is None else (cycle, cycle.more_body, len(cycle.body))
 
     def _expect(self) -> None:
         """From the first byte on, not from the last: a byte a second is no sign of life."""

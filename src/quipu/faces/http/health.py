@@ -35,14 +35,25 @@ def face(
 ) -> Face:
     """`touch` asks the ledger something small; `heads` says where each tenant's journal ends, `mirrors` how they stand."""
 
+    given_up: set[asyncio.Future[object]] = set()
+
     async def is_ready() -> str:
         """Empty, or why not."""
         if lifecycle.stage is not Stage.READY:
             return lifecycle.stage.value
+        question = asyncio.ensure_future(touch())
+        question.add_done_callback(_heard)
+        answered, _ = await asyncio.wait({question}, timeout=PATIENCE_S)
+        if (
+            not answered
+        ):  # it is let go of and not waited for: whoever is cut off may need long to notice that
+            given_up.add(question)
+            question.add_done_callback(given_up.discard)
+            question.cancel()
+            return "ledger"
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                await touch()
-        except (QuipuError, TimeoutError):
+            question.result()
+        except QuipuError:
             return "ledger"
         return ""
 
@@ -74,9 +85,16 @@ def face(
         name="health",
         routes=[Route(HEALTH, healthz), Route(READY, readyz), Route(METRICS, numbers)],
         public=paths,
+        unasked=frozenset({HEALTH, READY}),
         always=paths,
         prefix="/healthz",
     )
+
+
+def _heard(question: asyncio.Future[object]) -> None:
+    """What went wrong is told by whoever asked, or nobody asks any more."""
+    if not question.cancelled():
+        question.exception()
 
 
 def _json(body: Mapping[str, str], status: int) -> Response:

@@ -11,13 +11,16 @@ from quipu.faces.http.json_text import loads, refuse_deep
 
 #: No address with its members is longer; what is, is a file.
 _LONGEST = 16 << 10
+#: A length may be written with as many zeros before it as a header holds; with more digits it is not read.
+_DIGITS = 18
 
 
 async def linked(request: Request, members: frozenset[str]) -> dict[str, Any] | None:
     """`{"url": ...}`, perhaps with some of `members`; None where the body is a file, and can still be read as one."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     length = request.headers.get("content-length", "")
-    if not kind.endswith("json") or not length.isascii() or not length.isdigit() or int(length) > _LONGEST:
+    is_told = length.isascii() and length.isdecimal() and len(length) <= _DIGITS
+    if not kind.endswith("json") or not is_told or int(length) > _LONGEST:
         return None
     data = await request.body()
     try:

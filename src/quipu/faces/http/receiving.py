@@ -1,5 +1,6 @@
-"""The body as it comes in: how large, how slow and how compressed it may be.
+"""The request as it comes in: what may stand in its query, and how large, how slow and how compressed its body may be.
 
+0. A query with U+0000 in it is refused, as a body with it is: no ledger can keep it, and not every one can be asked for it.
 1. A body over the limit is refused by what it says of itself, and again while it comes.
 2. A body that pauses too long is refused.
 3. A gzip body is unpacked piece by piece and held to the same limit unpacked; one without a limit, to a ratio.
@@ -24,7 +25,7 @@ RATIO = 200
 
 
 class Received:
-    """Handlers see a plain body within its limits."""
+    """Handlers see a plain body within its limits, and a query that can be asked for."""
 
     def __init__(self, app: ASGIApp, *, most: int, pause_s: float) -> None:
         self.app = app
@@ -34,6 +35,8 @@ class Received:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if b"%00" in scope["query_string"]:
+            raise InvalidError.at("", "bad_value", "The query holds what cannot be kept: U+0000.")
         most = self._most
         if exchange_of(scope).place.is_unbounded:
             most = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -12,10 +13,11 @@ from quipu.faces.mcp import approval, results
 from quipu.faces.mcp.admin_schemas import INPUTS, OUTPUTS
 from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.operations import QUOTED, addressed, body_of, schemas
-from quipu.faces.mcp.resources import store_bodies, store_body
+from quipu.faces.mcp.resources import is_about, store_bodies, store_body
 from quipu.faces.mcp.tools import Arguments, Call, Handler, ToolSpec
 from quipu.faces.memorywire.wire_reviews import decision_body, review_body
 from quipu.faces.memorywire.wire_shown import record_body
+from quipu.model.change import Proposal
 from quipu.model.operations import CreateStoreRequest, ForgetRequest, ListRequest, ProposalsRequest
 from quipu.model.principal import Permission
 from quipu.model.record import Record, State, Tier
@@ -72,13 +74,12 @@ class Admin:
         if not isinstance(ids, list) or not all(isinstance(name, str) for name in cast("list[Any]", ids)):
             raise InvalidError.at("/ids", "bad_value", "ids is not a list of ids.", accepted=["list of text"])
         found: list[Record] = []
-        missing: list[str] = []
         for name in dict.fromkeys(cast("list[str]", ids)):
-            try:
+            with contextlib.suppress(NotFoundError):
                 found.append(await self._service.reading.get(call.caller.principal, None, name, None))
-            except NotFoundError:
-                missing.append(name)
         memories = await self._bodies(call.caller, found)
+        known = {memory["id"] for memory in memories}
+        missing = [name for name in dict.fromkeys(cast("list[str]", ids)) if name not in known]
         return results.answered({"memories": memories, "missing": missing}, QUOTED)
 
     async def _list(self, call: Call) -> CallToolResult:
@@ -100,6 +101,8 @@ class Admin:
         name = _text(call.arguments, "id") or ""
         found = await self._service.reading.history(call.caller.principal, None, name)
         names = await self._store_names(call.caller)
+        if not call.caller.sees(names.get(found[-1].record.store_id)):
+            raise NotFoundError("There is no such record.", reason="record")
         versions: list[dict[str, Any]] = []
         for version in found:
             record = version.record
@@ -114,7 +117,7 @@ class Admin:
         return [
             record_body(record, names.get(record.store_id, ""))
             for record in records
-            if who.store in (None, names.get(record.store_id))
+            if who.sees(names.get(record.store_id))
         ]
 
     async def _store_names(self, who: Caller) -> dict[str, str]:
@@ -123,11 +126,12 @@ class Admin:
     # -- stores -------------------------------------------------------------------------------------------------
 
     async def _create_store(self, call: Call) -> CallToolResult:
-        given = call.arguments
+        given, name = call.arguments, _text(call.arguments, "name") or ""
+        call.caller.scoped({"store": name})
         made = await self._service.stores.create(
             call.caller.principal,
             CreateStoreRequest(
-                name=_text(given, "name") or "",
+                name=name,
                 scope=_member(given, "scope", StoreScope, StoreScope.AGENT),
                 tier=_member(given, "type", Tier, Tier.LONG_TERM),
             ),
@@ -139,6 +143,7 @@ class Admin:
 
     async def _delete_store(self, call: Call) -> CallToolResult:
         name = _text(call.arguments, "name") or ""
+        call.caller.scoped({"store": name})
         removed = await self._service.stores.delete(call.caller.principal, name, name, hard_delete=False)
         return results.answered({"deleted_records": removed})
 
@@ -166,7 +171,7 @@ class Admin:
 
     async def _status(self, call: Call) -> CallToolResult:
         handle = _text(call.arguments, "handle") or ""
-        proposal = await self._service.governance.proposal(call.caller.principal, handle)
+        proposal = await held(self._service, call.caller, handle)
         is_open = proposal.status == "pending"
         result = None if is_open else decision_body(proposal)
         return results.answered(
@@ -182,9 +187,17 @@ async def listed(service: MemoryService, who: Caller, given: Arguments) -> dict[
     request = ProposalsRequest(status=status, limit=_whole(given, "limit", 50), cursor=_text(given, "cursor"))
     page = await service.governance.page(who.principal, request)
     return {
-        "reviews": [review_body(proposal) for proposal in page.proposals],
+        "reviews": [review_body(proposal) for proposal in page.proposals if is_about(proposal, who)],
         "nextCursor": page.next_cursor,
     }
+
+
+async def held(service: MemoryService, who: Caller, name: str) -> Proposal:
+    """One held write."""
+    proposal = await service.governance.proposal(who.principal, name)
+    if not is_about(proposal, who):
+        raise NotFoundError("There is no such proposal.", reason="proposal")
+    return proposal
 
 
 async def reviewed(service: MemoryService, who: Caller, given: Arguments) -> dict[str, Any]:
@@ -195,6 +208,7 @@ async def reviewed(service: MemoryService, who: Caller, given: Arguments) -> dic
             "/approved", "bad_value", "approved is true or false.", accepted=["true", "false"]
         )
     name = _text(given, "id") or ""
+    await held(service, who, name)
     await service.decide(who.principal, name, approved=approved, reason=_text(given, "reason"))
     return decision_body(await service.governance.proposal(who.principal, name))
 

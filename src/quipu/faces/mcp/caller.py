@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from mcp.server.context import ServerRequestContext
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quipu.errors import ForbiddenError
 from quipu.model.principal import Permission, Principal
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
 
 _GLOBS = frozenset("*?[")
 
@@ -37,6 +38,10 @@ class Caller:
         if self.store is not None and given.setdefault("store", self.store) != self.store:
             raise ForbiddenError("Only one memory store is open here.", reason="store_not_allowed")
         return given
+
+    def sees(self, store: object) -> bool:
+        """Whether a memory store is there: any, unless one is pinned."""
+        return self.store in (None, store)
 
     def may_be_asked(self) -> bool:
         """Whether this person's yes is a decision: at this machine, or with a reviewer's credential."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp.types import CallToolResult
 
+from quipu.errors import InvalidError, NotFoundError
 from quipu.faces.mcp import results
 from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.operations import Operations
@@ -72,7 +73,13 @@ class ChatGpt:
         return results.answered({"results": rows})
 
     async def _fetch(self, call: Call) -> CallToolResult:
-        record = await self._service.reading.get(call.caller.principal, None, call.arguments["id"], None)
+        name: object = call.arguments["id"]
+        if not isinstance(name, str):
+            raise InvalidError.at("/id", "bad_value", "id is not a text.", accepted=["string"])
+        record = await self._service.reading.get(call.caller.principal, None, name, None)
+        stores = {store.id: store.name for store in await self._service.stores.list(call.caller.principal)}
+        if not call.caller.sees(stores.get(record.store_id)):
+            raise NotFoundError("There is no such record.", reason="record")
         body: dict[str, Any] = {
             "id": record.id,
             "title": _title(record.type, record.content),

@@ -85,7 +85,7 @@ class MemoryExtension(Extension):
         return await admin.listed(self._service, who, arguments)
 
     async def _get(self, who: Caller, arguments: Arguments) -> Mapping[str, Any]:
-        return review_body(await self._service.governance.proposal(who.principal, str(arguments["id"])))
+        return review_body(await admin.held(self._service, who, str(arguments["id"])))
 
     async def _review(self, who: Caller, arguments: Arguments) -> Mapping[str, Any]:
         return await admin.reviewed(self._service, who, arguments)
@@ -100,8 +100,7 @@ def _bound(name: str, schema: Schema, method: Method) -> MethodBinding:
         require_client_extension(ctx, ID)
         arguments = dict(params.model_extra or {})
         try:
-            checked(schema, arguments)
-            return dict(await method(caller(), arguments))
+            return dict(await method(caller(), checked(schema, arguments)))
         except QuipuError as error:
             known = on_the_wire(error)
             data = {"code": known.code, "retryable": known.retryable}

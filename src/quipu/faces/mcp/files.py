@@ -5,18 +5,19 @@ The words of the answers are fixed by the contract; models were trained on them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from mcp.types import CallToolResult
 
-from quipu.errors import ConflictError, InvalidError
+from quipu.errors import InvalidError
 from quipu.faces.mcp import results
-from quipu.faces.mcp.approval import PENDING
 from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.files_tree import ROOT, FileError, Tree, located, numbered, snippet_of
+from quipu.faces.mcp.keeping import drop, keep
 from quipu.faces.mcp.tools import Arguments, Call, ToolSpec
-from quipu.model.operations import ForgetRequest, ListRequest, RememberRequest
+from quipu.model.operations import ListRequest, RememberRequest
 from quipu.model.principal import Permission
 from quipu.model.record import MemoryType, Record
 from quipu.model.store import MAIN
@@ -81,8 +82,8 @@ class Files:
             "delete": self._delete,
             "rename": self._rename,
         }
-        command = call.arguments["command"]
-        if command not in commands:
+        command: object = call.arguments["command"]
+        if not isinstance(command, str) or command not in commands:
             raise InvalidError.at(
                 "/command", "bad_value", "There is no such command.", accepted=list(commands)
             )
@@ -111,7 +112,7 @@ class Files:
             raise FileError(f"File {path} already exists", "conflict")
         if (above := tree.file_above(place)) is not None:
             raise FileError(f"File {above} already exists", "conflict")
-        await self._put(who, place, given["file_text"])
+        await self._put(who, [(place, given["file_text"], None)])
         return f"File created successfully at: {path}"
 
     async def _str_replace(self, who: Caller, given: Arguments) -> str:
@@ -128,14 +129,14 @@ class Files:
             raise FileError(message, "conflict")
         line = text[: text.index(old)].count("\n")
         changed = text.replace(old, new)
-        await self._put(who, located(path), changed, record)
+        await self._put(who, [(located(path), changed, record)])
         head = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
         return f"{head}\n{snippet_of(changed, line)}"
 
     async def _insert(self, who: Caller, given: Arguments) -> str:
         path, at, more = given["path"], given["insert_line"], given["insert_text"]
         record = await self._file(who, path)
-        lines = _text_of(record).splitlines(keepends=True)
+        lines = _lines(_text_of(record))
         if not 0 <= at <= len(lines):
             message = (
                 f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]"
@@ -145,7 +146,7 @@ class Files:
         if lines and not lines[-1].endswith("\n"):
             lines[-1] += end
         lines.insert(at, more.removesuffix("\n").removesuffix("\r") + end)
-        await self._put(who, located(path), "".join(lines), record)
+        await self._put(who, [(located(path), "".join(lines), record)])
         return f"The file {path} has been edited."
 
     async def _delete(self, who: Caller, given: Arguments) -> str:
@@ -156,11 +157,7 @@ class Files:
         gone = tree.within(place)
         if not gone:
             raise _absent(path)
-        ids = tuple(record.id for record in gone.values())
-        request = ForgetRequest(agent_id=who.agent_id, ids=ids, store=who.store)
-        done = await self._service.forget(who.principal, request)
-        if done.pending_approval:
-            raise ConflictError(PENDING, reason="waits_for_approval")
+        await drop(self._service, who, [record for _, record in gone])
         return f"Successfully deleted {path}"
 
     async def _rename(self, who: Caller, given: Arguments) -> str:
@@ -175,19 +172,24 @@ class Files:
             raise FileError(f"The destination {new} already exists", "conflict")
         if after.startswith(before + "/") or tree.file_above(after) is not None:
             raise FileError(f"The destination {new} is inside a file or inside {old}", "conflict")
-        for place, record in moved.items():
-            await self._put(who, after + place.removeprefix(before), _text_of(record), record)
+        await self._put(
+            who,
+            [(after + place.removeprefix(before), _text_of(record), record) for place, record in moved],
+        )
         return f"Successfully renamed {old} to {new}"
 
     # -- records ------------------------------------------------------------------------------------------------
 
     async def _tree(self, who: Caller) -> Tree:
-        """Every file; of several at one path the newest counts."""
+        """Every file. Two clients at once may each have made one at the same path: the newest counts."""
         request = ListRequest(agent_id=who.agent_id, store=who.store, filter={_MARK: True})
         files: dict[str, Record] = {}
+        older: list[tuple[str, Record]] = []
         async for record in self._service.reading.walk(who.principal, request):
-            files.setdefault(str(record.metadata.get("path")), record)
-        return Tree(files)
+            place = str(record.metadata.get("path"))
+            if files.setdefault(place, record) is not record:
+                older.append((place, record))
+        return Tree(files, older)
 
     async def _file(self, who: Caller, path: str) -> Record:
         place, tree = located(path), await self._tree(who)
@@ -197,10 +199,12 @@ class Files:
             raise _absent(path)
         return tree.files[place]
 
-    async def _put(self, who: Caller, place: str, text: str, record: Record | None = None) -> None:
-        """An empty file has a record too, whose content cannot be empty."""
-        done = await self._service.remember(
-            who.principal,
+    async def _put(self, who: Caller, files: Sequence[tuple[str, str, Record | None]]) -> None:
+        """Texts at their places, each with the record that it changes; all are kept, or none.
+
+        An empty file has a record too, whose content cannot be empty.
+        """
+        requests = [
             RememberRequest(
                 agent_id=who.agent_id,
                 type=MemoryType.SEMANTIC,
@@ -209,10 +213,10 @@ class Files:
                 store=who.store or MAIN,
                 id=None if record is None else record.id,
                 if_version=None if record is None else record.version,
-            ),
-        )
-        if done.pending_approval:
-            raise ConflictError(PENDING, reason="waits_for_approval")
+            )
+            for place, text, record in files
+        ]
+        await keep(self._service, who, requests)
 
 
 def _check(command: str, given: Arguments) -> None:
@@ -250,6 +254,11 @@ def _text_of(record: Record) -> str:
 
 def _size(record: Record) -> int:
     return len(_text_of(record).encode("utf-8"))
+
+
+def _lines(text: str) -> list[str]:
+    """Its lines with their ends, counted as a view numbers them: only a newline ends one."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
 def _lines_of(text: str, wanted: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quipu.model.record import Record
@@ -41,17 +41,19 @@ class Tree:
     """Files by place. Directories are there as long as something is in them; the root always."""
 
     files: Mapping[str, Record]
+    #: What else lies at the same places. Nobody sees it, and it goes where the file goes.
+    older: Sequence[tuple[str, Record]] = ()
 
     def is_directory(self, place: str) -> bool:
         return place == ROOT or any(name.startswith(f"{place}/") for name in self.files)
 
-    def within(self, place: str) -> dict[str, Record]:
+    def within(self, place: str) -> list[tuple[str, Record]]:
         """The file there, or all files below."""
-        return {
-            name: record
-            for name, record in self.files.items()
+        return [
+            (name, record)
+            for name, record in (*self.files.items(), *self.older)
             if name == place or name.startswith(f"{place}/")
-        }
+        ]
 
     def file_above(self, place: str) -> str | None:
         """A file where a directory would have to be."""

@@ -5,18 +5,19 @@ An entity is a record, and so is a relation: both can be found, have a history a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
 from mcp.types import CallToolResult
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.faces.mcp import results
-from quipu.faces.mcp.approval import PENDING
 from quipu.faces.mcp.caller import Caller
 from quipu.faces.mcp.graph_schemas import DELETED, GRAPH, INPUTS, OUTPUTS
+from quipu.faces.mcp.keeping import drop, keep
 from quipu.faces.mcp.tools import Arguments, Call, ToolSpec
-from quipu.model.operations import ForgetRequest, ListRequest, RecallRequest, RememberRequest
+from quipu.model.operations import ListRequest, RecallRequest, RememberRequest
 from quipu.model.principal import Permission
 from quipu.model.record import MemoryType, Record
 from quipu.model.store import MAIN
@@ -29,6 +30,9 @@ _KIND = "graph"
 _ENTITY, _RELATION = "entity", "relation"
 #: So often a change is tried again that somebody else was faster with.
 _TRIES = 20
+
+#: An entity, and what becomes of its observations.
+_Edit: TypeAlias = tuple[str, Callable[[list[str]], list[str]]]
 
 _SAYS: Mapping[str, tuple[str, Permission]] = {
     "create_entities": ("Create new entities in the knowledge graph.", Permission.WRITE),
@@ -91,7 +95,7 @@ class Graph:
     async def _search_nodes(self, call: Call) -> Mapping[str, Any]:
         query = _text(call.arguments, "query")
         entities, relations = await self._read(call.caller)
-        found = {name for name, record in entities.items() if query.lower() in _haystack(record)}
+        found = {name for name, records in entities.items() if query.lower() in _haystack(records)}
         if not found and query.strip():
             request = RecallRequest(
                 agent_id=call.caller.agent_id,
@@ -108,20 +112,20 @@ class Graph:
         entities, relations = await self._read(call.caller)
         return _part(entities, relations, set(_texts(call.arguments, "names")))
 
-    async def _read(self, who: Caller) -> tuple[dict[str, Record], list[Record]]:
-        """Entities by name, and relations; of several with the same name the oldest counts."""
+    async def _read(self, who: Caller) -> tuple[dict[str, list[Record]], list[Record]]:
+        """Entities by name, and relations, the oldest first. Two clients at once may each have made the same one."""
         request = ListRequest(
             agent_id=who.agent_id, store=who.store, filter={_KIND: {"$in": [_ENTITY, _RELATION]}}
         )
         found = [record async for record in self._service.reading.walk(who.principal, request)]
-        entities: dict[str, Record] = {}
-        relations: dict[tuple[str, str, str], Record] = {}
+        entities: dict[str, list[Record]] = {}
+        relations: list[Record] = []
         for record in reversed(found):
             if record.metadata.get(_KIND) == _ENTITY:
-                entities.setdefault(str(record.metadata.get("name")), record)
+                entities.setdefault(str(record.metadata.get("name")), []).append(record)
             else:
-                relations.setdefault(_ends(record.metadata), record)
-        return entities, list(relations.values())
+                relations.append(record)
+        return entities, relations
 
     # -- creating -----------------------------------------------------------------------------------------------
 
@@ -134,11 +138,10 @@ class Graph:
                 "entityType": _text(given, "entityType"),
                 "observations": list(dict.fromkeys(_texts(given, "observations"))),
             }
-            if entity["name"] in names:
-                continue
-            names.add(str(entity["name"]))
-            await self._put(call.caller, entity)
-            made.append(entity)
+            if entity["name"] not in names:
+                names.add(str(entity["name"]))
+                made.append(entity)
+        await self._put(call.caller, [(entity, None) for entity in made])
         return {"entities": made}
 
     async def _create_relations(self, call: Call) -> Mapping[str, Any]:
@@ -147,100 +150,97 @@ class Graph:
         for relation in _relations(call.arguments):
             if _ends(relation) not in there:
                 there.add(_ends(relation))
-                await self._put(call.caller, relation)
                 made.append(relation)
+        await self._put(call.caller, [(relation, None) for relation in made])
         return {"relations": made}
 
     async def _add_observations(self, call: Call) -> Mapping[str, Any]:
-        rows: list[dict[str, Any]] = []
+        edits: list[_Edit] = []
         for given in _objects(call.arguments, "observations"):
-            name, contents = _text(given, "entityName"), _texts(given, "contents")
+            contents = _texts(given, "contents")
 
             def more(before: list[str], contents: Sequence[str] = contents) -> list[str]:
                 return [*before, *(text for text in dict.fromkeys(contents) if text not in before)]
 
-            before, after = await self._changed(call.caller, name, more)
-            rows.append({"entityName": name, "addedObservations": after[len(before) :]})
-        return {"results": rows}
+            edits.append((_text(given, "entityName"), more))
+        done = await self._edited(call.caller, edits)
+        return {
+            "results": [
+                {"entityName": name, "addedObservations": after[len(before) :]}
+                for (name, _), (before, after) in zip(edits, done, strict=True)
+            ]
+        }
 
-    async def _changed(
-        self, who: Caller, name: str, change: Callable[[list[str]], list[str]]
-    ) -> tuple[list[str], list[str]]:
-        """The observations of an entity before and after. Nobody's change in between is lost."""
+    async def _edited(self, who: Caller, edits: Sequence[_Edit]) -> list[tuple[list[str], list[str]]]:
+        """The observations before and after each edit; all are kept, or none. Nobody's change in between is lost."""
         for left in reversed(range(_TRIES)):
             entities, _ = await self._read(who)
-            record = entities.get(name)
-            if record is None:
-                raise NotFoundError(f"There is no entity named {name[:200]}.", reason="record")
-            before = _observations(record)
-            after = change(before)
-            if after == before:
-                return before, after
+            now = {name: _observations(records) for name, records in entities.items()}
+            done: list[tuple[list[str], list[str]]] = []
+            for name, edit in edits:
+                if name not in now:
+                    raise NotFoundError(f"There is no entity named {name[:200]}.", reason="record")
+                done.append((now[name], edit(now[name])))
+                now[name] = done[-1][1]
+            changed = [
+                name
+                for name in {name: None for name, _ in edits}
+                if now[name] != _observations(entities[name])
+            ]
             try:
-                await self._put(who, {**_entity(record), "observations": after}, record)
-            except ConflictError:
-                if not left:
+                await self._put(who, [row for name in changed for row in _joined(entities[name], now[name])])
+            except ConflictError as error:
+                if error.reason != "version_mismatch" or not left:
                     raise
                 continue
-            return before, after
+            return done
         raise ConflictError(reason="version_mismatch")
 
-    async def _put(self, who: Caller, body: Mapping[str, Any], record: Record | None = None) -> None:
-        is_entity = "entityType" in body
-        held = await self._service.remember(
-            who.principal,
+    async def _put(self, who: Caller, rows: Sequence[tuple[Mapping[str, Any], Record | None]]) -> None:
+        """Bodies, each with the record that it changes; all are kept, or none."""
+        requests = [
             RememberRequest(
                 agent_id=who.agent_id,
                 type=MemoryType.SEMANTIC,
                 content=_said(body),
-                metadata={_KIND: _ENTITY if is_entity else _RELATION, **body},
+                metadata={_KIND: _ENTITY if "entityType" in body else _RELATION, **body},
                 store=who.store or MAIN,
                 id=None if record is None else record.id,
                 if_version=None if record is None else record.version,
-            ),
-        )
-        if held.pending_approval:
-            raise ConflictError(PENDING, reason="waits_for_approval")
+            )
+            for body, record in rows
+        ]
+        await keep(self._service, who, requests)
 
     # -- deleting -----------------------------------------------------------------------------------------------
 
     async def _delete_entities(self, call: Call) -> Mapping[str, Any]:
         names = set(_texts(call.arguments, "entityNames"))
         entities, relations = await self._read(call.caller)
-        gone = [record for name, record in entities.items() if name in names]
+        gone = [records for name, records in entities.items() if name in names]
         edges = [edge for edge in relations if names.intersection(_ends(edge.metadata)[:2])] if gone else []
-        await self._forget(call.caller, [*gone, *edges])
+        await drop(self._service, call.caller, [*chain.from_iterable(gone), *edges])
         return _deleted(len(gone), "entities")
 
     async def _delete_relations(self, call: Call) -> Mapping[str, Any]:
         wanted = {_ends(relation) for relation in _relations(call.arguments)}
         _, relations = await self._read(call.caller)
         gone = [record for record in relations if _ends(record.metadata) in wanted]
-        await self._forget(call.caller, gone)
-        return _deleted(len(gone), "relations")
+        await drop(self._service, call.caller, gone)
+        return _deleted(len({_ends(record.metadata) for record in gone}), "relations")
 
     async def _delete_observations(self, call: Call) -> Mapping[str, Any]:
-        count = 0
+        known, _ = await self._read(call.caller)
+        edits: list[_Edit] = []
         for given in _objects(call.arguments, "deletions"):
             unwanted = set(_texts(given, "observations"))
 
             def fewer(before: list[str], unwanted: set[str] = unwanted) -> list[str]:
                 return [text for text in before if text not in unwanted]
 
-            try:
-                before, after = await self._changed(call.caller, _text(given, "entityName"), fewer)
-            except NotFoundError:
-                continue
-            count += len(before) - len(after)
-        return _deleted(count, "observations")
-
-    async def _forget(self, who: Caller, records: Sequence[Record]) -> None:
-        if records:
-            ids = tuple(record.id for record in records)
-            request = ForgetRequest(agent_id=who.agent_id, ids=ids, store=who.store)
-            done = await self._service.forget(who.principal, request)
-            if done.pending_approval:
-                raise ConflictError(PENDING, reason="waits_for_approval")
+            edits.append((_text(given, "entityName"), fewer))
+        done = await self._edited(call.caller, [edit for edit in edits if edit[0] in known])
+        return _deleted(sum(len(before) - len(after) for before, after in done), "observations")
 
 
 def _handled(
@@ -294,17 +294,28 @@ def _ends(body: JsonObject) -> tuple[str, str, str]:
     return str(body.get("from")), str(body.get("to")), str(body.get("relationType"))
 
 
-def _observations(record: Record) -> list[str]:
-    kept = record.metadata.get("observations")
-    return [str(text) for text in kept] if isinstance(kept, list | tuple) else []
+def _observations(records: Sequence[Record]) -> list[str]:
+    kept = [record.metadata.get("observations") for record in records]
+    return list(
+        dict.fromkeys(str(text) for texts in kept if isinstance(texts, list | tuple) for text in texts)
+    )
 
 
-def _entity(record: Record) -> dict[str, Any]:
+def _entity(records: Sequence[Record]) -> dict[str, Any]:
+    """What all records of one name say, in one body."""
     return {
-        "name": record.metadata.get("name"),
-        "entityType": record.metadata.get("entityType"),
-        "observations": _observations(record),
+        "name": records[0].metadata.get("name"),
+        "entityType": records[0].metadata.get("entityType"),
+        "observations": _observations(records),
     }
+
+
+def _joined(records: Sequence[Record], observations: list[str]) -> Iterator[tuple[dict[str, Any], Record]]:
+    """The first record says all that is observed now; what others of its name said is in it."""
+    yield {**_entity(records), "observations": observations}, records[0]
+    for other in records[1:]:
+        if _observations([other]):
+            yield {**_entity([other]), "observations": []}, other
 
 
 def _said(body: Mapping[str, Any]) -> str:
@@ -314,18 +325,21 @@ def _said(body: Mapping[str, Any]) -> str:
     return "\n".join([f"{body['name']} ({body['entityType']})", *body["observations"]])
 
 
-def _haystack(record: Record) -> str:
-    entity = _entity(record)
+def _haystack(records: Sequence[Record]) -> str:
+    entity = _entity(records)
     return "\n".join([str(entity["name"]), str(entity["entityType"]), *entity["observations"]]).lower()
 
 
-def _shown(entities: Iterable[Record], relations: Iterable[Record]) -> dict[str, Any]:
-    edges = [dict(zip(("from", "to", "relationType"), _ends(row.metadata), strict=True)) for row in relations]
-    return {"entities": [_entity(record) for record in entities], "relations": edges}
+def _shown(entities: Iterable[Sequence[Record]], relations: Iterable[Record]) -> dict[str, Any]:
+    ends = dict.fromkeys(_ends(row.metadata) for row in relations)
+    edges = [dict(zip(("from", "to", "relationType"), row, strict=True)) for row in ends]
+    return {"entities": [_entity(records) for records in entities], "relations": edges}
 
 
-def _part(entities: Mapping[str, Record], relations: Iterable[Record], names: set[str]) -> dict[str, Any]:
-    chosen = [record for name, record in entities.items() if name in names]
+def _part(
+    entities: Mapping[str, Sequence[Record]], relations: Iterable[Record], names: set[str]
+) -> dict[str, Any]:
+    chosen = [records for name, records in entities.items() if name in names]
     edges = [row for row in relations if names.intersection(_ends(row.metadata)[:2])]
     return _shown(chosen, edges)
 

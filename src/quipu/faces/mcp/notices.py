@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
@@ -48,18 +47,21 @@ class Notices:
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         who = caller()
-        uris = frozenset(params.notifications.resource_subscriptions or ())
-        await self.check(who, uris)
+        wanted = frozenset(params.notifications.resource_subscriptions or ())
+        await self.check(who, wanted)
+        uris = {uri: named(uri) for uri in wanted}
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
         feed = await self._service.changes.follow(who.principal, FeedRequest(), who.renewed)
 
         async def tell() -> None:
-            async with contextlib.aclosing(feed), Paced(publish, is_recall) as notices:
-                async for events in feed:
-                    for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
-                        await notices.tell(uri)
-            handler.close()
+            try:
+                async with contextlib.aclosing(feed), Paced(publish, is_recall) as notices:
+                    async for events in feed:
+                        for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
+                            await notices.tell(uri)
+            finally:  # a listener that will hear nothing more is told so, whatever ended the feed
+                handler.close()
 
         async def publish(uri: str) -> None:
             await bus.publish(ResourceUpdated(uri=uri))
@@ -87,39 +89,45 @@ class Notices:
             return principal.may(Permission.REVIEW)
         if uri == STORES:
             return principal.may(Permission.READ)
-        if (record := _RECORD.match(uri)) is not None:
+        kind, name = named(uri)
+        if kind == "record":
             try:
-                await self._service.reading.history(principal, None, str(record["id"]))
+                found = await self._service.reading.history(principal, None, name)
             except QuipuError:
                 return False
-            return True
-        if (store := _SUMMARY.match(uri)) is not None:
+            stores = {store.id: store.name for store in await self._service.stores.list(principal)}
+            return who.sees(stores.get(found[-1].record.store_id))
+        if kind == "store":
             known = [row.name for row in await self._service.stores.list(principal)]
-            return str(store["store"]) in known and who.store in (None, str(store["store"]))
-        recall = _RECALL.match(uri)
-        agent = "" if recall is None else str(recall["agent_id"])
-        return bool(agent) and agent not in RESERVED and principal.may_act_for(agent)
+            return name in known and who.sees(name)
+        return bool(name) and principal.may_act_for(name)
 
 
-def touched(event: FeedEvent, uris: AbstractSet[str]) -> Iterator[str]:
-    """Of the addresses that are listened to, those that an event makes stale."""
+def touched(event: FeedEvent, uris: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """Of the addresses that are listened to, each with what it names, those that an event makes stale."""
     if event.op in (Happening.HELD, Happening.DECIDED):
         if REVIEWS in uris:
             yield REVIEWS
         return
-    changed = {STORES, GRAPH, f"memory://stores/{event.store}/summary"}
-    changed |= {f"memory://records/{record.id}" for record in event.records}
-    yield from (uri for uri in uris if uri in changed or _is_recall_of(uri, event.agent_id))
+    changed = {("record", record.id) for record in event.records} | {("store", event.store)}
+    for uri, (kind, name) in uris.items():
+        is_recalled = kind == "recall" and event.agent_id in (None, name)
+        if uri in (STORES, GRAPH) or (kind, name) in changed or is_recalled:
+            yield uri
 
 
 def is_recall(uri: str) -> bool:
     """Whether it is the address of a recall."""
-    found = _RECALL.match(uri)
-    return found is not None and found["agent_id"] not in RESERVED
+    return named(uri)[0] == "recall"
 
 
-def _is_recall_of(uri: str, agent_id: str | None) -> bool:
-    found = _RECALL.match(uri)
-    if found is None or found["agent_id"] in RESERVED:
-        return False
-    return agent_id is None or found["agent_id"] == agent_id
+def named(uri: str) -> tuple[str, str]:
+    """What an address is about, and its name: in an address that may be written in another way than in the journal."""
+    if (record := _RECORD.match(uri)) is not None:
+        return "record", str(record["id"])
+    if (store := _SUMMARY.match(uri)) is not None:
+        return "store", str(store["store"])
+    recall = _RECALL.match(uri)
+    if recall is None or recall["agent_id"] in RESERVED:
+        return "", ""
+    return "recall", str(recall["agent_id"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -19,6 +20,7 @@ from quipu.faces.mcp.operations import READING, Operations
 from quipu.faces.mcp.results import explained, text_of
 from quipu.faces.memorywire.wire_replies import RecallReply
 from quipu.faces.memorywire.wire_shown import record_body
+from quipu.model.change import Proposal
 from quipu.model.operations import ListRequest
 from quipu.model.principal import Permission
 from quipu.model.record import MemoryType, Record
@@ -72,7 +74,7 @@ class Resources:
         async def work(who: Caller) -> Mapping[str, Any]:
             record = await self._service.reading.get(who.principal, None, id, None)
             store = await self._store_of(who, record)
-            if who.store not in (None, store):
+            if not who.sees(store):
                 raise NotFoundError("There is no such record.", reason="record")
             return record_body(record, store)
 
@@ -103,7 +105,7 @@ class Resources:
 
     async def _summary(self, store: str) -> str:
         async def work(who: Caller) -> Mapping[str, Any]:
-            if who.store not in (None, store):
+            if not who.sees(store):
                 raise NotFoundError("There is no such memory store.", reason="store")
             return await self._summarised(who, store)
 
@@ -120,7 +122,7 @@ class Resources:
         pending = None
         if who.principal.may(Permission.REVIEW):
             held = await self._service.governance.proposals(who.principal, "pending")
-            pending = sum(1 for proposal in held if proposal.request.get("store") in (store, None))
+            pending = sum(1 for proposal in held if is_about(proposal, replace(who, store=store)))
         return {
             "store": store,
             "counts": counts,
@@ -144,6 +146,7 @@ class Resources:
                     "lapses_at": proposal.lapses_at,
                 }
                 for proposal in held
+                if is_about(proposal, who)
             ]
             return {"reviews": rows}
 
@@ -174,13 +177,19 @@ async def in_reach(service: MemoryService, who: Caller, store: str | None = None
         yield record
 
 
+def is_about(proposal: Proposal, who: Caller) -> bool:
+    """Whether a held write is about a store that is there. One that names none is about all of them."""
+    named = proposal.traits.get("store") or proposal.request.get("store")
+    return named is None or who.sees(named)
+
+
 async def store_bodies(service: MemoryService, who: Caller) -> list[Json]:
     """The stores, each with the number of records of the caller's."""
     stores = await service.stores.list(who.principal)
     counts: dict[str, int] = {}
     async for record in in_reach(service, who):
         counts[record.store_id] = counts.get(record.store_id, 0) + 1
-    return [store_body(store, counts.get(store.id, 0)) for store in stores if who.store in (None, store.name)]
+    return [store_body(store, counts.get(store.id, 0)) for store in stores if who.sees(store.name)]
 
 
 def store_body(store: Store, count: int) -> Json:

@@ -17,6 +17,7 @@ BACKENDS_FAILED = "dev.quipu/backends_failed"
 
 #: So many faults are told at most; a model repairs one or two at a time.
 _MOST = 5
+_LONGEST_NAME = 128
 
 
 def text_of(body: Mapping[str, Any]) -> str:
@@ -52,6 +53,11 @@ def failed(text: str, code: str, *, retryable: bool = False) -> CallToolResult:
         is_error=True,
         _meta={ERROR: {"code": code, "retryable": retryable}},
     )
+
+
+def no_tool(name: str) -> CallToolResult:
+    """There is none, or none that the caller sees: the same words for both."""
+    return failed(f"not_found: There is no tool {name[:_LONGEST_NAME]}.", "not_found")
 
 
 def explained(error: QuipuError) -> str:

@@ -7,17 +7,9 @@ protocol wants beside it stands here: where to get a token, and who owns a sessi
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from mcp.server import MCPServer
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-from mcp.server.context import ServerRequestContext
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -28,10 +20,16 @@ from quipu.faces.http.answers import problem_response
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.http.catalogue import Face
 from quipu.faces.mcp.caller import Caller, agent_of
+from quipu.faces.mcp.opening import Opening
+from quipu.faces.mcp.options import HttpOptions
 from quipu.faces.mcp.profiles import PROFILES
-from quipu.faces.mcp.server import Options, mcp_server
 from quipu.model.principal import Permission, Principal
 from quipu.service.memory import MemoryService
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from quipu.faces.mcp.sessions import Sessions
 
 PATH = "/mcp"
 PINNED = "/mcp/{store}"
@@ -41,29 +39,9 @@ _METHODS = ("GET", "POST", "DELETE")
 _LOOK_S = 15.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions:
-    """What the operator says about it."""
-
-    options: Options
-    profile: str = "default"
-    #: The agent of credentials that are for several.
-    agent: str = "default"
-    public_url: str = ""
-    #: Where tokens come from, if not from this server.
-    issuer: str = ""
-    #: Names the server answers to; empty leaves that to the plumbing.
-    hosts: Sequence[str] = ()
-    origins: Sequence[str] = ()
-    #: The only memory store that is there; None: all that the caller may see.
-    store: str | None = None
-    #: Whether nothing can be written, whatever the caller's credential says.
-    read_only: bool = False
-
-
-def face(service: MemoryService, given: HttpOptions) -> Face:
-    """What the plumbing needs to know of this face."""
-    endpoint = _Endpoint(service, given)
+def face(service: MemoryService, given: HttpOptions, *, at_once: bool = False) -> Face:
+    """What the plumbing needs to know of this face. `at_once`: the SDK is not left to the first request."""
+    endpoint = _Endpoint(service, given, at_once=at_once)
     return Face(
         name="mcp",
         routes=[
@@ -77,34 +55,22 @@ def face(service: MemoryService, given: HttpOptions) -> Face:
         sent_headers=frozenset({"Mcp-Method", "Mcp-Name", "MCP-Protocol-Version", "Mcp-Session-Id"}),
         shown_headers=frozenset({"Mcp-Session-Id", "WWW-Authenticate"}),
         show_error=endpoint.show_error,
-        lifespan=endpoint.running,
+        lifespan=endpoint.opening.lasting,
     )
 
 
 class _Endpoint:
     """One address for every client."""
 
-    def __init__(self, service: MemoryService, given: HttpOptions) -> None:
+    def __init__(self, service: MemoryService, given: HttpOptions, *, at_once: bool) -> None:
         self._service, self._given = service, given
-        self._server: MCPServer[Any] = mcp_server(service, self._who, given.options)
+        made = self._made() if at_once else None
+        self.opening = Opening(lambda: made or self._made())
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Sessions of older clients live here, as long as the server does."""
-        hosts = [text for host in self._given.hosts for text in (host, f"{host}:*")]
-        self._server.streamable_http_app(
-            streamable_http_path=PATH,
-            transport_security=TransportSecuritySettings(
-                enable_dns_rebinding_protection=bool(hosts),
-                allowed_hosts=hosts,
-                allowed_origins=[
-                    *self._given.origins,
-                    *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts),
-                ],
-            ),
-        )
-        async with self._server.session_manager.run():
-            yield
+    def _made(self) -> Sessions:
+        from quipu.faces.mcp.sessions import Sessions
+
+        return Sessions(self._service, self._who, self._given, PATH)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -112,9 +78,8 @@ class _Endpoint:
         if not principal.may(Permission.READ):
             raise ForbiddenError("This needs memory:read.", reason="missing_scope")
         await self._check_place(request, principal)
-        # A session belongs to whom it was opened by.
-        scope["user"] = AuthenticatedUser(_as_token(principal))
-        await self._as_long_as_good(request, self._server.session_manager, receive, send)
+        sessions = await self.opening.opened()
+        await self._as_long_as_good(request, sessions, receive, send)
 
     async def _check_place(self, request: Request, principal: Principal) -> None:
         """A profile and a store that are there."""
@@ -128,7 +93,7 @@ class _Endpoint:
             raise NotFoundError("There is no such memory store.", reason="store")
 
     async def _as_long_as_good(
-        self, request: Request, manager: StreamableHTTPSessionManager, receive: Receive, send: Send
+        self, request: Request, sessions: Sessions, receive: Receive, send: Send
     ) -> None:
         """A stream ends with the credential that opened it."""
         is_open = False
@@ -138,7 +103,7 @@ class _Endpoint:
             is_open = message["type"] == "http.response.start" or message.get("more_body", False)
             await send(message)
 
-        work = asyncio.ensure_future(manager.handle_request(request.scope, receive, sending))
+        work = asyncio.ensure_future(sessions.handle(principal_of(request), request.scope, receive, sending))
         try:
             while not work.done():
                 await asyncio.wait({work}, timeout=_LOOK_S)
@@ -216,13 +181,3 @@ class _Endpoint:
             scope = f'Bearer realm="quipu", error="insufficient_scope", scope="{Permission.READ.value}"'
             response.headers["WWW-Authenticate"] = f"{scope}, {told}"
         return response
-
-
-def _as_token(principal: Principal) -> AccessToken:
-    """Whom the SDK takes for the owner of a session. The credential itself is not handed on."""
-    return AccessToken(
-        token="",
-        client_id=principal.tenant,
-        scopes=sorted(permission.value for permission in principal.permissions),
-        subject=principal.name,
-    )

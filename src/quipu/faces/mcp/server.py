@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mcp.server import MCPServer
@@ -25,12 +24,13 @@ from quipu.faces.mcp.gate import Gate
 from quipu.faces.mcp.graph import Graph
 from quipu.faces.mcp.notices import Notices
 from quipu.faces.mcp.operations import QUOTED, Operations
+from quipu.faces.mcp.options import Options
 from quipu.faces.mcp.procedures import Procedures
 from quipu.faces.mcp.resources import PROFILES, Resources
 from quipu.faces.mcp.results import explained, text_of
 from quipu.faces.mcp.subscribing import Subscribing
 from quipu.faces.mcp.tools import ToolSpec, made
-from quipu.faces.mcp.tracing import Measured, Operated
+from quipu.faces.mcp.tracing import Measured
 from quipu.faces.memorywire.wire_replies import RecallReply
 from quipu.service.memory import MemoryService
 
@@ -43,21 +43,6 @@ INSTRUCTIONS = (
 )
 _LISTS_MS = 300_000
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How it is shown."""
-
-    version: str
-    #: Stands before each tool's name.
-    prefix: str = ""
-    #: Seal the state of questions that are open; the first seals, all open. At least 32 bytes each.
-    state_keys: Sequence[bytes] = ()
-    #: Whether the experimental methods are offered too.
-    extension: bool = False
-    #: Is told how long each request took.
-    operated: Operated | None = None
 
 
 def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[Any]:
@@ -90,7 +75,10 @@ def mcp_server(service: MemoryService, who: Who, options: Options) -> MCPServer[
             cache_hints=private,
             extensions=[MemoryExtension(service, operations)] if options.extension else None,
             subscriptions=False,
-            middleware=[*_measured(specs, options), Gate(who, specs, options.prefix)],
+            middleware=[
+                *_measured(specs, options),
+                Gate(who, specs, {"recall": frozenset({"query"})}, options.prefix),
+            ],
             request_state_security=RequestStateSecurity(
                 keys=options.state_keys, bind_principal=_bound_to(who)
             ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.connection import Connection
@@ -16,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
 from quipu.faces.mcp.caller import Caller, caller
-from quipu.faces.mcp.notices import MOST, Notices, is_recall, touched
+from quipu.faces.mcp.notices import MOST, Notices, is_recall, named, touched
 from quipu.faces.mcp.pacing import Paced
 from quipu.model.feed import FeedRequest
 from quipu.service.memory import MemoryService
@@ -41,42 +42,47 @@ class Subscribing:
     ) -> EmptyResult:
         who = caller()
         await self._notices.check(who, [params.uri])
-        connection = _connection(ctx)
-        is_first = _STATE not in connection.state
-        uris = _uris(connection)
-        if len(uris) >= MOST:
+        heard = _heard(ctx)
+        if len(heard.uris) >= MOST:
             raise MCPError(INVALID_PARAMS, f"A session subscribes to at most {MOST} resources.")
-        uris.add(params.uri)
-        if is_first:
-            await self._start(ctx, connection, who, uris)
+        heard.uris[params.uri] = named(params.uri)
+        async with heard.starting:
+            if heard.telling is None or heard.telling.done():
+                await self._start(ctx, who, heard)
         return EmptyResult()
 
     async def _unsubscribe(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
     ) -> EmptyResult:
-        if _STATE in (connection := _connection(ctx)).state:
-            _uris(connection).discard(params.uri)
+        _heard(ctx).uris.pop(params.uri, None)
         return EmptyResult()
 
-    async def _start(
-        self, ctx: ServerRequestContext[Any, Any], connection: Connection, who: Caller, uris: set[str]
-    ) -> None:
+    async def _start(self, ctx: ServerRequestContext[Any, Any], who: Caller, heard: _Heard) -> None:
         feed = await self._service.changes.follow(who.principal, FeedRequest(), who.renewed)
         session = ctx.session
 
         async def tell() -> None:
             async with contextlib.aclosing(feed), Paced(session.send_resource_updated, is_recall) as notices:
                 async for events in feed:
-                    for uri in dict.fromkeys(uri for event in events for uri in touched(event, uris)):
+                    for uri in dict.fromkeys(uri for event in events for uri in touched(event, heard.uris)):
                         await notices.tell(uri)
 
-        telling = asyncio.create_task(tell())
+        heard.telling = telling = asyncio.create_task(tell())
 
         async def stop() -> None:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
 
-        connection.exit_stack.push_async_callback(stop)
+        _connection(ctx).exit_stack.push_async_callback(stop)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What a session subscribed to, and who tells it. The feed may end before the session: the next one begins another."""
+
+    uris: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    telling: asyncio.Task[None] | None = None
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
@@ -84,6 +90,6 @@ def _connection(ctx: ServerRequestContext[Any, Any]) -> Connection:
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]  the SDK has no public way to it
 
 
-def _uris(connection: Connection) -> set[str]:
-    found: set[str] = connection.state.setdefault(_STATE, set())
+def _heard(ctx: ServerRequestContext[Any, Any]) -> _Heard:
+    found: _Heard = _connection(ctx).state.setdefault(_STATE, _Heard())
     return found

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, Resolve
@@ -76,8 +76,7 @@ def made(spec: ToolSpec, prefix: str) -> Tool:
         if spec.question is None or not who.may_be_asked() or not can_be_asked(ctx):
             return None
         try:
-            checked(spec.input, arguments)
-            question = await spec.question(who, arguments)
+            question = await spec.question(who, checked(spec.input, arguments))
         except QuipuError:  # told by the call itself, which meets it again
             return None
         return None if question is None else Elicit(question, Decision)
@@ -85,11 +84,11 @@ def made(spec: ToolSpec, prefix: str) -> Tool:
     async def call(arguments: Arguments, decision: Any) -> CallToolResult:
         who = caller()
         if who.profile not in spec.profiles:
-            return results.failed(f"not_found: There is no tool {spec.name}.", "not_found")
+            return results.no_tool(prefix + spec.name)
         try:
-            checked(spec.input, arguments)
+            given = checked(spec.input, arguments)
             answer = decision if getattr(decision, "data", decision) is not None else None
-            return await spec.handler(Call(who, arguments, answer))
+            return await spec.handler(Call(who, given, answer))
         except QuipuError as error:
             return results.refused(error)
         except Exception:  # noqa: BLE001  the model learns that it failed here, and nothing that was in it
@@ -125,8 +124,11 @@ class _Raw(Tool):
         return await super().run({"arguments": arguments}, context, convert_result)
 
 
-def checked(schema: Schema, arguments: Arguments) -> None:
-    """Refuse names that the published schema does not have, and the absence of those that it needs."""
+def checked(schema: Schema, arguments: Arguments) -> Arguments:
+    """Refuse names that the published schema does not have, and the absence of those that it needs.
+
+    What is left is as every tool takes it: null is the same as absent, and a number without a fraction is a whole one.
+    """
     known: list[str] = list(schema.get("properties", {}))
     for name in arguments:
         if name not in known:
@@ -138,3 +140,14 @@ def checked(schema: Schema, arguments: Arguments) -> None:
         if arguments.get(name) is None:
             message = f"Required argument missing: {name}."
             raise InvalidError.at(f"/{name}", "missing_field", message, accepted=[name])
+    kinds: Mapping[str, Any] = schema.get("properties", {})
+    return {name: _whole(kinds[name], value) for name, value in arguments.items() if value is not None}
+
+
+def _whole(kind: Schema, value: Any) -> Any:
+    """Some hosts have only one sort of number and send 5 as 5.0, which JSON Schema calls an integer too."""
+    if kind.get("type") == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind.get("type") == "array" and isinstance(value, list):
+        return [_whole(kind.get("items", {}), item) for item in cast("list[Any]", value)]
+    return value

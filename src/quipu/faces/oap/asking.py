@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -22,6 +23,8 @@ from quipu.service.lending_callers import Shown
 from quipu.service.sharing import Sharing
 
 _LONGEST = 32 << 10
+#: The largest whole number that all readers of JSON hold exactly, and how long longer ones are at least.
+_LARGEST, _LONG = 2**53 - 1, re.compile(rb"[0-9]{16}")
 
 
 def brings_own(request: Request) -> bool:
@@ -99,7 +102,24 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
     value: object = loads(data)
     if not isinstance(value, dict):
         raise InvalidError.at("", "bad_json", "The body must be a JSON object.", accepted=["object"])
-    return cast("dict[str, Any]", value)
+    members = cast("dict[str, Any]", value)
+    if _LONG.search(data):
+        _check_numbers(members, "")
+    return members
+
+
+def _check_numbers(value: object, pointer: str) -> None:
+    """What is hashed and signed is canonical JSON, which has no larger whole numbers (contract 6.2)."""
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise InvalidError.at(
+            pointer, "bad_value", "A whole number beyond 2^53 is told as text.", accepted=["text"]
+        )
+    if isinstance(value, dict):
+        for name, part in cast("dict[str, object]", value).items():
+            _check_numbers(part, f"{pointer}/{name[:64].replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list):
+        for place, part in enumerate(cast("list[object]", value)):
+            _check_numbers(part, f"{pointer}/{place}")
 
 
 def _authorization(request: Request) -> tuple[str, str]:

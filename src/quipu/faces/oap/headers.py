@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from quipu.errors import ForbiddenError, InvalidError, UnauthenticatedError
+from quipu.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from quipu.model.grants import Lent
+from quipu.rules.texts import is_keepable
 from quipu.service.sharing import Sharing
 
 VERSION = "1.0"
@@ -54,6 +55,11 @@ def speaking(handler: Handler, sharing: Sharing, action: str | None = None) -> H
             raise InvalidError.at(
                 "/OAP-Version", "bad_value", "This version is not spoken here.", accepted=[VERSION]
             )
+        # What no ledger can hold is the name of nothing, whichever ledger it is.
+        if not all(
+            is_keepable(text) for text in (*request.path_params.values(), *request.query_params.values())
+        ):
+            raise NotFoundError("There is nothing at this address.", reason="route")
         try:
             response = await handler(request)
         except (ForbiddenError, UnauthenticatedError) as error:

@@ -18,6 +18,9 @@ from quipu.rules import grants_decisions as decisions
 from quipu.rules.grants import parsed_query
 from quipu.service.sharing import Sharing
 
+#: No chain is longer.
+_DIGITS = 18
+
 
 class Memory:
     """What leaves under a grant, and what an owner asks about it."""
@@ -65,8 +68,7 @@ class Memory:
             faults = await self._sharing.grants.verify(owner)
             told = {"faults": [{"kind": one.kind, "seq": one.seq} for one in faults]}
             return enveloped(request, self._sharing, told)
-        after = request.query_params.get("after", "0")
-        found = await self._sharing.grants.receipts(owner, int(after) if after.isdigit() else 0)
+        found = await self._sharing.grants.receipts(owner, _position(request.query_params.get("after", "0")))
         end = found[-1].seq if found else None
         if request.query_params.get("decisions") == "true":
             told = {"decisions": decisions.records(one.body for one in found), "next": end}
@@ -104,3 +106,12 @@ class Memory:
             return {"receipt_id": await self._sharing.incident(who, given)}, 202
 
         return await answered(request, self._sharing, caller(who), "incident", given, noted)
+
+
+def _position(text: str) -> int:
+    """A place in the owner's chain."""
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+        raise InvalidError.at(
+            "/after", "bad_value", "This is a position of the chain.", accepted=["0 or more"]
+        )
+    return int(text)

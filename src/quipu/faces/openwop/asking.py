@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -16,7 +17,22 @@ from quipu.service.runs import OpenRequest
 from quipu.service.runs_forking import ForkRequest
 
 _LONGEST_NAME = 128
+#: What Python reads as a number beyond this, such as 1_0, is none to anybody else.
+_WHOLE = re.compile(r"-?[0-9]{1,17}")
 _MOST_TAGS = 100
+#: What an AgentRef holds, and how long each may be.
+_AGENT: Mapping[str, tuple[int, int]] = {
+    "agentId": (3, 256),
+    "name": (0, 256),
+    "modelClass": (0, 256),
+    "memoryRef": (1, 256),
+    "version": (0, 64),
+    "channel": (1, 64),
+    "sourceManifestId": (0, 256),
+}
+_MODELS = (
+    "reasoning", "tool-using", "chat", "code", "vision", "multimodal", "embedding", "classification", "retrieval",
+)  # fmt: skip
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -57,9 +73,27 @@ def open_request(body: Mapping[str, Any], *, is_external: bool = False) -> OpenR
         configurable=body.get("configurable") or {},
         metadata=body.get("metadata") or {},
         tags=tags,
-        agent=body.get("agent"),
+        agent=_agent_ref(body.get("agent")),
         is_external=is_external,
     )
+
+
+def _agent_ref(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An AgentRef as it is shown again later: closed, and with a version or a channel but not both."""
+    if given is None:
+        return None
+    for name, value in given.items():
+        least, most = _AGENT.get(name, (0, -1))
+        if not isinstance(value, str) or not least <= len(value) <= most:
+            accepted = f"{least} to {most} characters" if name in _AGENT else ", ".join(_AGENT)
+            raise InvalidError.at("/agent", "bad_value", "This is no agent.", accepted=[accepted])
+    if "agentId" not in given or {"version", "channel"} <= given.keys():
+        raise InvalidError.at(
+            "/agent", "bad_value", "An agent has an agentId, and a version or a channel but not both."
+        )
+    if given.get("modelClass", _MODELS[0]) not in _MODELS:
+        raise InvalidError.at("/agent/modelClass", "bad_value", "There is no such class.", accepted=_MODELS)
+    return given
 
 
 def fork_request(run_id: str, body: Mapping[str, Any]) -> ForkRequest:
@@ -117,11 +151,8 @@ def number(request: Request, name: str, *, default: int, least: int, most: int |
     given = request.query_params.get(name)
     if given is None:
         return default
-    try:
-        value = int(given)
-    except ValueError:
-        value = least - 1
-    if value < least or (most is not None and value > most) or len(given) > 18:
+    value = int(given) if _WHOLE.fullmatch(given) else least - 1
+    if value < least or (most is not None and value > most):
         accepted = f"integer >= {least}" if most is None else f"{least} to {most}"
         raise InvalidError.at(f"/{name}", "bad_value", f"{name} is a whole number.", accepted=[accepted])
     return value

@@ -111,8 +111,9 @@ class OutsideRoutes:
         self._service = service
 
     async def open(self, request: Request) -> Response:
-        wanted = asking.open_request(await asking.body_of(request), is_external=True)
-        opened = await self._service.runs.open(principal_of(request), wanted, asking.key_of(request))
+        body = await asking.body_of(request)
+        wanted = asking.open_request(body, is_external=True)
+        opened = await self._service.runs.open(principal_of(request), wanted, asking.key_of(request), body)
         return opened_answer(opened)
 
     async def list(self, request: Request) -> Response:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from quipu.errors import InvalidError
+from quipu.errors import ForbiddenError, InvalidError, UnauthenticatedError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.openwop import asking
 from quipu.model.principal import Permission
@@ -51,7 +51,7 @@ class RunRoutes:
     async def create(self, request: Request) -> Response:
         body = await asking.body_of(request)
         wanted = asking.open_request(body)
-        opened = await self._service.runs.open(principal_of(request), wanted, asking.key_of(request))
+        opened = await self._service.runs.open(principal_of(request), wanted, asking.key_of(request), body)
         return opened_answer(opened)
 
     async def show(self, request: Request) -> Response:
@@ -86,8 +86,24 @@ class RunRoutes:
             events = await self._service.runs.events(principal, run_id, after)
             return answer({"events": [event_body(event) for event in runs_streams.told(events, types)]})
         await self._service.runs.get(principal, run_id)  # what is wrong is told before the stream begins
-        followed = self._service.runs.follow(principal, run_id, after, idle_s=_KEEPALIVE_S)
+        followed = self._followed(request, run_id, after)
         return StreamingResponse(_frames(followed, types, pause / 1000), media_type="text/event-stream")
+
+    async def _followed(
+        self, request: Request, run_id: str, after: int
+    ) -> AsyncGenerator[tuple[RunEvent, ...]]:
+        """The log as it grows. Before anything is told, it is asked again whose it is; a credential's end is the stream's."""
+        text = request.headers.get("authorization", "").partition(" ")[2].strip()
+        runs = self._service.runs
+        followed = runs.follow(principal_of(request), run_id, after, idle_s=_KEEPALIVE_S)
+        async with aclosing(followed):
+            async for some in followed:
+                try:
+                    principal = await self._service.credentials.renewed(text) if text else None
+                    await runs.get(principal or principal_of(request), run_id)
+                except (UnauthenticatedError, ForbiddenError):
+                    return
+                yield some
 
     async def poll(self, request: Request) -> Response:
         after = asking.number(request, "lastSequence", default=-1, least=-1)

@@ -19,6 +19,9 @@ from quipu.model.principal import Permission
 T = TypeVar("T")
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
+#: No number of a query string is written with more; what is longer would have to be cut to be looked at.
+_DIGITS = 18
+_MOST = 10**_DIGITS - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +122,14 @@ def listing(request: Request) -> ListRequest:
 _TEXTS = ("agent_id", "user_id", "session_id", "store", "as_of", "cursor")
 
 
-def number(request: Request, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
+def number(request: Request, name: str, default: int, *, least: int = 0, most: int = _MOST) -> int:
     """A whole number of the query string."""
     given = request.query_params.get(name)
     if given is None:
         return default
-    if not given.isascii() or not given.isdigit() or not least <= int(given[:20]) <= most:
-        expected = f"integer from {least}" + (f" to {most}" if most < 1 << 62 else "")
+    is_number = given.isascii() and given.isdecimal() and len(given) <= _DIGITS
+    if not is_number or not least <= int(given) <= most:
+        expected = f"integer from {least}" + (f" to {most}" if most < _MOST else "")
         raise InvalidError.at(f"/{name}", "bad_value", f"{name} is not accepted.", accepted=[expected])
     return int(given)
 

@@ -23,7 +23,7 @@ OPERATIONS = (
         needs="Needs `memory:review` for a dry run, `memory:admin` to apply it.",
         body=ref(RecoverRequest),
         answer=ref(RecoverResponse),
-        refuses=(400,),
+        refuses=(400, 404),
     ),
     Operation(
         line="GET /webhooks",

@@ -16,6 +16,8 @@ from quipu.model.moving import (
 )
 
 _BINARY = "application/octet-stream"
+#: Which one it is depends on what was asked for.
+_ANY = "*/*"
 #: What the descriptions below speak of.
 KINDS = (
     FileExport,
@@ -91,11 +93,11 @@ OPERATIONS = (
         line="POST /exports",
         id="exportFile",
         tag="moving",
-        says="Memories as a signed file; the header Quipu-Export-Report tells what is in it",
+        says="Memories as a signed file, of its format's media type; the header Quipu-Export-Report tells what is in it",
         needs="memory:admin",
         body=ref(FileExport),
         is_body_needed=False,
         answer={},
-        media_type=_BINARY,
+        media_type=_ANY,
     ),
 )

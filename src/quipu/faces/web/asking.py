@@ -49,6 +49,8 @@ class Question:
     def of(cls, given: QueryParams) -> Question:
         """The question that an address asks."""
         words = {name: given.get(name, "").strip() for name in (*_FIELDS, "cursor")}
+        # A name that was typed counts before the one that was ticked.
+        words["agent"] = given.get("other", "").strip() or words["agent"]
         words["state"] = words["state"] if words["state"] in tuple(State) else State.LIVE.value
         known = tuple(MemoryType)
         if moment := _slid(given):

@@ -70,7 +70,7 @@ def _said(name: str, value: Any) -> str:
     if value is None or value == ():
         return "nothing"
     if name.endswith("_at"):
-        return wording.when(value)
+        return f"{wording.when(value)} UTC"
     if name == "tags":
         return ", ".join(cast("tuple[str, ...]", value))
     return wording.brief(value if isinstance(value, str) else wording.as_json(value), 120)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from starlette.requests import Request
@@ -30,6 +30,8 @@ _TITLES = {
     "backend_unavailable": "The memory does not answer",
     "timeout": "That took too long",
 }
+#: Where the reason says more than the code.
+_TITLES_BY_REASON = {"too_large": "That is too large"}
 
 
 class SignedIn:
@@ -76,7 +78,7 @@ class ErrorPages:
         if not _is_person(request):
             return None
         if isinstance(error, UnauthenticatedError):
-            return self._turned_away(request, error)
+            return await self._turned_away(request, error)
         if error.reason == "starting":
             return starting_page(request, error)
         return fault_page(request, error, self._visit(request))
@@ -89,8 +91,8 @@ class ErrorPages:
             return None
         return Visit(site=self._site, request=request, principal=principal, session=found.session)
 
-    def _turned_away(self, request: Request, error: UnauthenticatedError) -> Response:
-        """To the sign-in page, and from there back to where one wanted to go."""
+    async def _turned_away(self, request: Request, error: UnauthenticatedError) -> Response:
+        """To the sign-in page, and from there back to where one wanted to go. What was typed into a form is not lost."""
         is_reading = request.method in ("GET", "HEAD")
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # The browser keeps a strict cookie back from what another site sends. A link is asked for once more, by our
@@ -100,10 +102,16 @@ class ErrorPages:
             return fault_page(request, forms.foreign(), None)
         name = cookies.read(cookies.SESSION, request)
         self._site.sessions.close(name)
-        wanted = _here(request) if is_reading and request.url.path != "/" else None
-        response = sheets.guarded(
-            RedirectResponse(address("/signin", next=wanted, ended="1" if name else None), status_code=303)
-        )
+        wanted = _here(request) if is_reading else _page_of(request)
+        target = address("/signin", next=None if wanted == "/" else wanted, ended="1" if name else None)
+        typed: Mapping[str, str] = {}
+        if not is_reading and name is not None:
+            typed = await forms.typed(request)
+        if typed:
+            response = sheets.rendered("ended.html", {"target": target, "typed": typed}, 401)
+            response.headers.update(problems.headers(error))
+        else:
+            response = sheets.guarded(RedirectResponse(target, status_code=303))
         if name is not None:
             cookies.clear(cookies.SESSION, request, response)
         return response
@@ -116,6 +124,12 @@ def _is_person(request: Request) -> bool:
 
 def _here(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _page_of(request: Request) -> str:
+    """The page that a form was on: most are sent to their own, the others to something beneath it."""
+    is_page = "GET" in exchange_of(request.scope).place.methods
+    return forms.own_path(_here(request) if is_page else request.url.path.rpartition("/")[0])
 
 
 def starting_page(request: Request, error: QuipuError) -> Response:
@@ -134,12 +148,15 @@ def fault_page(request: Request, error: QuipuError, visit: Visit | None) -> Resp
     status = problems.status_of(told)
     is_ours = told.code == "internal_error"
     fault = {
-        "title": _TITLES.get(told.code, "Something went wrong"),
+        "title": _TITLES_BY_REASON.get(told.reason or "") or _TITLES.get(told.code, "Something went wrong"),
         "message": "It is not your fault. The log knows more under this number." if is_ours else told.message,
         "hint": told.hint,
         "accepted": [] if told.reason == "method" else [word for one in told.faults for word in one.accepted],
         "status": status,
         "request_id": exchange_of(request.scope).request_id,
+        "again": None if request.method in ("GET", "HEAD") else _page_of(request),
+        # What may be a secret is not repeated.
+        "typed": {} if told.code == "secret_leakage" else getattr(request.state, "typed", {}),
     }
     if visit is None:
         response = sheets.rendered("stopped.html", {"fault": fault}, status)

@@ -5,23 +5,53 @@ Two things are asked of each: the browser must not say that another site sent it
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import UploadFile
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from quipu.errors import ForbiddenError
 
 FIELD = "csrf"
 _OWN = ("same-origin", "none")
+#: Fields into which people type more than a word, as they are called on the page.
+_TYPED = {
+    "content": "What is remembered instead",
+    "rules": "Your own rules",
+    "ids": "Memories",
+    "reason": "Why?",
+}
+#: Bytes of a form, and seconds to read it in, when it is not known who sends it.
+_MOST_TYPED, _PATIENCE_S = 256 << 10, 5
 
 
 async def fields(request: Request) -> Mapping[str, str]:
     """The text fields of a form; the last of each name. Files are nobody's business here."""
     async with request.form(max_files=0, max_fields=50) as form:
         return {name: value for name, value in form.multi_items() if not isinstance(value, UploadFile)}
+
+
+async def typed(request: Request) -> Mapping[str, str]:
+    """What a person typed into a form that nobody will take: little is read, and nobody is waited for."""
+    is_plain = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    length = request.headers.get("content-length", "")
+    is_short = length.isascii() and length.isdigit() and len(length) < 10 and int(length) <= _MOST_TYPED
+    if not is_plain or not is_short:
+        return {}
+    try:
+        given = await asyncio.wait_for(fields(request), _PATIENCE_S)
+    except (HTTPException, ClientDisconnect, TimeoutError):
+        return {}
+    return kept(given)
+
+
+def kept(given: Mapping[str, str]) -> Mapping[str, str]:
+    """What a person typed, by the name it has on the page."""
+    return {label: text for name, label in _TYPED.items() if (text := given.get(name, "").strip())}
 
 
 def check_sender(request: Request) -> None:

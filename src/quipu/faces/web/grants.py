@@ -123,12 +123,12 @@ async def erase(visit: Visit) -> Response:
     ids = given.get("ids", "").replace(",", " ").split()
     if not ids:
         error = InvalidError("Name at least one memory.", reason="usage")
-        return await _erasures(visit, error=error, status=400)
+        return await _erasures(visit, given, error)
     if given.get("sure") != "yes":
         error = InvalidError(
             "Nothing was erased.", reason="usage", hint="Tick that you mean it: nothing brings it back."
         )
-        return await _erasures(visit, error=error, status=400)
+        return await _erasures(visit, given, error)
     request = {
         "principal_did": sharing.identity(visit.principal)["owner"],
         "item_ids": ids,
@@ -137,17 +137,20 @@ async def erase(visit: Visit) -> Response:
     try:
         done = await sharing.erasing.erase(visit.principal, request)
     except QuipuError as error:
-        return await _erasures(visit, error=error, status=400)
+        return await _erasures(visit, given, error)
     count = len(done.request["ids"]) if isinstance(done.request["ids"], list) else 0
     return visit.go("/erasures", f"Erased: {count}. Nothing brings it back.")
 
 
-async def _erasures(visit: Visit, *, error: QuipuError | None = None, status: int = 200) -> Response:
+async def _erasures(
+    visit: Visit, typed: Mapping[str, str] | None = None, error: QuipuError | None = None
+) -> Response:
     sharing = visit.service.sharing
     found = await sharing.erasing.list(visit.principal)
     reports = [await sharing.erasing.report(visit.principal, one.id) for one in found[:50]]
     pairs = list(zip(found[:50], reports, strict=True))
-    return visit.page("erasures.html", status, erasures=pairs, error=error)
+    status = 200 if error is None else 400
+    return visit.page("erasures.html", status, erasures=pairs, error=error, typed=typed or {})
 
 
 async def _shown(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from quipu.errors import InvalidError
+from quipu.errors import ForbiddenError, InvalidError, NotFoundError, QuipuError
+from quipu.faces.http import problems
 from quipu.faces.web import forms
 from quipu.faces.web.visit import Visit
 from quipu.faces.web.wording import counted
@@ -37,12 +38,25 @@ class _Sent:
 async def page(visit: Visit) -> Response:
     """What came in lately, what waits of it, and a form for more."""
     visit.need(Permission.WRITE)
+    return await _shown(visit)
+
+
+async def _shown(
+    visit: Visit, typed: Mapping[str, str] | None = None, error: QuipuError | None = None
+) -> Response:
     found = await visit.service.imports.list(visit.principal) if visit.may(Permission.REVIEW) else ()
-    return visit.page("imports.html", imports=found, formats=list(Format))
+    return visit.page(
+        "imports.html",
+        200 if error is None else problems.status_of(error),
+        imports=found,
+        formats=list(Format),
+        typed={"agent": "default", **(typed or {})},
+        error=error,
+    )
 
 
 async def look(visit: Visit) -> Response:
-    """Try what was sent. The report stands on the page, with the button that carries it out."""
+    """Try what was sent. The report stands on the page, with the button that carries it out; or why it cannot be read."""
     visit.need(Permission.WRITE)
     forms.check_sender(visit.request)
     async with visit.request.form(max_files=1, max_fields=20) as form:
@@ -50,8 +64,11 @@ async def look(visit: Visit) -> Response:
         forms.check_secret(fields.get(forms.FIELD), visit.session.csrf)
         given = form.get("file")
         sent = _Sent(fields, given if isinstance(given, UploadFile) else None)
-        wanted = _wanted(sent)
-        report = await visit.service.importing.tried(visit.principal, sent.pieces(), wanted)
+        try:
+            wanted = _wanted(sent)
+            report = await visit.service.importing.tried(visit.principal, sent.pieces(), wanted)
+        except (ForbiddenError, InvalidError, NotFoundError) as error:
+            return await _shown(visit, fields, error)
     return visit.page("import.html", report=report, agent=wanted.agent_id)
 
 

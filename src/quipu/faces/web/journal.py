@@ -86,9 +86,11 @@ async def verify(visit: Visit) -> Response:
 
 
 async def proof(visit: Visit) -> Response:
-    """What the check found, or how far it is."""
+    """What the check found, or how far it is. That it came to no result is told once; then another one can be asked for."""
     visit.need(Permission.READ)
     proof = visit.session.proof
+    if proof is not None and proof.has_failed:
+        visit.session.proof = None
     found = None if proof is None or proof.is_running else proof.found()
     return visit.page("proof.html", proof=proof, found=found)
 

@@ -19,6 +19,8 @@ from quipu.model.record import MemoryType, Record, Sensitivity, State
 from quipu.model.store import Store
 from quipu.rules import moments
 
+#: So many agents can be ticked; the others can be typed.
+_TICKED = 14
 #: So many stops has the slider through time.
 _STEPS = 400
 
@@ -63,14 +65,17 @@ async def explorer(visit: Visit) -> Response:
             shown = await _listed(visit, question, agent or None)
     except (InvalidError, NotFoundError) as error:
         fault = error
-    names = list(dict.fromkeys([*known, agent])) if agent else known
+    ticked = known if not agent or agent in known[:_TICKED] else [*known[: _TICKED - 1], agent]
     stores = await visit.service.stores.list(visit.principal)
     return visit.page(
         "memories.html",
         200 if fault is None else problems.status_of(fault),
         question=question,
         agent=agent,
-        agents=names,
+        agents=ticked[:_TICKED],
+        others=known,
+        can_name_others=len(known) > _TICKED
+        or len(agents.named(visit.principal)) < len(visit.principal.agents),
         stores=[store.name for store in stores],
         types=list(MemoryType),
         states=[State.LIVE, State.ARCHIVED, State.FORGOTTEN],

@@ -11,12 +11,14 @@ from starlette.responses import Response
 from quipu.faces.web import agents, cord, memories, pictures
 from quipu.faces.web.visit import Visit
 from quipu.model.journal import Entry
-from quipu.model.operations import ListRequest
+from quipu.model.operations import ListRequest, ProposalsRequest
 from quipu.model.principal import Permission
 from quipu.model.record import Record
 
 #: How many of the newest are looked at: nothing here walks through everything.
 _RECORDS, _ENTRIES = 200, 400
+#: So many that wait are counted; beyond that it says that there are more.
+_PENDING = 200
 #: Who may not list all agents together sees so many of them, the busiest.
 _AGENTS = 5
 _LATEST = 6
@@ -101,13 +103,16 @@ async def _state(visit: Visit) -> dict[str, Any]:
     reads = visit.may(Permission.READ)
     points = await visit.service.audit.checkpoints(visit.principal) if reads else ()
     pending: int | None = None
+    has_more = False
     if visit.may(Permission.REVIEW):
-        pending = len(await visit.service.governance.proposals(visit.principal, "pending"))
+        found = await visit.service.governance.page(visit.principal, ProposalsRequest(limit=_PENDING))
+        pending, has_more = len(found.proposals), found.next_cursor is not None
     return {
         "stores": await visit.service.stores.list(visit.principal) if reads else (),
         "head": await visit.service.audit.head(visit.principal) if reads else None,
         "last_point": points[-1] if points else None,
         "pending": pending,
+        "has_more_pending": has_more,
         "health": await visit.service.health(visit.principal),
         "proof": visit.session.proof,
     }

@@ -38,6 +38,11 @@ class Proof:
     def is_running(self) -> bool:
         return not self._task.done()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it came to no result."""
+        return self._task.done() and (self._task.cancelled() or self._task.exception() is not None)
+
     async def wait(self, seconds: float) -> None:
         """Give it a moment; it goes on if that is not enough."""
         await asyncio.wait([self._task], timeout=seconds)

@@ -1,28 +1,32 @@
-"""Writes that wait for a person: what they would do, and the decision."""
+"""Writes that wait for a person: all of them, the next of them, and what one of them would do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
-from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
+from quipu.errors import ConflictError, NotFoundError, QuipuError
+from quipu.faces.http import problems
 from quipu.faces.web import wording
 from quipu.faces.web.visit import Visit, address
 from quipu.model.change import Proposal
-from quipu.model.governance import Edit
-from quipu.model.operations import MergeStrategy, ProposalsRequest
+from quipu.model.governance import Review
+from quipu.model.operations import ProposalsRequest
 from quipu.model.principal import Permission
-from quipu.service.undoing import UNDO_MS
 
 #: Fields of a request that say nothing to the reviewer, or are said elsewhere on the page.
 _UNSAID = frozenset(
     {"content", "agent_id", "approval_required", "finds_similar", "embedding", "idempotency_key", "reasoning"}
 )
+#: Fields of a batch that are said item by item.
+_OF_ITEMS = frozenset({"items", "record_ids", "times"})
+#: Characters of a text, and of any other value, that are shown at once; all of it is one click away.
+SHOWN, CUT = 20_000, 200
 _STATUSES = ("pending", "approved", "rejected")
-_FILTERS = ("agent", "operation", "writer", "rule")
+FILTERS = ("agent", "operation", "writer", "rule")
 _OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "batch", "recall")
 #: So many are on a page; a form that decides on many takes 50 fields.
 _MOST_PENDING, _MOST_DECIDED = 40, 200
@@ -33,7 +37,7 @@ async def page(visit: Visit) -> Response:
     visit.need(Permission.REVIEW)
     status = visit.asked("status") or "pending"
     status = status if status in _STATUSES else "pending"
-    asked = {name: visit.asked(name) for name in _FILTERS}
+    asked = {name: visit.asked(name) for name in FILTERS}
     most = _MOST_PENDING if status == "pending" else _MOST_DECIDED
     found = await visit.service.governance.page(
         visit.principal,
@@ -62,16 +66,46 @@ async def page(visit: Visit) -> Response:
 
 
 async def following(visit: Visit) -> Response:
-    """On to the next that waits and can be decided by who asks, oldest first."""
+    """On to the next that waits and can be decided by who asks, oldest first; what was left for later comes last."""
     visit.need(Permission.REVIEW)
-    left = visit.asked("left") or ""
-    found = await visit.service.governance.page(visit.principal, ProposalsRequest(limit=_MOST_DECIDED))
-    waiting = [one.id for one in found.proposals if not _is_own(visit, one)]
-    later = waiting[waiting.index(left) + 1 :] if left in waiting else waiting
-    if not later:
-        return visit.go("/review", visit.session.notice or "Nothing else waits for you.")
+    left = visit.asked("left")
+    place, cursor, skipped = await _place(visit, left), None, None
+    while True:
+        found = await visit.service.governance.page(
+            visit.principal, ProposalsRequest(limit=_MOST_DECIDED, cursor=cursor)
+        )
+        for one in found.proposals:
+            if one.id == left or _is_own(visit, one) or _has_lapsed(visit, one):
+                continue
+            if place is None or (one.created_at, one.id) > place:
+                return _opened(visit, one.id)
+            skipped = skipped or one.id
+        if (cursor := found.next_cursor) is None:
+            break
+    if skipped is not None:
+        return _opened(visit, skipped)
+    return visit.go("/review", visit.session.notice or "Nothing else waits for you.")
+
+
+async def _place(visit: Visit, proposal_id: str | None) -> tuple[int, str] | None:
+    """Where a proposal stands in the queue, also when it was decided; None where there is none."""
+    if proposal_id is None:
+        return None
+    try:
+        one = await visit.service.governance.proposal(visit.principal, proposal_id)
+    except NotFoundError:
+        return None
+    return one.created_at, one.id
+
+
+def _opened(visit: Visit, proposal_id: str) -> Response:
     notice, visit.session.notice = visit.session.notice, None
-    return visit.go(f"/review/{quote(later[0], safe='')}", notice, queue="1")
+    return visit.go(proposal_path(proposal_id), notice, queue="1")
+
+
+def proposal_path(proposal_id: str) -> str:
+    """The page of a proposal."""
+    return f"/review/{quote(proposal_id, safe='')}"
 
 
 def summary(proposal: Proposal) -> str:
@@ -107,132 +141,106 @@ def _is_own(visit: Visit, proposal: Proposal) -> bool:
     return proposal.writer == visit.principal.name and not visit.principal.is_local
 
 
+def _has_lapsed(visit: Visit, proposal: Proposal) -> bool:
+    return proposal.lapses_at is not None and proposal.lapses_at <= visit.site.clock()
+
+
 async def detail(visit: Visit) -> Response:
     """One of them: what a yes would change now, what is like it, why it waits."""
     visit.need(Permission.REVIEW)
-    seen = await visit.service.reviewing.review(visit.principal, visit.request.path_params["id"])
-    proposal = seen.proposal
+    return await shown(visit, in_queue=visit.asked("queue") == "1")
+
+
+async def shown(
+    visit: Visit, *, in_queue: bool, error: QuipuError | None = None, typed: Mapping[str, str] | None = None
+) -> Response:
+    """The page of a proposal; after a decision that was refused, with why, and with what the reviewer had typed."""
+    proposal = await visit.service.governance.proposal(visit.principal, visit.request.path_params["id"])
+    can_decide = proposal.status == "pending" and not _has_lapsed(visit, proposal)
+    altered = await _altered(visit, proposal) if can_decide else None
+    # What was altered may not even be readable, and what it would do does not matter.
+    seen = Review(proposal=proposal)
+    if altered is None:
+        seen = await visit.service.reviewing.review(visit.principal, proposal.id)
     preview = await visit.service.previewing.shown(visit.principal, seen, visit.asked("ask"))
     body: dict[str, Any] = dict(proposal.request)
-    now = visit.site.clock()
-    has_lapsed = proposal.lapses_at is not None and proposal.lapses_at <= now
+    is_own = _is_own(visit, proposal)
+    is_whole = visit.asked("whole") == "1"
     content = wording.text_of(body.get("content") or "") if proposal.operation == "remember" else None
-    named = {
-        name: value for name, value in body.items() if name not in _UNSAID and value not in (None, [], {}, "")
-    }
+    items = _items(body) if proposal.operation == "batch" else []
+    fields = _named(body, _UNSAID | _OF_ITEMS if items else _UNSAID)
     return visit.page(
         "proposal.html",
+        200 if error is None else problems.status_of(error),
         proposal=proposal,
         seen=seen,
         summary=summary(proposal),
         content=content,
+        items=items,
         reasoning=body.get("reasoning"),
-        fields=[
-            (name, value if isinstance(value, str) else wording.as_json(value))
-            for name, value in named.items()
-        ],
-        is_own=_is_own(visit, proposal),
-        has_lapsed=has_lapsed,
-        can_decide=proposal.status == "pending" and not has_lapsed,
+        fields=fields,
+        is_own=is_own,
+        has_lapsed=proposal.status == "pending" and not can_decide,
+        can_decide=can_decide,
+        can_approve=can_decide and not is_own and altered is None,
         can_edit=proposal.operation == "remember" and proposal.approvals == 1,
         is_new=body.get("id") is None,
+        altered=altered,
+        error=error,
+        typed=typed or {},
         preview=preview,
         asked=visit.asked("ask") or "",
-        in_queue=visit.asked("queue") == "1",
+        in_queue=in_queue,
+        is_whole=is_whole,
+        at_once={"text": SHOWN, "field": CUT},
+        is_cut=not is_whole and _is_cut(seen, content, items, fields),
+        whole_href=address(proposal_path(proposal.id), whole="1", queue="1" if in_queue else None),
         can_undo=await visit.service.undoing.can_undo(visit.principal, proposal.id),
     )
 
 
-async def decide(visit: Visit) -> Response:
-    """Yes, in one of its ways, or no; with yes it is carried out at once."""
-    given = await visit.form()
-    visit.need(Permission.REVIEW)
-    name = visit.request.path_params["id"]
-    choice = given.get("decision", "")
-    said = _said(choice, given)
-    await visit.service.decide(
-        visit.principal,
-        name,
-        approved=choice != "reject",
-        reason=given.get("reason", "").strip() or None,
-        undoable=True,
-        **said,
-    )
-    decided = await visit.service.governance.proposal(visit.principal, name)
-    if decided.status != "pending":
-        visit.session.undo = (visit.site.clock() + UNDO_MS, name)
-    if given.get("queue") == "1":
-        visit.session.notice = _told(decided)
-        return visit.go("/review/next", left=name)
-    return visit.go("/review", _told(decided))
-
-
-async def undo(visit: Visit) -> Response:
-    """Take a decision back, as long as that can be done; whichever process it was made at."""
-    given = await visit.form()
-    visit.need(Permission.REVIEW)
-    name = given.get("proposal", "")
-    if visit.undoable == name:
-        visit.session.undo = None
+async def _altered(visit: Visit, proposal: Proposal) -> ConflictError | None:
+    """Why nobody can say yes to it, where it is not what was held. Asked for the one that is looked at, not in lists."""
     try:
-        done = await visit.service.undoing.undo(visit.principal, name)
-    except (ConflictError, NotFoundError):
-        return visit.go("/review", "It is too late to take this back.")
-    if done.proposal_id is None:
-        return visit.go("/review", "Not all of it could be taken back: look at it in the journal.")
-    return visit.go(
-        f"/review/{quote(done.proposal_id, safe='')}",
-        "Taken back: what it did is undone, and it waits again."
-        if done.was_approved
-        else "Taken back: it waits again.",
-        queue="1",
-    )
+        await visit.service.governance.to_decide(
+            visit.principal, proposal.id, approved=True, is_in_place=True
+        )
+    except ConflictError as conflict:
+        return conflict if conflict.reason == "altered_proposal" else None
+    return None
 
 
-def _said(choice: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """What is decided beyond a yes or no."""
-    etag = given.get("etag") or None
-    record = given.get("record", "")
-    match choice:
-        case "reject":
-            return {}
-        case "approve":
-            return {"etag": etag}
-        case "edit":
-            return {"etag": etag, "edit": Edit(content=given.get("content", "").replace("\r\n", "\n"))}
-        case "merge":
-            return {"etag": etag, "merge_into": record, "strategy": MergeStrategy.MERGE_CONTENT}
-        case "supersede":
-            return {"etag": etag, "supersedes": [record]}
-        case _:
-            raise InvalidError.at("/decision", "bad_value", "There is no such decision.")
+def _named(body: Mapping[str, Any], unsaid: frozenset[str]) -> list[tuple[str, str]]:
+    """Fields of a request that say something, as text."""
+    return [
+        (name, value if isinstance(value, str) else wording.as_json(value))
+        for name, value in body.items()
+        if name not in unsaid and value not in (None, [], {}, "")
+    ]
 
 
-def _told(decided: Proposal) -> str:
-    if decided.status == "pending":
-        return f"Noted. {len(decided.given)} of {decided.approvals} have agreed; it waits for the others."
-    if decided.status == "approved":
-        return "Approved, and carried out."
-    return "Rejected. Nothing was written."
+def _items(body: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The memories of a batch: the text of each, and what else is said of it."""
+    items: list[Mapping[str, Any]] = body.get("items") or []
+    return [(wording.text_of(item.get("content") or ""), _named(item, _UNSAID)) for item in items]
 
 
-async def decide_many(visit: Visit) -> Response:
-    """The same for all that were ticked, each for itself."""
-    given = await visit.form()
-    visit.need(Permission.REVIEW)
-    names = [name.removeprefix("pick-") for name in given if name.startswith("pick-")]
-    if not names:
-        return visit.go("/review", "Nothing was ticked.")
-    approved = given.get("decision") == "approve"
-    reason = given.get("reason", "").strip() or None
-    failed = 0
-    for name in names:
-        try:
-            await visit.service.decide(visit.principal, name, approved=approved, reason=reason)
-        except QuipuError:
-            failed += 1
-    word = "Approved" if approved else "Rejected"
-    said = f"{word} {len(names) - failed} of {wording.counted(len(names), 'write')}."
-    if failed:
-        said += " The others could not be: look at them one by one."
-    return visit.go("/review", said)
+def _is_cut(
+    seen: Review,
+    content: str | None,
+    items: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+    fields: Sequence[tuple[str, str]],
+) -> bool:
+    """Whether the page shows less than a yes would do."""
+    texts = [value for _, value in fields]
+    for text, more in items:
+        texts += [text, *(value for _, value in more)]
+    if seen.diff is not None:
+        texts += [str(one["content"]) for one in seen.diff.removed]
+        for one in seen.diff.modified:
+            texts += [
+                wording.as_json(value)
+                for name, value in (*one.before.items(), *one.after.items())
+                if name != "content"
+            ]
+    return len(content or "") > SHOWN or any(len(text) > CUT for text in texts)

@@ -13,6 +13,7 @@ from quipu.faces.http.backoff import Backoff
 from quipu.faces.http.catalogue import Face
 from quipu.faces.web import (
     dashboard,
+    deciding,
     exporting,
     grants,
     grants_requests,
@@ -83,8 +84,8 @@ _WRITES: dict[str, Handler] = {
     "/memories/{id}/step": procedures.step,
     "/journal/verify": journal.verify,
     _DOWNLOAD: journal.download,
-    "/review": review.decide_many,
-    "/undo": review.undo,
+    "/review": deciding.decide_many,
+    "/undo": deciding.undo,
     "/rules": rules.change,
     "/patterns": patterns.settle,
     "/candidates": tidying.propose,
@@ -96,7 +97,7 @@ _WRITES: dict[str, Handler] = {
     "/imports": importing.look,
     "/imports/{id}": importing.act,
     "/export": exporting.download,
-    "/review/{id}": review.decide,
+    "/review/{id}": deciding.decide,
     "/signout": signin.sign_out,
 }
 

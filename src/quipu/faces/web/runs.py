@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from quipu.errors import QuipuError
 from quipu.faces.web import runs_pictures
+from quipu.faces.web.grants_requests import number
 from quipu.faces.web.visit import Visit, address
 from quipu.model.principal import Permission
 from quipu.model.record import Record
@@ -19,6 +20,8 @@ from quipu.service.runs_forking import ForkRequest
 
 _PAGE = 40
 _SEEN = 12
+#: Forks are looked for among so many of the newest runs.
+_FORKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,11 @@ async def detail(visit: Visit) -> Response:
         picture=runs_pictures.timeline(events),
         variables=variables,
         seen=[await _seen(visit, run, ref) for ref in _refs(run, events)],
-        forks=[one for one in await visit.service.runs.list(visit.principal) if one.source_run_id == run.id],
+        forks=[
+            one
+            for one in await visit.service.runs.list(visit.principal, limit=_FORKS)
+            if one.source_run_id == run.id
+        ],
     )
 
 
@@ -64,8 +71,7 @@ async def fork(visit: Visit) -> Response:
     form = await visit.form()
     visit.need(Permission.WRITE)
     mode = ForkMode.BRANCH if form.get("mode") == "branch" else ForkMode.REPLAY
-    text = form.get("from_seq") or ""
-    from_seq = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    from_seq = number(form.get("from_seq", "").strip() or "0", "/from_seq")
     request = ForkRequest(run_id=_run_id(visit), mode=mode, from_seq=from_seq)
     opened = await visit.service.runs.fork(visit.principal, request)
     said = (

@@ -67,6 +67,8 @@ class Visit:
         """The fields of a form of this session; of any other it is refused."""
         forms.check_sender(self.request)
         given = await forms.fields(self.request)
+        # Whoever refuses the form from here on hands back what was typed into it.
+        self.request.state.typed = forms.kept(given)
         forms.check_secret(given.get(forms.FIELD), self.session.csrf)
         return given
 

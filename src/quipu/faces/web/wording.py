@@ -11,8 +11,16 @@ from typing import Any
 from markupsafe import Markup, escape
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-#: Characters that reorder, hide or move what stands beside them. They are named instead of obeyed.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+#: Characters that reorder, hide or move what stands beside them, or are hidden themselves: a person sees nothing of
+#: them, a model reads them. They are named instead of obeyed; letters among them are spelt out. Three flags, of England,
+#: Scotland and Wales, are made of such letters.
+_CONTROLS = re.compile(
+    "(?P<flag>\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f)"
+    "|(?P<letters>[\U000e0000-\U000e007f]+)"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]"
+    "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
 _BRIEF = 280
 #: Words of a question that are not worth marking in an answer.
 _COMMON = re.compile(
@@ -107,12 +115,19 @@ def plain(text: Any) -> Markup:
 
 
 def _named(match: re.Match[str]) -> str:
-    return f'<span class="control" title="a control character">U+{ord(match.group()):04X}</span>'
+    if match["flag"]:
+        return match["flag"]
+    if match["letters"] is None:
+        return f'<span class="control" title="a control character">U+{ord(match.group()):04X}</span>'
+    spelt = "".join(
+        chr(ord(one) & 0x7F) if 0x20 <= ord(one) & 0x7F < 0x7F else "·" for one in match["letters"]
+    )
+    return f'<span class="control" title="letters that are not seen">unseen: {escape(spelt)}</span>'
 
 
 def bare(text: Any) -> str:
     """Text for where no markup can stand: without its control characters."""
-    return _CONTROLS.sub("", str(text))
+    return _CONTROLS.sub(lambda match: match["flag"] or "", str(text))
 
 
 def marked(text: str, query: str) -> Markup:

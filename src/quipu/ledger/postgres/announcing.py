@@ -113,8 +113,9 @@ class Announcer:
     def _heard(self, payload: str) -> None:
         try:
             tenant = json.loads(payload)["tenant"]
-        except (ValueError, KeyError, TypeError):
-            return  # somebody else's, or nonsense: anybody who may connect may notify
+        # Somebody else's, or nonsense, however deep: anybody who may connect may notify.
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
         if isinstance(tenant, str):
             self._call(frozenset({tenant}))
 

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -19,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres import statements
-from quipu.ledger.postgres.faults import came_from_a_lost_line, meaning, translated
+from quipu.ledger.postgres.faults import came_from_a_lost_line, translated
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.types import adapted
 
@@ -35,6 +34,8 @@ RETURN_PATIENCE_S = 15.0
 _OLDEST_SERVER: Final = 14
 _OLDEST_PGVECTOR: Final = (0, 8)
 _CONNECT_S = 10
+#: How texts travel, whatever the environment or the database is set to.
+_TEXTS: Final = "utf8"
 #: How long the pool is asked before somebody looks whether the server is there at all.
 _SOON_S = 1.0
 
@@ -48,7 +49,7 @@ class Place:
 
     @property
     def search_path(self) -> str | None:
-        # Extensions live in `public` unless somebody moved them.
+        # Other extensions live in `public` unless somebody moved them; where pgvector lives is asked for.
         return None if self.schema is None else f"{sql.Identifier(self.schema).as_string(None)}, public"
 
 
@@ -79,9 +80,12 @@ class Database:
             address = self.place.conninfo
             if "connect_timeout" not in conninfo_to_dict(address):
                 address = make_conninfo(address, connect_timeout=connect_timeout)
-            connection = await AsyncConnection.connect(address, autocommit=True, context=context)
+            connection = await AsyncConnection.connect(
+                address, autocommit=True, client_encoding=_TEXTS, context=context
+            )
             try:
                 check_server(connection.info.server_version)
+                check_encoding(connection.info.parameter_status("server_encoding"))
                 await self._configure(connection)
             except BaseException:
                 await connection.close()
@@ -119,7 +123,7 @@ class Database:
         self._adapters = adapted(vector)
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self.place.conninfo,
-            kwargs={"autocommit": True, "context": self._adapters},
+            kwargs={"autocommit": True, "client_encoding": _TEXTS, "context": self._adapters},
             min_size=min(2, self._size),
             max_size=self._size,
             configure=self._configure,
@@ -149,7 +153,8 @@ class Database:
                 if is_own:
                     await connection.close()
                 else:
-                    await pool.putconn(connection)
+                    # To its end, though the caller may be cancelled meanwhile: else the pool is one short for good.
+                    await asyncio.shield(pool.putconn(connection))
 
     async def _given(self, pool: AsyncConnectionPool[Connection]) -> tuple[Connection, bool]:
         """A connection of the pool's; or one of one's own, while the pool has not noticed yet that the server is back."""
@@ -161,7 +166,11 @@ class Database:
                 if self._in_use < self._size:
                     return await self.connect(connect_timeout=2, context=self._adapters), True
                 if time.monotonic() > until:
-                    raise meaning(psycopg.errors.TooManyConnections()) from error
+                    raise BackendUnavailableError(
+                        "Every connection of this process is at work, and none came back in time.",
+                        reason="too_many_connections",
+                        hint="Try again; if it happens often, raise QUIPU_POOL_SIZE or run another server.",
+                    ) from error
 
     async def run(self, work: Work[T]) -> T:
         """Work that may be done again: when the server has gone away it is repeated once it is back."""
@@ -179,7 +188,8 @@ class Database:
     async def wait_for_return(self) -> None:
         """Throw away connections that are dead, so that the next one is not."""
         if self._pool is not None and not self._is_closed:
-            await self._pool.check()
+            # To its end as well: it has all idle connections in hand.
+            await asyncio.shield(self._pool.check())
             await asyncio.sleep(0.05)
 
 
@@ -190,6 +200,16 @@ def check_server(version: int) -> None:
             f"The server runs PostgreSQL {version // 10_000}; {_OLDEST_SERVER} or newer is needed.",
             reason="old_server",
             hint="Upgrade the server. The database was not touched.",
+        )
+
+
+def check_encoding(encoding: str | None) -> None:
+    """Refuse a database that cannot keep every text; its encoding as the server tells it, if it does."""
+    if encoding not in (None, "UTF8"):
+        raise BackendUnavailableError(
+            f"The database keeps texts as {encoding}; UTF8 is needed.",
+            reason="not_utf8",
+            hint="Make one with `createdb --encoding=UTF8 --template=template0`. This one was not touched.",
         )
 
 

@@ -54,7 +54,8 @@ _MEANING: Sequence[tuple[tuple[type[Exception], ...], str, str, str]] = (
         _AGAIN,
     ),
     (
-        (errors.DataCorrupted, errors.IndexCorrupted),
+        # The last: JSON with U+0000, found when the server looks into it. Nothing of ours is written like that.
+        (errors.DataCorrupted, errors.IndexCorrupted, errors.UntranslatableCharacter),
         "corrupt",
         "The database is damaged.",
         "Restore the latest backup, or run `quipu doctor` to see what can be read.",
@@ -67,7 +68,7 @@ _MEANING: Sequence[tuple[tuple[type[Exception], ...], str, str, str]] = (
     ),
     ((PoolClosed,), "closed", "The ledger is closed.", "Open it again."),
     (
-        (PoolTimeout, psycopg.OperationalError),
+        (PoolTimeout, psycopg.OperationalError, errors.IdleInTransactionSessionTimeout),
         "unreachable",
         "PostgreSQL cannot be reached.",
         _CHECK,
@@ -75,7 +76,16 @@ _MEANING: Sequence[tuple[tuple[type[Exception], ...], str, str, str]] = (
 )
 
 
-_GONE = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+#: The server has ended the connection: it stops, or nothing was heard on it for as long as its operator allows.
+_GONE = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.IdleSessionTimeout,
+    errors.IdleInTransactionSessionTimeout,
+)
+#: What codes about the connection itself begin with; a pooler in between gives them, too.
+_CONNECTION = "08"
 _WORDS = (
     (errors.CannotConnectNow, re.compile(r"database system is|terminating connection")),
     (errors.InvalidCatalogName, re.compile(r'database ".*" does not exist')),
@@ -127,4 +137,6 @@ def came_from_a_lost_line(error: QuipuError) -> bool:
     if isinstance(cause, (*_GONE, PoolTimeout)):
         return True
     # Without a code the server never said anything: the line went dead.
-    return isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None
+    return isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or _CONNECTION).startswith(
+        _CONNECTION
+    )

@@ -1,7 +1,7 @@
 """Group commit: callers that wait for the same tenant's turn share it, and one flush to disk serves them all.
 
 1. A caller hears nothing before the transaction is durable, and hears an error if it did not become so.
-2. A caller that goes away does not take back what was already handed over.
+2. A caller that goes away does not take back what was already handed over, nor what a commit brings with it.
 3. When the server goes away before the commit, the turn is taken again. When it goes away during it, the chain itself
    is asked whether the knot was tied: nobody is told the wrong thing.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quipu.errors import BackendUnavailableError
@@ -37,8 +37,11 @@ class _Waiting:
 class Groups:
     """Callers waiting for turns, tenant by tenant."""
 
-    def __init__(self, database: Database, canonical: Canonical) -> None:
-        self._database, self._canonical = database, canonical
+    def __init__(
+        self, database: Database, canonical: Canonical, followed: Callable[[str, Job], None]
+    ) -> None:
+        """`followed` is told of every job that is durable, before its caller is."""
+        self._database, self._canonical, self._followed = database, canonical, followed
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -76,7 +79,10 @@ class Groups:
         except Exception as error:  # noqa: BLE001  told to every caller of the group
             for waiting in group:
                 waiting.job.failure = waiting.job.failure or error
+        loop = asyncio.get_running_loop()
         for waiting in group:
+            if waiting.job.failure is None:
+                loop.call_soon(self._followed, tenant, waiting.job)
             if waiting.future.done():
                 continue  # the caller has gone away
             if waiting.job.failure is not None:
@@ -110,11 +116,14 @@ class Groups:
                     await turn.apply(*jobs)
                     tied = turn.working.head
             except BackendUnavailableError as error:
-                if not came_from_a_lost_line(error) or time.monotonic() > until:
+                if not came_from_a_lost_line(error) or (tied is None and time.monotonic() > until):
                     raise
                 await self._database.wait_for_return()
+                # However long it took: who was cut off during the commit is told how it ended.
                 if tied is not None and await self._is_tied(tenant, tied):
                     return
+                if time.monotonic() > until:
+                    raise
                 for job in jobs:
                     job.failure = None
             else:

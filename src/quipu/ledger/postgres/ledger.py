@@ -7,7 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from quipu.errors import BackendUnavailableError, InternalError, UnsupportedError
+from psycopg import IntegrityError
+from psycopg.errors import DataCorrupted
+
+from quipu.errors import BackendUnavailableError, ConflictError, InternalError, UnsupportedError
 from quipu.ledger import rows, transfer
 from quipu.ledger.governing import Governing
 from quipu.ledger.postgres import checking, migrating, portable, statements, upkeep
@@ -22,7 +25,7 @@ from quipu.ledger.postgres.replica import Readers
 from quipu.ledger.postgres.searching import Searching
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.tables import TABLES, over
-from quipu.ledger.postgres.tidying import Tidier
+from quipu.ledger.postgres.tidying import Tidier, vacuum
 from quipu.ledger.postgres.transaction import transaction
 from quipu.ledger.postgres.turn import Job, Turn
 from quipu.ledger.postgres.working import answers
@@ -83,7 +86,7 @@ class PostgresLedger(Reads, Governing, RunReads):
         self._steps = list(migrating.migrations() if steps is None else steps)
         self._archive = archive
         self._database = Database(place, size=pool_size, prepare=self._prepare)
-        self._groups = Groups(self._database, canonical)
+        self._groups = Groups(self._database, canonical, self._follow)
         self._opened: set[str] = set()
         self._is_closed = False
         self._announcer = Announcer(self._database)
@@ -123,8 +126,14 @@ class PostgresLedger(Reads, Governing, RunReads):
                 if not turn.working.head.seq:
                     store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
                     draft = Draft(op=Op.GENESIS, actor="system", at=at, store=store.id)
-                    commit = Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),))
-                    await turn.apply(Job([commit]))
+                    job = Job([Commit(tenant=tenant, draft=draft, changes=(OpenStore(store=store),))])
+                    try:
+                        await turn.apply(job)
+                        if job.failure is not None:
+                            raise job.failure
+                    except (IntegrityError, ConflictError) as error:
+                        # Something of the tenant is there, and what is written first of every tenant is not.
+                        raise DataCorrupted from error
 
         await self._read(work)
         self._opened.add(tenant)
@@ -151,14 +160,20 @@ class PostgresLedger(Reads, Governing, RunReads):
     async def _altered(self, statement: str, /, **values: Any) -> list[rows.Row]:
         return await self._select(statement, **values)
 
+    async def _flush_erased(self) -> None:
+        self._tidier.soon()
+
     async def _select_near(
         self, statement: str, seq: int, /, *, tenant: str, **values: Any
     ) -> list[rows.Row]:
         """Rows as of a position, from wherever it has been reached."""
-        near = await self._readers.choose(tenant, seq)
-        return await near.run(
-            lambda connection: statements.select(connection, statement, tenant=tenant, seq=seq, **values)
-        )
+
+        async def read(near: Database) -> list[rows.Row]:
+            return await near.run(
+                lambda connection: statements.select(connection, statement, tenant=tenant, seq=seq, **values)
+            )
+
+        return await self._readers.read(tenant, seq, read)
 
     async def _take_turn(self, tenant: str, work: Callable[[Turn], Awaitable[T]]) -> T:
         """Work under the tenant's lock, in one transaction. It may be done again when the server goes away."""
@@ -182,14 +197,17 @@ class PostgresLedger(Reads, Governing, RunReads):
         job = Job(commits, guard, await self._searching.terms(_texts(commits)))
         (tenant,) = tenants
         self._announcer.begin(tenant)
-        done = await self._groups.commit(tenant, job)
-        self._readers.note(tenant, done[-1].seq)
-        self._announcer.tell(tenant, done[-1].seq)
+        return await self._groups.commit(tenant, job)
+
+    def _follow(self, tenant: str, job: Job) -> None:
+        """What a commit brings with it, though its caller may have gone away."""
+        seq = job.done[-1].seq
+        self._readers.note(tenant, seq)
+        self._announcer.tell(tenant, seq)
         for written in self._written:
-            written(commits)
-        if any(_erases(change) for commit in commits for change in commit.changes):
+            written(job.commits)
+        if any(_erases(change) for commit in job.commits for change in commit.changes):
             self._tidier.soon()
-        return done
 
     def on_commit(self, told: Told) -> None:
         """Also tells of what other processes commit."""
@@ -280,6 +298,9 @@ class PostgresLedger(Reads, Governing, RunReads):
     async def space(self, tenant: str) -> Space | None:
         return await self._read(lambda connection: upkeep.space(connection, tenant))
 
+    async def settle_space(self, tenant: str, space: Space) -> Space:
+        return await self._take_turn(tenant, lambda turn: upkeep.settle_space(turn, space))
+
     async def adopt_space(self, tenant: str, space: Space) -> None:
         await self._take_turn(tenant, lambda turn: upkeep.adopt_space(turn, space))
 
@@ -318,7 +339,7 @@ class PostgresLedger(Reads, Governing, RunReads):
         return pruned
 
     async def compact(self) -> None:
-        await self._read(lambda connection: connection.execute(over("rewrite", TABLES)))
+        await self._read(lambda connection: vacuum(connection, over("rewrite", TABLES)))
 
     async def statistics(self, tenant: str) -> Mapping[str, int]:
         return await self._read(lambda connection: upkeep.statistics(connection, tenant))

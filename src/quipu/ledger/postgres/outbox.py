@@ -41,7 +41,11 @@ class PostgresOutbox:
         await self._run(work)
 
     async def register(self, tenant: str, mirror: str, *, is_written: bool) -> None:
-        await self._do(("register_mirror", {"tenant": tenant, "name": mirror, "writes": int(is_written)}))
+        # In the tenant's turn: a commit that has seen no mirror has ended before the mirror is filled from what is there.
+        await self._do(
+            ("lock_head", {"tenant": tenant}),
+            ("register_mirror", {"tenant": tenant, "name": mirror, "writes": int(is_written)}),
+        )
 
     async def drop(self, tenant: str, mirror: str) -> None:
         named = {"tenant": tenant, "name": mirror}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres import statements
 from quipu.ledger.postgres.database import Database
 
+T = TypeVar("T")
 _log = logging.getLogger("quipu.ledger")
 #: A replica that does not answer is left alone for so long.
 _REST_S = 5.0
@@ -36,12 +39,26 @@ class Readers:
         try:
             head = await replica.run(lambda connection: statements.first(connection, "head", tenant=tenant))
         except BackendUnavailableError as error:
-            self._rests_until = time.monotonic() + _REST_S
-            _log.warning("the replica does not answer, reading from the primary: %s", error.message)
+            self._leave_alone(error)
             return self._primary
         if head is None or head[0] < max(seq or 0, self._seen.get(tenant, 0)):
             return self._primary
         return replica
+
+    async def read(self, tenant: str, seq: int | None, work: Callable[[Database], Awaitable[T]]) -> T:
+        """What is read near; a replica that breaks it off (it may, to get on with its own work) is made up for."""
+        near = await self.choose(tenant, seq)
+        try:
+            return await work(near)
+        except BackendUnavailableError as error:
+            if near is self._primary:
+                raise
+            self._leave_alone(error)
+        return await work(self._primary)
+
+    def _leave_alone(self, error: BackendUnavailableError) -> None:
+        self._rests_until = time.monotonic() + _REST_S
+        _log.warning("the replica does not answer, reading from the primary: %s", error.message)
 
     async def close(self) -> None:
         if self._replica is not None:

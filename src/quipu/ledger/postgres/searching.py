@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from quipu.errors import BackendUnavailableError
+from quipu.ledger.postgres.database import Database
 from quipu.ledger.postgres.replica import Readers
 from quipu.ledger.search.terms import Tokenizer
 from quipu.model.search import Scope, Snapshot
@@ -75,7 +76,10 @@ class Searching:
         from quipu.ledger.postgres.source import ServerSource
 
         loop = asyncio.get_running_loop()
-        near = await self._readers.choose(scope.tenant, snapshot.seq)
-        source = ServerSource(near, loop, self._held_bytes, self._readers.note)
         finder = self.finder
-        return await loop.run_in_executor(self._threads, lambda: work(finder, source, self.tokenizer))
+
+        async def search(near: Database) -> T:
+            source = ServerSource(near, loop, self._held_bytes, self._readers.note)
+            return await loop.run_in_executor(self._threads, lambda: work(finder, source, self.tokenizer))
+
+        return await self._readers.read(scope.tenant, snapshot.seq, search)

@@ -1,10 +1,14 @@
 -- session --
--- What every connection of ours holds to: an acknowledged commit is on disk, and nobody is waited for without end.
+-- What every connection of ours holds to: an acknowledged commit is on disk, nobody is waited for without end, and who
+-- has waited for a turn sees what was written meanwhile. Vectors are found in whichever schema somebody has put them.
 SELECT set_config('synchronous_commit',
     CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
   set_config('lock_timeout', %(patience)s, false),
   set_config('idle_in_transaction_session_timeout', %(idle)s, false),
-  set_config('search_path', coalesce(%(path)s, current_setting('search_path')), false),
+  set_config('search_path', concat_ws(', ', coalesce(%(path)s, nullif(current_setting('search_path'), '')), (
+    SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector')), false),
+  set_config('default_transaction_isolation', 'read committed', false),
   set_config('jit', 'off', false);
 
 -- nature --

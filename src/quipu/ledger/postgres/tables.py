@@ -54,6 +54,7 @@ ERASABLE = (
     "answer",
     "answer_record",
     "proposal",
+    "run_event",
     "run_variable",
     "held_item",
 )

@@ -22,7 +22,15 @@ from quipu.ports.ledger import Indexed, Space
 async def space(connection: Connection, tenant: str) -> Space | None:
     """The space recall searches in."""
     head = await statements.first(connection, "head", tenant=tenant)
-    return None if head is None or head[5] is None else Space(model=head[8], dimensions=head[6])
+    return None if head is None or head[8] is None else Space(model=head[8], dimensions=head[6])
+
+
+async def settle_space(turn: Turn, wanted: Space) -> Space:
+    """Search in this space unless another is in use already; returns the one in use."""
+    if (settled := await space(turn.connection, turn.working.tenant)) is not None:
+        return settled
+    await adopt_space(turn, wanted)
+    return wanted
 
 
 async def adopt_space(turn: Turn, wanted: Space) -> None:

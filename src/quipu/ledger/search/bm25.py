@@ -68,8 +68,7 @@ class Corpus:
 
     def __init__(self, seen: Seen, context: Context) -> None:
         self._seen, self._context = seen, context
-        has_turns = not seen.partition.turns.is_empty and not context.is_empty
-        self.turns = seen.turns if has_turns else None
+        self.turns = None if context.is_empty or not seen.has_turns else seen.turns
         self._lengths: NDArray[np.int32] = seen.partition["length"]
         self._norms = self._normed()
         self._terms: dict[int, _Term] = {}

@@ -3,7 +3,7 @@ distinct value, so that the filter language has one definition (`rules.filters`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from typing import TypeAlias
 
 import numpy as np
@@ -65,6 +65,7 @@ class FilterColumns:
     def __init__(self) -> None:
         self._columns: dict[Path, _PathColumn] = {}
         self._verdicts: dict[Test, list[bool]] = {}
+        self._stores: Mapping[str, str] = {}
         #: What all of it takes.
         self.nbytes = 0
 
@@ -72,6 +73,18 @@ class FilterColumns:
         """Which rows pass."""
         self._fill(filters.paths(tree), rows, fetch)
         return self._mask(tree, len(rows))
+
+    def name_stores(self, names: Mapping[str, str]) -> None:
+        """The names of stores by id. A version never changes, but its store may be deleted, and then has no name."""
+        if names == self._stores:
+            return
+        self._stores = names
+        column = self._columns.pop(filters.STORE, None)
+        if column is None:
+            return
+        self.nbytes -= column.nbytes
+        for test in [test for test in self._verdicts if test.path == filters.STORE]:
+            self.nbytes -= _TEST + 8 * len(self._verdicts.pop(test))
 
     def _mask(self, tree: Tree, size: int) -> Mask:
         match tree:

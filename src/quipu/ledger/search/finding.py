@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from quipu.ledger.search.postings import Mask
 from quipu.ledger.search.source import Known, Source
 from quipu.ledger.search.spaces import moved_on
 from quipu.ledger.search.terms import Tokenizer, Words
+from quipu.ledger.search.turns import SeenTurns
 from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, SharedWord, Snapshot, WordShares
 from quipu.model.value import Json
 from quipu.rules import filters, hops
@@ -25,6 +26,8 @@ from quipu.rules.texts import body_text, named
 _SAME_SUBJECT = 64
 #: So many records are read sooner than another thread would have begun.
 _FEW = 16
+#: So many characters hold few enough words to be looked up at once.
+_SHORT = 2_000
 
 
 class Finder:
@@ -34,9 +37,13 @@ class Finder:
         self._cache = cache
         self._latest: tuple[str, Words] = ("", [])
 
-    def is_at_hand(self, scope: Scope, by: Restriction | None, is_level: Callable[[Known], bool]) -> bool:
-        """Whether an answer takes less than a millisecond: nothing to load, and no filter that may have to read rows."""
-        return (by is None or by.filter is None) and self._cache.is_at_hand(scope, is_level)
+    def is_at_hand(
+        self, scope: Scope, text: str, by: Restriction | None, is_level: Callable[[Known], bool]
+    ) -> bool:
+        """Whether an answer takes less than a millisecond: little to ask, nothing to load, and no filter that may have to
+        read rows."""
+        is_plain = len(text) <= _SHORT and (by is None or by.filter is None)
+        return is_plain and self._cache.is_at_hand(scope, is_level)
 
     def were_just_read(self, tenant: str, ids: Sequence[str]) -> bool:
         """Whether a few records are of the small partition that was searched last."""
@@ -79,13 +86,17 @@ class Finder:
         return source.nearness(search.scope.tenant, partition, vectors, query)
 
     def _filtered(self, source: Source, tenant: str, loaded: Loaded, tree: filters.Tree) -> Mask:
+        names: Mapping[str, str] = {}
+        if filters.STORE in filters.paths(tree):
+            names = source.store_names(tenant)
+            loaded.columns.name_stores(names)
+
         def values(wanted: Sequence[int], paths: Sequence[filters.Path]) -> Iterator[list[Json | Missing]]:
             """What stands at each path, row by row; the whole version is read only where a path needs it."""
             if all(path.field is None for path in paths):
                 for metadata in source.metadata(tenant, wanted):
                     yield [filters.metadata_at(metadata, path) for path in paths]
                 return
-            names = source.store_names(tenant)
             for record in source.records(tenant, wanted):
                 yield [filters.value_at(record, path, names.get(record.store_id, "")) for path in paths]
 
@@ -99,7 +110,8 @@ class Finder:
             seen = loaded.seen(scope, snapshot)
             words = self._words(tokenizer, text)
             # A word of several terms is as common as the rarest of them.
-            shares = tuple((word, min(map(seen.share, terms), default=0.0)) for word, terms in words)
+            known = {word: min(map(seen.share, terms), default=0.0) for word, terms in dict(words).items()}
+            shares = tuple((word, known[word]) for word, _ in words)
             user = scope.user_id
             people = naming.named(seen, words) if user is None else naming.named_in_one(user, words)
             return WordShares(
@@ -116,8 +128,8 @@ class Finder:
 
     def neighbours(self, source: Source, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         with self._cache.partition(source, scope) as loaded:
-            partition = loaded.partition
-            mask = partition.in_reach(scope, snapshot)
+            partition, seen = loaded.partition, loaded.seen(scope, snapshot)
+            mask, turns = seen.mask, seen.turns
             seq = partition.seq if snapshot.seq is None else snapshot.seq
             edges: dict[str, frozenset[str]] = {}
             linked = source.linked(scope.tenant, ids, seq)
@@ -128,7 +140,7 @@ class Finder:
                     continue
                 linked_here = linked.get(record_id, ())
                 near = {other for other in linked_here if _seen(partition, other, mask) is not None}
-                edges[record_id] = frozenset((near | _around(partition, row, mask)) - {record_id})
+                edges[record_id] = frozenset((near | _around(partition, row, mask, turns)) - {record_id})
             return edges
 
     def shared_words(
@@ -179,9 +191,9 @@ def _named_subjects(partition: Partition, mask: Mask, text: str) -> frozenset[st
     )
 
 
-def _around(partition: Partition, row: int, mask: Mask) -> set[str]:
+def _around(partition: Partition, row: int, mask: Mask, turns: SeenTurns) -> set[str]:
     """Turns beside it in its session, and records of its subject."""
-    turns, here = partition.turns.seen(partition["record"], mask), np.array([row])
+    here = np.array([row])
     beside: list[int] = [*turns.before(here).tolist(), *turns.after(here).tolist()]
     near = {partition.ids[other] for other in beside if other >= 0}
     subject = partition["subject"][row]

@@ -47,15 +47,15 @@ def named(seen: Seen, words: Words) -> Named:
     mentions: dict[str, bool] = {}
     codes: set[int] = set()
     persons = names.persons([word for word, _ in words])
-    for word, terms in words:
+    for word, terms in dict(words).items():  # who repeats a word says nothing new
         if is_stop_word(word) or not terms:
             continue
         called = _called(seen, names.folded(word))
         is_person = word in persons
-        rows = min((partition.postings.of(term).rows for term in terms), key=len)
+        rows = min((seen.rows_having(term) for term in terms), key=len)
         if not called and not names.may_name(len(rows), is_person):
             continue
-        owners = _Owners.of(partition["user"], seen.mask, rows)
+        owners = _Owners.of(partition["user"], rows)
         called = called or owners.whom_it_names(seen, is_person)
         if called:
             codes.update(called)
@@ -79,8 +79,8 @@ def rows_of(partition: Partition, mask: Mask, users: frozenset[str]) -> Mask:
 
 def _called(seen: Seen, part: str) -> list[int]:
     """The users in reach that have this in their id, if they are few."""
-    codes = seen.partition.users.called(part)
-    return [code for code in codes if seen.count_of(code)] if names.is_told_apart(len(codes)) else []
+    few = seen.first_of(seen.partition.users.called(part), names.NAMESAKES + 1)
+    return few if names.is_told_apart(len(few)) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,9 @@ class _Owners:
     every: int
 
     @classmethod
-    def of(cls, users: NDArray[Any], mask: Mask, rows: NDArray[np.int32]) -> _Owners:
+    def of(cls, users: NDArray[Any], rows: NDArray[Any]) -> _Owners:
         every = max(1, len(rows) // _LOOKED_AT)
-        some = rows[::every]
-        owners = users[some[mask[some]]]
+        owners = users[rows[::every]]
         return cls(sorted(owners[owners >= 0].tolist()), every)
 
     def are_mostly(self, users: Sequence[int]) -> bool:

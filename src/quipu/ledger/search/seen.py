@@ -7,7 +7,9 @@ what stays the same, and so does everything that only depends on that.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,13 @@ class Seen:
         return self._since <= now < self._until
 
     @cached_property
+    def has_turns(self) -> bool:
+        """Whether any of the rows is a turn of a session."""
+        return not self.partition.turns.is_empty and bool(
+            (self.mask & (self.partition["session"] >= 0)).any()
+        )
+
+    @cached_property
     def turns(self) -> SeenTurns:
         turns = self.partition.turns.seen(self.partition["record"], self.mask)
         self.nbytes += turns.nbytes
@@ -65,6 +74,17 @@ class Seen:
         users = users if self.is_whole else users[self.mask]
         last = int(users.max(initial=-1))
         return (int(users.min(initial=last, where=users >= 0)), last)
+
+    @cached_property
+    def _occurring(self) -> NDArray[np.bool_]:
+        occurring = np.zeros(len(self.partition.users.names) + 1, np.bool_)  # the last place is nobody's
+        occurring[self.partition["user"][self.mask]] = True
+        self.nbytes += ARRAY + occurring.nbytes
+        return occurring
+
+    def first_of(self, users: Iterable[int], most: int) -> list[int]:
+        """Those of these users of whom there is a row, up to so many."""
+        return list(islice((user for user in users if self._occurring[user]), most))
 
     def count_of(self, user: int) -> int:
         """How many of the rows are a user's."""
@@ -101,6 +121,13 @@ class Seen:
             seen = self.mask[rows]
             rows, counts = rows[seen], counts[seen]
         return rows.astype(np.int64), counts.astype(np.float32)
+
+    def rows_having(self, term: int) -> NDArray[Any]:
+        """The rows in reach that have a term."""
+        if self.is_small:
+            return self.having(term)[0]
+        rows = self.partition.postings.of(term).rows
+        return rows if self.is_whole else rows[self.mask[rows]]
 
     def share(self, term: int) -> float:
         """The share of the rows in reach that have a term."""

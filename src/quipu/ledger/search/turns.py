@@ -17,8 +17,8 @@ from quipu.ledger.search.postings import Mask
 from quipu.ledger.search.sizes import ARRAY, OBJECT
 
 Rows = NDArray[np.int64]
-#: A neighbour that is out of reach is stepped over, this many times at most.
-_STEPS = 3
+#: So many records out of reach are stepped over one by one. Mostly there is none.
+_STEPS = 16
 
 
 class Turns:
@@ -58,38 +58,63 @@ class Turns:
     def seen(self, record_of: NDArray[np.int32], mask: Mask) -> SeenTurns:
         """Neighbours as a reader sees them."""
         rows = np.flatnonzero(mask)
-        row_of = np.full(self._before.size + 1, -1, np.int64)  # the last place answers for "no neighbour"
-        row_of[record_of[rows]] = rows
-        return SeenTurns(record_of, row_of, self._before.view, self._after.view)
+        records = record_of[rows]
+        row_of = np.full(self._before.size + 1, -1, np.int32)  # the last place answers for "no neighbour"
+        row_of[records] = rows
+        before, after = np.full((2, len(mask)), -1, np.int32)
+        before[rows] = row_of[_nearest(records, self._before.view, row_of)]
+        after[rows] = row_of[_nearest(records, self._after.view, row_of)]
+        return SeenTurns(before, after)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenTurns:
-    """Neighbours of rows among the rows in reach; -1 where there is none."""
+    """By row, the neighbour among the rows in reach; -1 where there is none."""
 
-    _record_of: NDArray[np.int32]
-    _row_of: Rows
     _before: NDArray[np.int32]
     _after: NDArray[np.int32]
 
     @property
     def nbytes(self) -> int:
-        """What is this reader's own of it."""
-        return ARRAY + self._row_of.nbytes
+        return 2 * ARRAY + self._before.nbytes + self._after.nbytes
 
     def before(self, rows: Rows) -> Rows:
-        return self._step(rows, self._before)
+        return self._before[rows].astype(np.int64)
 
     def after(self, rows: Rows) -> Rows:
-        return self._step(rows, self._after)
+        return self._after[rows].astype(np.int64)
 
-    def _step(self, rows: Rows, links: NDArray[np.int32]) -> Rows:
-        others = links[self._record_of[rows]]
-        found = self._row_of[others]
-        for _ in range(_STEPS):
-            hidden = (found < 0) & (others >= 0)
-            if not hidden.any():
-                break
-            others = np.where(hidden, links[others], others)
-            found = self._row_of[others]
-        return found
+
+def _nearest(
+    records: NDArray[np.int32], links: NDArray[np.int32], row_of: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The next record in reach along the links, for each of these.
+
+    However many are out of reach in between: what a reader may not see must not change what is found.
+    """
+    others = links[records]
+    waiting = np.flatnonzero((row_of[others] < 0) & (others >= 0))
+    for _ in range(_STEPS):
+        if not len(waiting):
+            return others
+        others[waiting] = links[others[waiting]]
+        waiting = _out_of_reach(waiting, others, row_of)
+    if len(waiting):
+        others[waiting] = _onwards(links, row_of)[others[waiting]]
+    return others
+
+
+def _onwards(links: NDArray[np.int32], row_of: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The next in reach for every record. The way doubles each time, so that long ones take no longer than short ones."""
+    others = links.copy()
+    waiting = np.flatnonzero((row_of[others] < 0) & (others >= 0))
+    while len(waiting):
+        others[waiting] = others[others[waiting]]
+        waiting = _out_of_reach(waiting, others, row_of)
+    return others
+
+
+def _out_of_reach(places: Rows, others: NDArray[np.int32], row_of: NDArray[np.int32]) -> Rows:
+    """Those of these places where there is a record that cannot be seen."""
+    named = others[places]
+    return places[(named >= 0) & (row_of[named] < 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from quipu.errors import BackendUnavailableError, ConflictError, InternalError, InvalidError, QuipuError
-from quipu.ledger.sqlite import completeness, statements
+from quipu.ledger.sqlite import completeness, drafts, statements
 
 #: "QUIP", in the header of every file of ours.
 APPLICATION_ID = 0x51554950
@@ -240,7 +241,7 @@ def _back_up_before_upgrade(path: Path, version: int) -> None:
     """A copy of what was there, taken under the write lock by a reader, so that nobody can have upgraded it yet."""
     reader = connect(path, is_reader=True)
     try:
-        back_up(reader, path.with_name(f"{path.name}.schema-{version}.backup"))
+        back_up(reader, path.with_name(f"{path.name}.schema-{version}.backup"), replaces=True)
     finally:
         reader.close()
 
@@ -253,11 +254,14 @@ def _version(connection: apsw.Connection, path: Path) -> int:
 
 
 def back_up(
-    source: apsw.Connection, target: Path, progress: Callable[[int, int], None] | None = None
+    source: apsw.Connection,
+    target: Path,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    replaces: bool = False,
 ) -> None:
-    """A consistent copy of the whole file, put in place only when it is complete."""
-    draft = target.with_name(f"{target.name}.draft")
-    draft.unlink(missing_ok=True)
+    """A consistent copy of the whole file, put in place only when it is complete. Who may read the file may read it."""
+    draft = drafts.begun(target)
     copy = apsw.Connection(str(draft))
     try:
         # One read for all of it: else every write of somebody else would make the copying begin again.
@@ -269,7 +273,8 @@ def back_up(
                     progress(backup.page_count - backup.remaining, backup.page_count)
         copy.pragma("journal_mode", "delete")
         copy.close()
-        draft.replace(target)
+        shutil.copymode(source.filename, draft)
+        drafts.put(draft, target, replaces=replaces)
     finally:
         copy.close()
-        draft.unlink(missing_ok=True)
+        drafts.cleared(draft)

@@ -308,27 +308,29 @@ class SqliteLedger(Reads, Governing, RunReads):
 
     async def search(self, search: Search) -> Found:
         return await self._find(
-            search.scope,
-            search.restriction,
-            lambda source, tokenizer: self._finder.search(source, tokenizer, search),
+            search.scope, search.text, lambda s, t: self._finder.search(s, t, search), search.restriction
         )
 
     async def word_shares(self, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
         return await self._find(
-            scope,
-            None,
-            lambda source, tokenizer: self._finder.word_shares(source, tokenizer, scope, snapshot, text),
+            scope, text, lambda s, t: self._finder.word_shares(s, t, scope, snapshot, text)
         )
 
     async def _find(
-        self, scope: Scope, by: Restriction | None, work: Callable[[FileSource, Tokenizer], T]
+        self,
+        scope: Scope,
+        text: str,
+        work: Callable[[FileSource, Tokenizer], T],
+        by: Restriction | None = None,
     ) -> T:
         """On the caller's own thread where that is done sooner than another thread would have begun."""
         if self._can_find:
             with file.translated():
                 connection, tokenizer = self._reader()
                 source = FileSource(connection)
-                if self._finder.is_at_hand(scope, by, lambda known: source.is_level(scope.tenant, known)):
+                if self._finder.is_at_hand(
+                    scope, text, by, lambda known: source.is_level(scope.tenant, known)
+                ):
                     return work(source, tokenizer)
         return await self._read(lambda c, tokenizer: work(FileSource(c), tokenizer))
 
@@ -340,9 +342,7 @@ class SqliteLedger(Reads, Governing, RunReads):
     ) -> Sequence[SharedWord]:
         wanted = leaders, members, text
         return await self._find(
-            scope,
-            None,
-            lambda source, words: self._finder.shared_words(source, words, scope, snapshot, *wanted),
+            scope, text, lambda s, t: self._finder.shared_words(s, t, scope, snapshot, *wanted)
         )
 
     # -- upkeep -------------------------------------------------------------------------------------------------
@@ -350,18 +350,17 @@ class SqliteLedger(Reads, Governing, RunReads):
     async def space(self, tenant: str) -> Space | None:
         return await self._read(lambda c, _: self._keeper.space(c, tenant))
 
+    async def settle_space(self, tenant: str, space: Space) -> Space:
+        return await self._write(lambda c: self._keeper.settle_space(c, tenant, space))
+
     async def adopt_space(self, tenant: str, space: Space) -> None:
-        await self._write(lambda connection: self._keeper.adopt_space(connection, tenant, space))
+        await self._write(lambda c: self._keeper.adopt_space(c, tenant, space))
 
     async def without_vector(self, tenant: str, space: Space, limit: int) -> Sequence[Record]:
-        return await self._write(
-            lambda connection: self._keeper.without_vector(connection, tenant, space, limit)
-        )
+        return await self._write(lambda c: self._keeper.without_vector(c, tenant, space, limit))
 
     async def add_vectors(self, tenant: str, space: Space, vectors: Sequence[tuple[Record, bytes]]) -> int:
-        return await self._write(
-            lambda connection: self._keeper.add_vectors(connection, tenant, space, vectors)
-        )
+        return await self._write(lambda c: self._keeper.add_vectors(c, tenant, space, vectors))
 
     async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
         return await self._read(lambda c, _: self._keeper.vectors(c, tenant, records))

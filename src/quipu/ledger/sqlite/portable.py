@@ -11,10 +11,10 @@ from typing import LiteralString, TypeVar, cast
 
 import apsw
 
-from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.errors import BackendUnavailableError
 from quipu.ledger.queries import queries
 from quipu.ledger.rows import Row
-from quipu.ledger.sqlite import file
+from quipu.ledger.sqlite import drafts, file
 from quipu.ledger.transfer import TABLES
 
 T = TypeVar("T")
@@ -98,29 +98,31 @@ async def reading(path: Path) -> AsyncGenerator[FileTables]:
 @contextlib.asynccontextmanager
 async def archive(path: Path) -> AsyncGenerator[FileTables]:
     """A new file, which is there once everything is in it, and not at all when something fails."""
-    draft = path.with_name(f"{path.name}.draft")
+    draft: Path | None = None
     try:
-        connection = await asyncio.to_thread(_begun, path, draft)
+        draft = await asyncio.to_thread(_begun, path)
+        connection = await asyncio.to_thread(_opened, draft)
         try:
             yield FileTables(connection)
             await asyncio.to_thread(_ended, connection)
         finally:
             connection.close()
-        await asyncio.to_thread(draft.replace, path)
+        await asyncio.to_thread(drafts.put, draft, path)
     except (OSError, apsw.Error) as error:
         raise BackendUnavailableError(
             f"The copy could not be written to {path}.", reason="backup", hint="Check space and permissions."
         ) from error
     finally:
-        await asyncio.to_thread(_cleared, draft)
+        if draft is not None:
+            await asyncio.to_thread(drafts.cleared, draft)
 
 
-def _begun(path: Path, draft: Path) -> apsw.Connection:
-    if path.exists():
-        raise InvalidError.at(
-            "/target", "bad_value", f"{path} exists already.", hint="Choose a name that is free."
-        )
-    _cleared(draft)
+def _begun(path: Path) -> Path:
+    drafts.check_free(path)
+    return drafts.begun(path)
+
+
+def _opened(draft: Path) -> apsw.Connection:
     file.prepare(draft, file.migrations(), is_durable=False)
     connection = file.connect(draft, is_durable=False)
     connection.execute("BEGIN IMMEDIATE")
@@ -132,8 +134,3 @@ def _ended(connection: apsw.Connection) -> None:
     connection.execute("COMMIT")
     connection.pragma("synchronous", "FULL")
     connection.pragma("journal_mode", "delete")
-
-
-def _cleared(draft: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        draft.with_name(draft.name + suffix).unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import apsw
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ledger import rows
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import file, statements
+from quipu.ledger.sqlite import drafts, file, statements
 from quipu.model.change import Commit, Erase, Settle
 from quipu.model.outcomes import Fault
 from quipu.model.record import Record
@@ -64,6 +64,12 @@ class Keeper:
     def _drop_space(self, connection: apsw.Connection, tenant: str, number: int) -> None:
         statements.run(connection, "drop_space_vectors", tenant=tenant, space=number)
         statements.run(connection, "drop_space", tenant=tenant, number=number)
+
+    def settle_space(self, connection: apsw.Connection, tenant: str, space: Space) -> Space:
+        if (settled := self.space(connection, tenant)) is not None:
+            return settled
+        self.adopt_space(connection, tenant, space)
+        return space
 
     def adopt_space(self, connection: apsw.Connection, tenant: str, space: Space) -> None:
         former = self._active(connection, tenant)
@@ -162,10 +168,7 @@ class Keeper:
     def backup(
         self, connection: apsw.Connection, target: Path, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        if target.exists():
-            raise InvalidError.at(
-                "/target", "bad_value", f"{target} exists already.", hint="Choose a name that is free."
-            )
+        drafts.check_free(target)
         try:
             file.back_up(connection, target, progress)
         except (OSError, apsw.Error) as error:

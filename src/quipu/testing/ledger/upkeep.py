@@ -32,6 +32,15 @@ class UpkeepContract(LedgerCase):
         await scribe.ledger.adopt_space(scribe.tenant, SPACE)
         assert await scribe.ledger.space(scribe.tenant) == SPACE
 
+    async def test_of_two_who_come_at_once_one_settles_the_space(self, scribe: Scribe) -> None:
+        await Scribe.at(scribe.ledger, scribe.clock, tenant="other")
+        settled = await asyncio.gather(
+            *(scribe.ledger.settle_space("other", space) for space in (SPACE, _WIDER, SPACE, _WIDER))
+        )
+        assert set(settled) == {await scribe.ledger.space("other")}
+        assert await scribe.ledger.settle_space(scribe.tenant, _WIDER) == SPACE
+        assert await scribe.ledger.space(scribe.tenant) == SPACE
+
     async def test_moving_to_another_space_goes_on_beside_recall(self, scribe: Scribe) -> None:
         ledger, tenant = scribe.ledger, scribe.tenant
         records = [await scribe.put(f"text {n}", vector=vector(n)) for n in range(10)]
@@ -200,6 +209,19 @@ class UpkeepContract(LedgerCase):
         assert (tmp_path / "copy").stat().st_size > 0
         assert steps
         assert steps[-1][0] == steps[-1][1]
+
+    async def test_of_two_backups_to_one_place_one_is_kept_whole(
+        self, scribe: Scribe, tmp_path: Path
+    ) -> None:
+        for n in range(20):
+            await scribe.put(f"text {n}", vector=vector(n))
+        target = tmp_path / "copies" / "copy"
+        target.parent.mkdir()
+        both = await asyncio.gather(*(scribe.ledger.backup(target) for _ in range(2)), return_exceptions=True)
+        assert [type(one) for one in both if one is not None] == [InvalidError]
+        assert [path.name for path in target.parent.iterdir()] == ["copy"]
+        with target.open("rb") as copy:
+            assert copy.read(15) == b"SQLite format 3"
 
     async def test_pruning_empties_what_died_before_the_horizon(
         self, scribe: Scribe, clock: FixedClock

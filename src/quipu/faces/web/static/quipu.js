@@ -37,7 +37,9 @@ document.addEventListener("keydown", (event) => {
 });
 
 // A control with a key of its own is pressed by it; one that opens something hands the cursor on to what it opened.
+// A key that is held down presses once: the next page would be decided on unseen.
 function press(event) {
+  if (event.repeat) return;
   const named = /^[a-z]$/.test(event.key) ? document.querySelector(`[data-key="${event.key}"]`) : null;
   if (!named) return;
   event.preventDefault();
@@ -55,6 +57,16 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     event.target.form.requestSubmit(event.target.form.querySelector("button[type=submit]"));
   }
+});
+
+// A form that changes something is sent once: the second half of a double click would do it again. A download leaves its
+// form on the page, so that it may be sent anew after a while.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) { event.preventDefault(); return; }
+  form.dataset.sent = "yes";
+  setTimeout(() => { delete form.dataset.sent; }, 3000);
 });
 
 // A slider over versions shows each one at once; its texts came with the page.
@@ -85,7 +97,10 @@ for (const form of document.querySelectorAll("form[data-slider=moment]")) {
 
 // Another agent is asked at once.
 for (const choice of document.querySelectorAll(".agents input[type=radio]")) {
-  choice.addEventListener("click", (event) => { if (event.detail) choice.form.requestSubmit(); });
+  choice.addEventListener("click", (event) => {
+    if (choice.form.elements.other) choice.form.elements.other.value = "";
+    if (event.detail) choice.form.requestSubmit();
+  });
 }
 
 // Work that goes on is looked at again while somebody looks; without a script the page does so by itself.

@@ -1,0 +1,151 @@
+"""A reviewer's decision: yes in one of its ways, or no, on one or on many; and taking one back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from quipu.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    QuipuError,
+    SecretLeakageError,
+)
+from quipu.faces.http import problems
+from quipu.faces.web import review, wording
+from quipu.faces.web.visit import Visit
+from quipu.model.change import Proposal
+from quipu.model.governance import Edit
+from quipu.model.operations import MergeStrategy
+from quipu.model.principal import Permission
+from quipu.service.undoing import UNDO_MS
+
+
+async def decide(visit: Visit) -> Response:
+    """Yes, in one of its ways, or no; with yes it is carried out at once. Refused, nothing of what was typed is lost."""
+    given = await visit.form()
+    visit.need(Permission.REVIEW)
+    name = visit.request.path_params["id"]
+    choice = given.get("decision", "")
+    try:
+        said = _said(choice, given)
+        await visit.service.decide(
+            visit.principal,
+            name,
+            approved=choice != "reject",
+            reason=given.get("reason", "").strip() or None,
+            undoable=True,
+            **said,
+        )
+    except ForbiddenError:
+        raise
+    except QuipuError as error:
+        # One that is not there, or not theirs, has no page to say it on: this raises.
+        found = await visit.service.governance.proposal(visit.principal, name)
+        if _is_said_again(visit, found, choice):
+            return _done(visit, found, given)
+        if problems.on_the_wire(error) is not error:
+            raise
+        # What may be a secret is not repeated.
+        typed = None if isinstance(error, SecretLeakageError) else given
+        return await review.shown(visit, in_queue=given.get("queue") == "1", error=error, typed=typed)
+    decided = await visit.service.governance.proposal(visit.principal, name)
+    return _done(visit, decided, given)
+
+
+def _is_said_again(visit: Visit, found: Proposal, choice: str) -> bool:
+    """The same decision sent twice is one, as by a double click."""
+    wanted = "rejected" if choice == "reject" else "approved"
+    return found.reviewer == visit.principal.name and found.status == wanted
+
+
+def _done(visit: Visit, decided: Proposal, given: Mapping[str, str]) -> Response:
+    """On to the next one, for who works through them."""
+    if decided.status != "pending":
+        visit.session.undo = (visit.site.clock() + UNDO_MS, decided.id)
+    if given.get("queue") == "1":
+        return visit.go("/review/next", _told(decided), left=decided.id)
+    return visit.go("/review", _told(decided))
+
+
+async def undo(visit: Visit) -> Response:
+    """Take a decision back, as long as that can be done; whichever process it was made at."""
+    given = await visit.form()
+    visit.need(Permission.REVIEW)
+    name = given.get("proposal", "")
+    if visit.undoable == name:
+        visit.session.undo = None
+    try:
+        done = await visit.service.undoing.undo(visit.principal, name)
+    except (ConflictError, NotFoundError):
+        return visit.go("/review", "It is too late to take this back.")
+    if done.proposal_id is None:
+        return visit.go("/review", "Not all of it could be taken back: look at it in the journal.")
+    return visit.go(
+        review.proposal_path(done.proposal_id),
+        "Taken back: what it did is undone, and it waits again."
+        if done.was_approved
+        else "Taken back: it waits again.",
+        queue="1",
+    )
+
+
+def _said(choice: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """What is decided beyond a yes or no."""
+    etag = given.get("etag") or None
+    record = given.get("record", "")
+    match choice:
+        case "reject":
+            return {}
+        case "approve":
+            return {"etag": etag}
+        case "edit":
+            return {"etag": etag, "edit": Edit(content=given.get("content", "").replace("\r\n", "\n"))}
+        case "merge":
+            return {"etag": etag, "merge_into": record, "strategy": MergeStrategy.MERGE_CONTENT}
+        case "supersede":
+            return {"etag": etag, "supersedes": [record]}
+        case _:
+            raise _no_decision()
+
+
+def _no_decision() -> InvalidError:
+    return InvalidError.at("/decision", "bad_value", "There is no such decision.")
+
+
+def _told(decided: Proposal) -> str:
+    if decided.status == "pending":
+        return f"Noted. {len(decided.given)} of {decided.approvals} have agreed; it waits for the others."
+    if decided.status == "approved":
+        return "Approved, and carried out."
+    return "Rejected. Nothing was written."
+
+
+async def decide_many(visit: Visit) -> Response:
+    """The same for all that were ticked, each for itself; then back to the list as it was filtered."""
+    given = await visit.form()
+    visit.need(Permission.REVIEW)
+    names = [name.removeprefix("pick-") for name in given if name.startswith("pick-")]
+    filters = {name: given.get(name) for name in review.FILTERS}
+    if not names:
+        return visit.go("/review", "Nothing was ticked.", **filters)
+    choice = given.get("decision")
+    if choice not in ("approve", "reject"):
+        raise _no_decision()
+    approved = choice == "approve"
+    reason = given.get("reason", "").strip() or None
+    failed = 0
+    for name in names:
+        try:
+            await visit.service.decide(visit.principal, name, approved=approved, reason=reason, undoable=True)
+        except QuipuError:
+            failed += 1
+    word = "Approved" if approved else "Rejected"
+    said = f"{word} {len(names) - failed} of {wording.counted(len(names), 'write')}."
+    if failed:
+        said += " The others could not be: look at them one by one."
+    return visit.go("/review", said, **filters)

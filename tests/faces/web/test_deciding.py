@@ -1,0 +1,327 @@
+"""What a reviewer sees before a decision, and what becomes of one that cannot be made: nothing unseen, nothing lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from playwright.async_api import expect
+
+from quipu.faces.web import overview
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import local
+from quipu.model.record import MemoryType
+from quipu.testing.builders import FixedClock
+from tests.faces.serving import served
+from tests.faces.web.conftest import House, Opened, Person
+
+DESK = "deciding-desk"
+
+
+def asked(text: str, **more: Any) -> RememberRequest:
+    return RememberRequest(
+        agent_id=DESK, type=MemoryType.SEMANTIC, content=text, approval_required=True, **more
+    )
+
+
+def held(house: House, text: str, **more: Any) -> str:
+    """A proposal of a bot's."""
+    writer = replace(local(), name="bot")
+    answer = house.served.do(house.served.service.remember(writer, asked(text, **more)))
+    return str(answer.extensions["proposal_id"])
+
+
+def clear(house: House) -> None:
+    """Nothing else waits."""
+    for one in house.served.do(house.served.service.governance.proposals(local(), "pending")):
+        house.served.do(house.served.service.decide(local(), one.id, approved=False))
+
+
+def standing(house: House, name: str) -> str:
+    return house.served.do(house.served.service.governance.proposal(local(), name)).status
+
+
+def etag(text: str) -> str:
+    return text.partition('name="etag" value="')[2].partition('"')[0]
+
+
+# -- nothing unseen ----------------------------------------------------------------------------------------------
+
+
+def test_every_memory_of_a_batch_is_shown_before_the_decision(house: House) -> None:
+    clear(house)
+    items = [asked(f"Otis has toy {number}", tags=("toys", f"shelf-{number}")) for number in range(12)]
+    writer = replace(local(), name="bot")
+    told = house.served.do(house.served.service.remember_many(writer, items, atomic=True))
+    proposal = told[0].extensions["proposal_id"]  # pyright: ignore[reportAttributeAccessIssue]  none was refused
+    page = house.person("ruth").get(f"/review/{proposal}").text
+    for number in range(12):
+        assert f"Otis has toy {number}</ins>" in page
+        assert f"shelf-{number}" in page
+
+
+def test_the_end_of_a_long_text_can_be_seen_before_the_decision(house: House) -> None:
+    ruth = house.person("ruth")
+    proposal = held(house, "a long text " * 3000 + "WITH AN END", metadata={"note": "n" * 500 + "NOTED"})
+    page = ruth.get(f"/review/{proposal}?queue=1").text
+    assert "WITH AN END" not in page
+    assert "NOTED" not in page
+    whole = re.search(r'<a href="([^"]+)">Show all of it</a>', page)
+    assert whole is not None
+    page = ruth.get(whole.group(1).replace("&amp;", "&")).text
+    assert "WITH AN END" in page
+    assert "NOTED" in page
+    assert "Show all of it" not in page
+    assert 'name="queue" value="1"' in page, "the queue goes on"
+    assert "Show all of it" not in ruth.get(f"/review/{held(house, 'short')}").text
+
+
+def test_a_change_too_long_to_compare_shows_the_new_text(house: House) -> None:
+    writer = replace(local(), name="bot")
+    first = RememberRequest(agent_id=DESK, type=MemoryType.SEMANTIC, content="It was short.")
+    made = house.served.do(house.served.service.remember(writer, first))
+    proposal = held(house, "It would be long. " * 6000 + "WITH AN END", id=made.id)
+    ruth = house.person("ruth")
+    assert ruth.get(f"/review/{proposal}").text.count("It would be long.") > 1000
+    assert "WITH AN END" in ruth.get(f"/review/{proposal}?whole=1").text
+
+
+@pytest.fixture(
+    params=[
+        "UPDATE proposal SET request = replace(request, 'pay 5', 'pay 9999')",
+        """UPDATE proposal SET request = '{"x":1}'""",
+        "UPDATE proposal SET operation = 'merge'",
+    ],
+    ids=["another text", "no text", "another operation"],
+)
+def altered(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Person, str]]:
+    """A proposal that somebody wrote into behind the journal's back, and a reviewer."""
+    file = tmp_path / "memory.db"
+    with served(file) as running, Person(running.url) as person:
+        writer = replace(local(), name="bot")
+        answer = running.do(running.service.remember(writer, asked("pay 5 now")))
+        connection = apsw.Connection(str(file))
+        connection.execute(request.param)
+        connection.close()
+        person.sign_in(running.admin_token)
+        yield person, str(answer.extensions["proposal_id"])
+
+
+def test_an_altered_proposal_says_so_while_it_is_looked_at(altered: tuple[Person, str]) -> None:
+    person, name = altered
+    page = person.get(f"/review/{name}").text
+    assert "What waits here is not what was held." in page
+    assert 'value="approve"' not in page
+    assert 'value="edit"' not in page
+    assert 'value="reject"' in page
+    assert person.send(f"/review/{name}", decision="approve").status_code == 409
+
+
+@pytest.mark.parametrize(
+    "altered", ["UPDATE proposal SET request = replace(request, 'pay 5', 'pay 9999')"], indirect=True
+)
+def test_an_altered_proposal_can_be_rejected(altered: tuple[Person, str]) -> None:
+    person, name = altered
+    assert person.send(f"/review/{name}", decision="reject").status_code == 303
+
+
+def test_the_proof_leads_to_the_altered_proposal(altered: tuple[Person, str]) -> None:
+    person, name = altered
+    person.send("/journal/verify")
+    page = person.get("/journal/proof").text
+    assert "altered proposal" in page
+    assert f'href="/review/{name}"' in page
+    assert f'href="/memories/{name}"' not in page
+
+
+def test_what_was_held_says_nothing_of_the_kind(house: House) -> None:
+    page = house.person("ruth").get(f"/review/{held(house, 'as it was')}").text
+    assert "not what was held" not in page
+    assert 'value="approve"' in page
+
+
+# -- nothing lost ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_decision_sent_twice_is_one(house: House) -> None:
+    ruth, name = house.person("ruth"), held(house, "clicked twice")
+    following = held(house, "the one after")
+    for _ in range(2):
+        answer = ruth.send(f"/review/{name}", decision="approve", queue="1")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/review/next?left={name}"
+    page = ruth.client.get(f"/review/next?left={name}", follow_redirects=True)
+    assert page.url.path == f"/review/{following}"
+    assert "Approved, and carried out." in page.text
+
+
+def test_who_is_second_is_told_who_was_first_and_goes_on(house: House) -> None:
+    ruth, ana = house.person("ruth"), house.person("ana")
+    name, following = held(house, "wanted by two"), held(house, "the one after that")
+    assert ruth.send(f"/review/{name}", decision="reject").status_code == 303
+    answer = ana.send(f"/review/{name}", decision="approve", reason="I like it.", queue="1")
+    assert answer.status_code == 409
+    assert "Nothing was decided. This proposal has been decided already." in answer.text
+    assert "Rejected by ruth" in answer.text
+    assert "decision back" not in answer.text, "it was not theirs"
+    assert standing(house, name) == "rejected"
+    assert f'href="/review/next?left={name}" data-key="n">Next</a>' in answer.text
+    assert ana.get(f"/review/next?left={name}").headers["location"] == f"/review/{following}?queue=1"
+
+
+def test_an_edit_that_is_refused_keeps_what_was_typed(house: House) -> None:
+    ruth, name = house.person("ruth"), held(house, "Otis walks at noon")
+    stale = ruth.send(
+        f"/review/{name}", decision="edit", etag="old", content="Otis walks at <nine>", queue="1"
+    )
+    assert stale.status_code == 409
+    assert "Nothing was decided. What this would change has changed since it was shown." in stale.text
+    assert re.search(r'<textarea id="content"[^>]*>\nOtis walks at &lt;nine&gt;</textarea>', stale.text)
+    assert '<details class="card" open>' in stale.text
+    assert 'name="queue" value="1"' in stale.text
+    empty = ruth.send(f"/review/{name}", decision="edit", content="")
+    assert empty.status_code == 400
+    assert "Nothing was decided." in empty.text
+    again = ruth.send(f"/review/{name}", decision="edit", etag=etag(stale.text), content="Otis walks at nine")
+    assert again.status_code == 303
+
+
+def test_a_reason_is_kept_when_the_decision_is_refused(house: House) -> None:
+    ruth, name = house.person("ruth"), held(house, "Otis barks")
+    answer = ruth.send(f"/review/{name}", decision="approve", etag="old", reason="I heard him.")
+    assert answer.status_code == 409
+    assert 'value="I heard him."' in answer.text
+
+
+def test_a_proposal_that_is_not_there_cannot_be_decided(house: House) -> None:
+    assert house.person("ruth").send("/review/prp_nothing", decision="approve").status_code == 404
+
+
+def test_many_are_decided_within_the_filter_and_can_be_taken_back(house: House) -> None:
+    clear(house)
+    ruth, name = house.person("ruth"), held(house, "one of many")
+    assert f'name="agent" value="{DESK}"' in ruth.get(f"/review?agent={DESK}").text
+    answer = ruth.send("/review", decision="approve", agent=DESK, **{f"pick-{name}": "on"})
+    assert answer.headers["location"] == f"/review?agent={DESK}"
+    assert "Take this decision back" in ruth.get(f"/review/{name}").text
+    other = held(house, "another of many")
+    assert ruth.send("/review", decision="shrug", **{f"pick-{other}": "on"}).status_code == 400
+    assert standing(house, other) == "pending", "neither yes nor no is no decision"
+
+
+def test_a_thousand_that_wait_are_not_counted_one_by_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear(house)
+    for number in range(3):
+        held(house, f"counted {number}")
+    ana = house.person("ana")
+    assert "<b>3</b>" in ana.get("/").text
+    monkeypatch.setattr(overview, "_PENDING", 2)
+    assert "<b>2+</b>" in ana.get("/").text
+
+
+# -- one after the other -----------------------------------------------------------------------------------------
+
+
+def test_what_was_left_for_later_comes_last(house: House) -> None:
+    clear(house)
+    first, second, third = (held(house, f"in line {number}") for number in range(3))
+    ruth = house.person("ruth")
+
+    def next_after(left: str) -> str:
+        return ruth.get(f"/review/next?left={left}").headers["location"]
+
+    assert next_after(first) == f"/review/{second}?queue=1"
+    ruth.send(f"/review/{second}", decision="approve", queue="1")
+    assert next_after(second) == f"/review/{third}?queue=1", "not back to the first, which was left for later"
+    ruth.send(f"/review/{third}", decision="approve", queue="1")
+    assert next_after(third) == f"/review/{first}?queue=1"
+    ruth.get("/review")  # reads what was said so far
+    assert next_after(first) == "/review"
+    assert "Nothing else waits for you." in ruth.get("/review").text
+
+
+def test_one_that_has_lapsed_does_not_stop_who_works_through_them() -> None:
+    clock = FixedClock()
+    with served(clock=clock) as running, Person(running.url) as person:
+
+        def hold(text: str) -> str:
+            writer = replace(local(), name="bot")
+            return str(running.do(running.service.remember(writer, asked(text))).extensions["proposal_id"])
+
+        lapsed = hold("nobody looked")
+        clock.move(60 * 86_400_000)
+        waiting = hold("looked at now")
+        person.sign_in(running.admin_token)
+        assert person.get("/review/next").headers["location"] == f"/review/{waiting}?queue=1"
+        page = person.get(f"/review/{lapsed}?queue=1").text
+        assert "it has lapsed" in page
+        assert f'href="/review/next?left={lapsed}" data-key="n">Next</a>' in page
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("has_script", [True, False])
+async def test_the_enter_key_in_the_reason_decides_nothing(
+    house: House, window: Opened, has_script: bool
+) -> None:
+    name = held(house, "reject me")
+    here = await window(java_script_enabled=has_script)
+    await here.sign_in(house.demo.tokens["ruth"])
+    for path in (f"/review/{name}", "/review"):
+        await here.go(path)
+        if path == "/review":
+            await here.page.check(f"[name='pick-{name}']")
+        await here.page.fill("#reason", "nobody said so")
+        await here.page.press("#reason", "Enter")
+        await here.page.wait_for_timeout(200)
+        await expect(here.page.locator("#reason")).to_have_value("nobody said so")
+        assert standing(house, name) == "pending"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_key_that_is_held_down_decides_once(house: House, window: Opened) -> None:
+    clear(house)
+    names = [held(house, f"held down {number}") for number in range(4)]
+    here = await window()
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go("/review/next")
+    async with here.page.expect_navigation():
+        await here.page.keyboard.down("a")
+    for _ in range(10):
+        await here.page.keyboard.down("a")  # what a keyboard sends for a key that stays down
+        await here.page.wait_for_timeout(30)
+    await here.page.keyboard.up("a")
+    assert [standing(house, name) for name in names] == ["approved", "pending", "pending", "pending"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_double_click_on_a_decision_leads_to_the_next_one(house: House, window: Opened) -> None:
+    clear(house)
+    first, second = held(house, "double click"), held(house, "after the double click")
+    here = await window()
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go("/review/next")
+    await here.page.dblclick("button[value=approve]")
+    await here.page.wait_for_url(f"**/review/{second}*")
+    await expect(here.page.locator(".notice").first).to_have_text("Approved, and carried out.")
+    assert (standing(house, first), standing(house, second)) == ("approved", "pending")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_going_back_after_a_decision_shows_that_it_was_made(house: House, window: Opened) -> None:
+    clear(house)
+    name = held(house, "back again")
+    here = await window()
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go(f"/review/{name}")
+    await here.page.click("button[value=approve]")
+    await here.page.wait_for_url("**/review")
+    await here.page.go_back()
+    await expect(here.page.locator("main")).to_contain_text("Approved by ruth")
+    assert await here.page.locator("button[value=approve]").count() == 0
