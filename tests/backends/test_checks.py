@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quipu.backends.guarded import Patience
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.model.mirrors import Difference
 from quipu.model.principal import Permission, local
@@ -129,3 +132,27 @@ async def test_only_an_operator_may_and_only_what_there_is() -> None:
         for unknown in (checks.verify(local(), "none"), checks.drop(local(), "none")):
             with pytest.raises(NotFoundError):
                 await unknown
+
+
+async def test_what_is_erased_while_a_mirror_is_mended_does_not_come_back() -> None:
+    class Slow(ShelfBackend):
+        """Takes its time over whatever comes after a moment."""
+
+        is_slow = False
+
+        async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+            if self.is_slow:
+                await asyncio.sleep(0.5)
+            return await super().put(copies)
+
+    slow = Slow()
+    async with rig(mirror("slow", slow, patience=Patience(effect_s=5.0))) as rigged:
+        tea = await rigged.memory.remember("tea at noon")
+        slow.kept.clear()
+        slow.is_slow = True
+        mending = asyncio.create_task(rigged.service.mirror_checks.resync(local(), "slow"))
+        await asyncio.sleep(0.25)
+        await rigged.memory.forget(ids=[tea.id], hard_delete=True)
+        await mending
+        await rigged.drained()
+        assert slow.kept == {}

@@ -10,7 +10,7 @@ import pytest
 
 from quipu.backends.guarded import GuardedBackend, Patience
 from quipu.errors import BackendUnavailableError, UnsupportedError
-from quipu.ports.backend import Answer, Copy, Kept, Place, Query
+from quipu.ports.backend import Answer, Copy, Health, Kept, NativeHit, Place, Query
 from quipu.rules.breaker import FIRST_MS, LONGEST_MS, Breaker, BreakerState
 from quipu.testing.backend.case import Keeper
 from quipu.testing.backend.shelf import ShelfBackend
@@ -135,3 +135,75 @@ def test_over_half_of_the_last_twenty_calls_open_it() -> None:
         slow = moment * 5_000
         calm = calm.failed(slow, 0.0) if moment % 4 else calm.succeeded(slow)
     assert calm.state(200_000) is BreakerState.CLOSED, "only what is recent counts"
+
+
+class Mortal(ShelfBackend):
+    """Dies now and then, as a process does; whoever opens it starts it again."""
+
+    is_dead = False
+
+    async def open(self) -> None:
+        await super().open()
+        self.is_dead = False
+
+    async def _touch(self, call: str) -> None:
+        if self.is_dead and call != "open":
+            raise BackendUnavailableError("Its process has ended.", reason="mirror_unreachable")
+        await super()._touch(call)
+
+
+async def test_what_was_open_and_has_died_is_opened_again() -> None:
+    mortal = Mortal()
+    guarded = GuardedBackend("mortal", mortal, patience=QUICK)
+    kept = await Keeper(guarded).put("tea at noon")
+    mortal.is_dead = True
+    with pytest.raises(BackendUnavailableError):
+        await Keeper(guarded).asked("tea")
+    assert await Keeper(guarded).found("tea") == [kept.native_id]
+    assert mortal.calls["open"] == 2
+    await guarded.close()
+
+
+@requirement("memorywire:router.breaker")
+async def test_a_backend_that_says_it_is_down_has_failed() -> None:
+    class Down(ShelfBackend):
+        async def health(self) -> Health:
+            return Health(is_up=False)
+
+    now = [0]
+    guarded = GuardedBackend("down", Down(), patience=QUICK, clock=lambda: now[0])
+    for _ in range(5):
+        assert not (await guarded.health()).is_up
+    assert guarded.breaker == "open"
+    now[0] += FIRST_MS
+    assert not (await guarded.health()).is_up
+    assert guarded.breaker == "open", "that somebody asked how it is heals nothing"
+    await guarded.close()
+
+
+async def test_a_backend_that_is_well_and_fails_has_trouble_with_what_it_was_given() -> None:
+    class Choosy(ShelfBackend):
+        async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+            raise BackendUnavailableError("It failed.", reason="mirror_unreachable", hint="Look there.")
+
+    choosy = Choosy()
+    guarded = GuardedBackend("choosy", choosy, patience=QUICK)
+    with pytest.raises(BackendUnavailableError) as failed:
+        await Keeper(guarded).put("tea")
+    assert (failed.value.reason, failed.value.hint) == ("mirror_failed", "Look there.")
+    choosy.is_down = True
+    with pytest.raises(BackendUnavailableError) as down:
+        await Keeper(guarded).put("tea")
+    assert down.value.reason == "mirror_unreachable"
+    await guarded.close()
+
+
+@pytest.mark.parametrize("text", ["half \ud800 a letter", "a \x00 within"])
+async def test_a_text_that_no_ledger_could_hold_is_none(text: str) -> None:
+    class Rogue(ShelfBackend):
+        async def search(self, query: Query, limit: int) -> Answer:
+            return Answer(hits=(NativeHit(native_id="n", text=text), NativeHit(native_id="m", text="tea")))
+
+    guarded = GuardedBackend("rogue", Rogue(), patience=QUICK)
+    assert [hit.text for hit in (await Keeper(guarded).asked("tea")).hits] == ["", "tea"]
+    await guarded.close()

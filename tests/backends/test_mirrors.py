@@ -514,3 +514,57 @@ async def test_the_past_is_the_ledgers_alone() -> None:
         answer = await rigged.memory.recall("tea", as_of=str(done.extensions["seq"]))
         assert answer.stores_queried == ("sqlite",)
         assert shelf.calls.get("search", 0) == before
+
+
+# -- what a mirror cannot take ------------------------------------------------------------------------------------
+
+
+class Choosy(ShelfBackend):
+    """Chokes on some texts, and then says of itself that it is not there, as vendors' adapters do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses = ""
+
+    async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+        if self.refuses and any(self.refuses in copy.content for copy in copies):
+            raise BackendUnavailableError("It failed.", reason="mirror_unreachable")
+        return await super().put(copies)
+
+
+@requirement("memorywire:router.writes")
+async def test_one_record_that_a_mirror_cannot_take_holds_up_no_other() -> None:
+    choosy = Choosy()
+    choosy.refuses = "poison"
+    async with rig(mirror("choosy", choosy), is_started=False) as rigged:
+        await rigged.drained()
+        for text in ("tea", "poison", "coffee"):
+            await rigged.memory.remember(text)
+        assert not await rigged.drained()
+        assert texts(choosy) == ["coffee", "tea"]
+        assert await rigged.lag("choosy") == 1
+
+
+@requirement("memorywire:router.writes")
+async def test_what_a_new_mirror_could_not_take_at_first_is_sent_later(tmp_path: Path) -> None:
+    path, clock = tmp_path / "memory.db", FixedClock()
+    async with rig(path=path, clock=clock) as rigged:
+        for text in ("tea", "poison", "coffee"):
+            await rigged.memory.remember(text)
+    choosy = Choosy()
+    choosy.refuses = "poison"
+    for _ in range(2):  # a restart in between forgets nothing
+        async with rig(mirror("choosy", choosy), path=path, clock=clock, is_started=False) as rigged:
+            assert not await rigged.drained()
+            (standing,) = await rigged.service.mirrors.standings("default")
+            assert not standing.is_filled
+            assert texts(choosy) == ["coffee", "tea"]
+            clock.move(60_000)
+    async with rig(mirror("choosy", choosy), path=path, clock=clock, is_started=False) as rigged:
+        assert not await rigged.drained()
+        choosy.refuses = ""
+        clock.move(60_000)
+        assert await rigged.drained()
+        (standing,) = await rigged.service.mirrors.standings("default")
+        assert standing.is_filled
+        assert texts(choosy) == ["coffee", "poison", "tea"]

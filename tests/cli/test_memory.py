@@ -96,6 +96,8 @@ def test_a_memory_that_has_ended_already_is_said_to_be_so(cli: Cli) -> None:
     """`--expires 30` means 30 milliseconds after 1970, which nobody means."""
     assert "has ended already" in cli("remember", "tea", "--expires", "30").stderr
     assert "has ended already" not in cli("remember", "tea", "--expires", "30d").stderr
+    warned = cli("remember", "tea", "--expires", "30", "--json")
+    assert "has ended already" in json.loads(warned.stderr)["warning"]
 
 
 def test_a_held_write_ends_with_code_3_and_says_how_to_decide(cli: Cli) -> None:

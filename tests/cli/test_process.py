@@ -8,6 +8,7 @@ import os
 import pty
 import resource
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -97,6 +98,31 @@ def test_a_reader_that_leaves_early_is_no_error(process: Process, home: Path) ->
         assert running.stderr.read() == b"", words
         assert running.wait(60) == 0, words
         running.stderr.close()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_that_lacks_a_character_is_shown_its_number(process: Process, encoding: str) -> None:
+    """What was done is not told as a failure because it cannot be written as it is."""
+    kept = process("remember", "Zoë → 日本", "--type", "semantic", PYTHONIOENCODING=encoding)
+    assert (kept.returncode, kept.stderr) == (0, b"")
+    for words in (["list"], ["recall", "Zoë"], ["audit", "log"], ["doctor", "--quick"]):
+        shown = process(*words, PYTHONIOENCODING=encoding)
+        assert (words, shown.returncode, shown.stderr) == (words, 0, b"")
+    shown = process("recall", "Zoë", PYTHONIOENCODING=encoding).stdout.decode(encoding)
+    assert r"\u65e5\u672c" in shown
+    assert ("Zoë" if encoding != "ascii" else r"Zo\xeb") in shown
+    found = json.loads(process("recall", "Zoë", "--json", PYTHONIOENCODING=encoding).stdout)
+    assert found["results"][0]["content"] == "Zoë → 日本"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_is_closed_keeps_nobody_from_working(process: Process, closed: str) -> None:
+    line = shlex.join(process.line("remember", "tea"))
+    done = subprocess.run(  # noqa: S602  a shell is what closes streams
+        f"{line} {closed}", shell=True, cwd=process.folder, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    assert b"tea" in process("list").stdout
 
 
 def test_an_interrupt_says_so_and_ends_with_130(home: Path) -> None:

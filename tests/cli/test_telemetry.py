@@ -84,5 +84,7 @@ def test_what_cannot_be_read_and_what_holds_no_memory_have_codes_of_their_own(
     (tmp_path / "broken.json").write_text("{")
     assert cli("telemetry", "check", str(tmp_path / "broken.json")).exit_code == 2
     assert cli("telemetry", "check", "--convention", "other").exit_code == 2
+    told = cli("telemetry", "check", str(tmp_path / "none.json"), "--json")
+    assert (told.exit_code, json.loads(told.stderr)["reason"]) == (2, "no_file")
     (tmp_path / "empty.json").write_text('{"resourceSpans": []}')
     assert cli("telemetry", "check", str(tmp_path / "empty.json")).exit_code == 3

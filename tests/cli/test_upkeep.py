@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from quipu.config import data_dir, load
+from quipu.errors import InvalidError
+from quipu.sync import Memory
 from tests.cli.conftest import Cli
 from tests.cli.published import valid
 
@@ -154,6 +157,17 @@ def test_capabilities_are_those_of_the_wire(cli: Cli) -> None:
     assert "recall_tracking" in cli.said("capabilities")
 
 
+def test_capabilities_are_those_that_the_memory_itself_tells(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIPU_LIMIT_K", "7")
+    cli.remember("tea")
+    with Memory() as memory:
+        told = dict(memory.describe())
+    assert cli.json("capabilities") == json.loads(json.dumps(told))
+    assert "vector" not in told["capabilities"]
+
+
 def test_config_tells_where_each_setting_came_from(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +192,62 @@ def test_config_tells_where_each_setting_came_from(
     assert "sk-secret" not in said
     assert "QUIPU_THREADS" in cli.said("config", "--verbose")
     assert str(folder / "config.toml") in said
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("postgresql://h/db?user=u&password=hunter2", "postgresql://h/db?user=u&password=********"),
+        ("postgresql://u:p@hunter2@h/db", "postgresql://********@h/db"),
+        ("https://h/v1?api-key=hunter2&x=1#a", "https://h/v1?api-key=********&x=1#a"),
+        ("https://h/v1?Token=hunter2", "https://h/v1?Token=********"),
+    ],
+)
+def test_config_shows_no_secret_of_an_address(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, given: str, shown: str
+) -> None:
+    monkeypatch.setenv("QUIPU_EMBEDDER_URL", given)
+    monkeypatch.setenv("QUIPU_MIRRORS", f"mem0://x {given}")
+    result = cli("config", "--json")
+    rows = {row["name"]: row["value"] for row in json.loads(result.stdout)["settings"]}
+    assert "hunter2" not in result.output
+    assert (rows["embedder_url"], rows["mirrors"]) == (shown, f"mem0://x {shown}")
+
+
+@pytest.mark.parametrize("value", ['["planner"]', '{name = "planner"}'])
+def test_a_setting_that_is_a_list_is_not_taken_for_a_text(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    (tmp_path / "c.toml").write_text(f"agent = {value}\n", "utf-8")
+    monkeypatch.setenv("QUIPU_CONFIG", str(tmp_path / "c.toml"))
+    result = cli("remember", "tea", "--json")
+    assert result.exit_code == 1
+    problem = json.loads(result.stderr)
+    assert problem["reason"] == "bad_setting"
+    assert "agent in" in problem["detail"]
+
+
+def test_a_settings_file_that_cannot_be_looked_at_is_a_setting_that_is_wrong(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUIPU_CONFIG", "a" * 300)
+    with pytest.raises(InvalidError) as refused:
+        load()
+    assert refused.value.reason == "bad_setting"
+    assert cli("config", "--json").exit_code == 1
+
+
+def test_who_has_no_home_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert load().agent == "default"
+    with pytest.raises(InvalidError) as refused:
+        data_dir()
+    assert "XDG_DATA_HOME" in (refused.value.hint or "")
 
 
 def test_the_demo_tells_its_story_and_leaves_nothing(cli: Cli, home: Path) -> None:

@@ -42,9 +42,9 @@ def busy(status: int, code: str, retry_after: int | None = None) -> Fate:
     return Fate(answer=_answer(status, body, b"application/problem+json", wait))
 
 
-def plain(status: int, text: bytes = b"<h1>Bad gateway</h1>") -> Fate:
-    """A refusal of something that stands between."""
-    return Fate(answer=_answer(status, text, b"text/html", b""))
+def plain(status: int, text: bytes = b"<h1>Bad gateway</h1>", media_type: bytes = b"text/html") -> Fate:
+    """An answer of something that stands between."""
+    return Fate(answer=_answer(status, text, media_type, b""))
 
 
 def _answer(status: int, body: bytes, media_type: bytes, more: bytes) -> bytes:

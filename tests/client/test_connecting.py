@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,6 +134,65 @@ async def test_a_proxy_of_the_machine_is_not_asked_about_this_machine(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     async with connect(server.url, token=server.admin_token) as memory:
         assert (await memory.whoami()).tenant == "default"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9"),
+        ("HTTP_PROXY", "ftp://127.0.0.1:9"),
+        ("NO_PROXY", "localhost,[::1]"),
+        ("NO_PROXY", "http://:x"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_told_and_keeps_nobody_from_this_machine(
+    server: Served, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for one in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(one, raising=False)
+        monkeypatch.delenv(one.lower(), raising=False)
+    monkeypatch.setenv(name, value)
+    async with connect(server.url, token=server.admin_token) as memory:
+        assert (await memory.whoami()).tenant == "default"
+    away = connect("http://memory.invalid", token="x", insecure=True)  # noqa: S106  not a password
+    with pytest.raises(InvalidError) as refused:
+        await away.whoami()
+    assert refused.value.reason == "bad_setting"
+    assert name in (refused.value.hint or "")
+    await away.close()
+
+
+async def test_the_password_of_a_proxy_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in ("ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(one, "socks7://ana:hush@proxy.invalid:9")
+    away = connect("http://memory.invalid", token="x", insecure=True)  # noqa: S106  not a password
+    with pytest.raises(InvalidError) as refused:
+        await away.whoami()
+    assert "hush" not in "".join(traceback.format_exception(refused.value))
+    await away.close()
+
+
+@pytest.mark.parametrize("address", ["http://a\x7fb.localhost", "http://xn--.localhost", "http://[::1]x:80"])
+def test_an_address_that_cannot_be_called_is_told_before_it_is(address: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        connect(address, token="x")  # noqa: S106  not a password
+    assert refused.value.faults[0].pointer == "/server"
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+async def test_authorities_that_cannot_be_read_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None
+) -> None:
+    file = tmp_path / "authorities.pem"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    memory = connect("https://127.0.0.1:1", token="x")  # noqa: S106  not a password
+    with pytest.raises(InvalidError) as refused:
+        await memory.whoami()
+    assert refused.value.reason == "bad_setting"
+    assert "SSL_CERT_FILE" in (refused.value.hint or "")
+    await memory.close()
 
 
 # -- certificates -------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import logging
 import random
 import socket
 import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +225,19 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(
     assert connection.pauses == []
 
 
+async def test_a_stream_does_not_wait_longer_for_its_beginning_than_a_call(
+    proxy: Proxy, server: Served, reaching: Reaching
+) -> None:
+    connection = watched(proxy.url, server.admin_token, total_s=5)
+    memory = reaching(connection)
+    turned_away = busy(503, "backend_unavailable", retry_after=3_600)
+    proxy.choose = lambda line: turned_away if "/verify" in line else None
+    with pytest.raises(BackendUnavailableError) as refused:
+        await memory.verify()
+    assert refused.value.retry_after == 3_600
+    assert connection.pauses == []
+
+
 async def test_a_spent_budget_is_told_at_once(proxy: Proxy, server: Served, reaching: Reaching) -> None:
     proxy.will(busy(429, "quota_exceeded", retry_after=1))
     with pytest.raises(QuotaExceededError):
@@ -376,3 +391,45 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_repeated(token: str
     with pytest.raises(InvalidError) as refused:
         watched("http://127.0.0.1:1", token)
     assert token not in f"{refused.value} {refused.value.hint}"
+
+
+#: What answers everything with one and the same: another program, a portal that wants one to sign in.
+STRANGERS = [
+    b"<h1>Welcome</h1>",
+    b"{}",
+    b"[]",
+    b'"ok"',
+    b"null",
+    b'{"error": 5}',
+    b'{"result": 5}',
+    b'{"status": 5}',
+    b'{"capabilities": 5}',
+]
+
+
+@pytest.mark.parametrize("text", STRANGERS, ids=bytes.decode)
+@pytest.mark.parametrize("call", ["backup", "changes", "describe", "health", "export_journal", "verify"])
+async def test_who_answers_everything_alike_is_not_taken_for_a_server(
+    proxy: Proxy, reaching: Reaching, tmp_path: Path, call: str, text: bytes
+) -> None:
+    memory = reaching(watched(proxy.url, "x", retries=0))
+    media_type = b"text/html" if text.startswith(b"<") else b"application/json"
+    proxy.choose = lambda _: plain(200, text, media_type)
+
+    async def followed() -> None:
+        async for _ in memory.changes(since=0):
+            pass
+
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "backup": lambda: memory.backup(tmp_path / "copy.db"),
+        "changes": followed,
+        "describe": memory.describe,
+        "health": memory.health,
+        "export_journal": lambda: memory.export_journal(tmp_path / "journal"),
+        "verify": memory.verify,
+    }
+    async with asyncio.timeout(10):
+        with pytest.raises(InternalError) as refused:
+            await calls[call]()
+    assert refused.value.reason == "bad_answer"
+    assert await asyncio.to_thread(lambda: list(tmp_path.iterdir())) == []

@@ -149,6 +149,22 @@ async def test_facts_are_proposed_with_a_link_to_the_verbatim_memory(tmp_path: P
     assert json.loads(asked["messages"][1]["content"]) == {"note": note}
 
 
+@requirement("memorywire:consolidation.extraction")
+async def test_a_fact_ends_and_stays_at_home_as_what_it_was_found_in_does(tmp_path: Path) -> None:
+    end = FixedClock()() + 60_000
+    with endpoint(lambda _: facts("Mara has two cats.")) as model:
+        async with memory(model.url, tmp_path) as service:
+            held_back = {"exportable": False, "scope_id": "home"}
+            await push(service, "Mara said she has two cats.", metadata=held_back, expires_at=end)
+            await service.consolidating.consolidate(SYSTEM, ConsolidateRequest())
+            (waiting,) = await service.governance.proposals(OWNER, "pending")
+            await service.decide(OWNER, waiting.id, approved=True)
+            page = await service.reading.list(OWNER, ListRequest(agent_id="ana", limit=100))
+            (fact,) = [one for one in page.records if one.source == "extraction"]
+            assert fact.expires_at == end
+            assert fact.metadata == {**held_back, "extractor": "openai:tiny"}
+
+
 async def test_what_memory_knows_is_not_proposed_again(tmp_path: Path) -> None:
     """A model that echoes what was recalled, or the note itself, adds nothing."""
     note = "We talked about Mara's cats again"

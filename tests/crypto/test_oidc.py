@@ -248,3 +248,18 @@ def test_bad_settings(given: dict[str, str]) -> None:
     with pytest.raises(InvalidError) as refused:
         Provider(**{"issuer": "https://idp.example", "audience": "quipu", "tenant": "acme", **given})
     assert refused.value.reason == "bad_setting"
+
+
+async def test_keys_are_read_again_when_a_clock_that_was_ahead_is_set_right(
+    published: Published, clock: FixedClock
+) -> None:
+    identities = OidcIdentities(provider(published), clock)
+    clock.move(86_400_000)
+    await identities.principal(statement(published, clock))
+    clock.move(-86_400_000)
+    fresh = ECKey.generate_key("P-256", {"kid": "fresh"})
+    published.keys = [fresh]
+    assert (await identities.principal(statement(published, clock, fresh, "ES256"))).name == "oidc:mara"
+    with pytest.raises(UnauthenticatedError):  # it is not published any more
+        await identities.principal(statement(published, clock))
+    await identities.close()

@@ -10,10 +10,11 @@ import pytest
 from quipu import ForbiddenError, Memory, NotFoundError
 from quipu.model.governance import Edit, Effect, Origin
 from quipu.model.learning import Suggestion
+from quipu.model.principal import Permission
 from quipu.rules.learning import literal
 from quipu.rules.policy import _globbed  # pyright: ignore[reportPrivateUsage]  a glob means what a rule makes of it
 from quipu.testing.builders import FixedClock
-from tests.governance.office import Office, a_rule, person, proposal_of
+from tests.governance.office import AGENT, Office, a_rule, person, proposal_of
 from tests.service.looks import ids, verifies
 
 DAY = 86_400_000
@@ -74,6 +75,35 @@ async def test_an_accepted_rule_decides_is_journaled_ends_and_can_be_revoked(
     assert (await office.agent.remember("late", source="chat", approval_required=True)).pending_approval
     await office.admin.set_rules({"rules": []})
     assert await verifies(office.admin)
+
+
+async def test_what_is_learnt_about_forgetting_is_not_about_erasing(office: Office) -> None:
+    keeper = office.joined_by("keeper", AGENT | {Permission.ADMIN})
+    await office.admin.set_rules(a_rule("hold", operations=["forget"]))
+    for number in range(6):
+        one = (await keeper.remember(f"n{number}")).id
+        held = await keeper.forget(ids=[one])
+        if number < 5:
+            await office.carla.decide(proposal_of(held), approved=True)
+    (learnt,) = await suggested(office.admin)
+    await office.admin.accept_rule(learnt.id)
+    assert (await keeper.forget(ids=[one], hard_delete=True)).pending_approval
+    assert not (await keeper.forget(ids=[one])).pending_approval
+
+
+async def test_what_ended_is_suggested_again_and_takes_the_place_of_the_old(
+    office: Office, clock: FixedClock
+) -> None:
+    await decided(office, 5)
+    (one,) = await suggested(office.admin)
+    await office.admin.accept_rule(one.id)
+    clock.move(91 * DAY)
+    assert await suggested(office.admin) == ()
+    await decided(office, 5)
+    (again,) = await suggested(office.admin)
+    (rule,) = [rule for rule in await office.admin.accept_rule(again.id) if rule.origin is Origin.LEARNED]
+    assert (rule.id, rule.expires_at) == (one.rule.id, again.rule.expires_at)
+    assert not (await office.agent.remember("x", source="chat", approval_required=True)).pending_approval
 
 
 async def test_rejections_suggest_a_denial(office: Office) -> None:

@@ -373,3 +373,16 @@ def test_waits_grow_and_end() -> None:
     assert waits[:3] == [10_000, 20_000, 40_000]
     assert waits == sorted(waits)
     assert waits[-1] == 3_600_000
+
+
+async def test_a_clock_that_was_wrong_for_a_while_holds_no_notice_up(
+    office: Office, clock: FixedClock
+) -> None:
+    desk, postman = await posted(office)
+    await desk.add(local(), url="https://example.org/hook")
+    await office.agent.remember("one", approval_required=True)
+    clock.move(24 * 3_600_000)
+    postman.refuses = 1
+    assert await desk.deliver("default") == 0
+    clock.move(-24 * 3_600_000)
+    assert await desk.deliver("default") == 1

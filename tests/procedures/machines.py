@@ -59,6 +59,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "unknown source": (with_way(source="nowhere"), "invalid_procedure"),
     "unknown initial": ({**PARCEL, "initial": "nowhere"}, "invalid_procedure"),
     "unknown current": ({**PARCEL, "current": "nowhere"}, "invalid_procedure"),
+    "an initial state that is a list": ({**PARCEL, "initial": ["asked"]}, "invalid_procedure"),
+    "a current state that is an object": ({**PARCEL, "current": {"asked": 1}}, "invalid_procedure"),
     "no transitions": ({k: v for k, v in PARCEL.items() if k != "transitions"}, "invalid_procedure"),
     "a state twice": ({**PARCEL, "states": [*PARCEL["states"], "asked"]}, "invalid_procedure"),
     "dotted condition": (with_way(conditions="order.is_paid"), "invalid_procedure"),

@@ -23,6 +23,7 @@ from quipu.rules.drafting import (
     revived,
     sealed,
 )
+from quipu.rules.durations import DAY_MS
 from quipu.testing.builders import canonical
 from quipu.testing.strategies import json_objects, machines, records, texts
 
@@ -142,6 +143,49 @@ def test_what_is_said_wins_over_what_was_there() -> None:
     record = changed_record(current, request, principal=ME, now=NOW)
     assert (dict(record.metadata), record.tags, record.confidence) == ({"a": 1, "b": 2}, (), 0.9)
     assert (record.importance, record.source, record.expires_at) == (0.2, "system", NOW + 5)
+
+
+@pytest.mark.parametrize("strategy", [UpdateStrategy.MERGE, UpdateStrategy.APPEND])
+@pytest.mark.parametrize(
+    ("asked_end", "end"), [(None, 9 * DAY_MS), (7 * DAY_MS, 7 * DAY_MS), (99 * DAY_MS, 9 * DAY_MS)]
+)
+def test_a_promise_that_came_with_a_younger_text_reaches_as_far_as_it_did(
+    strategy: UpdateStrategy, asked_end: int | None, end: int
+) -> None:
+    taken_over = replace(
+        first(), created_at=0, expires_at=9 * DAY_MS, privacy=PrivacyIntent(retain="P1D"), version=2
+    )
+    record = changed_record(
+        taken_over, asked(update_strategy=strategy, expires_at=asked_end), principal=ME, now=5 * DAY_MS
+    )
+    assert (record.expires_at, record.privacy) == (end, taken_over.privacy)
+    renewed = asked(update_strategy=strategy, privacy_intent=PrivacyIntent(retain="P6D"))
+    assert changed_record(taken_over, renewed, principal=ME, now=5 * DAY_MS).expires_at == 6 * DAY_MS
+
+
+def test_an_end_may_be_put_off_as_far_as_its_promise_reaches() -> None:
+    current = replace(first(), created_at=0, expires_at=DAY_MS, privacy=PrivacyIntent(retain="P3D"))
+    for asked_end, end in ((2 * DAY_MS, 2 * DAY_MS), (4 * DAY_MS, 3 * DAY_MS)):
+        later = asked(update_strategy=UpdateStrategy.MERGE, expires_at=asked_end)
+        assert changed_record(current, later, principal=ME, now=1).expires_at == end
+
+
+def test_words_that_are_added_to_are_trusted_no_more_than_they_were() -> None:
+    brought = first(import_id="imp_1")
+    trusts = {
+        strategy: changed_record(
+            brought, asked(update_strategy=strategy), principal=ME, now=NOW
+        ).provenance.trust
+        for strategy in UpdateStrategy
+    }
+    assert trusts == {
+        UpdateStrategy.OVERWRITE: Trust.USER,
+        UpdateStrategy.MERGE: Trust.USER,
+        UpdateStrategy.APPEND: Trust.EXTERNAL,
+    }
+    theirs = replace(ME, trust=Trust.UNKNOWN)
+    added = changed_record(first(), asked(update_strategy=UpdateStrategy.APPEND), principal=theirs, now=NOW)
+    assert added.provenance.trust is Trust.UNKNOWN
 
 
 def test_a_type_or_a_version_that_is_not_there_is_a_conflict() -> None:

@@ -156,6 +156,13 @@ def test_a_vector_is_no_text() -> None:
     assert rewritten(embedding=embedding).embedding is embedding
 
 
+def test_a_vector_of_words_that_are_not_kept_is_not_kept_either() -> None:
+    """It was made of the secret; what is made of the marked text takes its place."""
+    embedding = Embedding("m", [0.5])
+    assert rewritten(content=f"use {VALUE}", embedding=embedding).embedding is None
+    assert rewritten(tags=(VALUE,), embedding=embedding).embedding is embedding
+
+
 def test_times_stay_numbers() -> None:
     details = {"event_time": NUMBER}
     assert rewritten(type=MemoryType.EPISODIC, details=details).details == details

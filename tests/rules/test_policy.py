@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -196,6 +197,16 @@ def test_what_is_not_understood_is_refused_at_its_place(document: Any, pointer: 
 )  # fmt: skip
 def test_personal_data_is_found(text: str) -> None:
     assert classes(text) == {Found.PII}
+
+
+@pytest.mark.parametrize(
+    "word", ["AA11" + "A" * 36, "a@" + "a" * 63, "a@a" + ".a" * 30, "1.1.1.1.1.1.1a", "send the "]
+)
+def test_no_text_takes_long_to_be_looked_at(word: str) -> None:
+    text = f"{word} " * (200_000 // len(word))
+    started = time.perf_counter()
+    classes(text)
+    assert time.perf_counter() - started < 4
 
 
 @pytest.mark.parametrize(

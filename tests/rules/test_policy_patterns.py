@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quipu.errors import InvalidError
 from quipu.rules.policy_patterns import pattern
+from tests.corpora.noise import drawn
 
 _ATOMS = st.sampled_from(
     ["a", "b", "ab", ".", "[ab]", "[^a]", "\\d", "\\w", "\\s", "\\b", "^", "$", "c1", "\\."]
@@ -75,6 +76,16 @@ def test_no_pattern_runs_away(text: str) -> None:
     started = time.perf_counter()
     assert not found.is_in("a" * 100_000 + "!")
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("text", ["x.{190}q", "(?:[xy].{150}){1,2}q", "\\b[xyz]{0,190}q", "(?:x|y|z){90}q"])
+def test_what_counts_far_is_quick_too_where_a_match_may_have_begun_anywhere(text: str) -> None:
+    """A long text may stand in any of the states that were counted: which of them differs with every character."""
+    searched = drawn("far", 250_000, "xyz")
+    found = pattern(text)
+    started = time.perf_counter()
+    assert not found.is_in(searched)
+    assert time.perf_counter() - started < 4
 
 
 def test_deep_patterns_are_read_quickly() -> None:

@@ -58,3 +58,11 @@ def test_a_spent_budget_comes_free_when_told(count: int, later: int) -> None:
     wait = rates.seconds_until_free(spent, now)
     assert 1 <= wait <= 3600
     assert rates.spent_within_an_hour(spent, now + wait * 1000) == 0
+
+
+@given(st.integers(1, 50), st.integers(3_600_000, 10**9))
+def test_what_was_spent_while_a_clock_was_wrong_is_not_waited_for(count: int, ahead: int) -> None:
+    now = 7_000_000
+    spent = rates.spending({}, count, now + ahead)
+    assert rates.spent_within_an_hour(spent, now) == 0
+    assert rates.spending(spent, 1, now) == {now // 60_000: 1}

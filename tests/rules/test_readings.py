@@ -33,6 +33,7 @@ WORD = 'Pa"ss\\wörd & <1>/😀'
         ("".join(f"&#x{ord(char):X};" for char in WORD), WORD),
         ("p\u200ba\u00ads\u2060s\ufeff", "pass"),
         ("p\ufe0fa\u034fs\U000e0101s\x07\x7f", "pass"),
+        ("p\x80a\u2028s\u2029s\u2800", "pass"),
         ("\uff50\uff41\U0001d42c\u24e2", "pass"),
         ("\\x70\\x61\\x73\\x73", "pass"),
         ("\\b\\f\\n\\r\\t", "\b\f\n\r\t"),
@@ -56,6 +57,7 @@ def test_one_escape_is_also_undone_without_the_others() -> None:
 
 def test_lines_are_joined_only_when_asked() -> None:
     assert "abcdef" in {reading.text for reading in readings("abc\r\n   def", joins_lines=True)}
+    assert "abcdef" in {reading.text for reading in readings("abc\r   def", joins_lines=True)}
     assert "abcdef" not in {reading.text for reading in readings("abc\r\n   def")}
 
 

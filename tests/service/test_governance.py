@@ -321,6 +321,10 @@ async def test_a_dry_run_shows_what_rules_would_have_done(office: Office) -> Non
         ("remember", "agent", "web", Effect.HOLD),
     ]
     assert len(await office.carla.test_rules(draft, last=2)) == 2
+    await office.agent.remember("a letter", metadata={"to": ["mara@example.org"]})
+    personal = {"rules": [{"id": "mail", "when": {"found": ["pii"]}, "effect": "hold"}]}
+    assert (await office.carla.test_rules(personal, last=1))[0].verdict.rule == "mail"
+    before = await standing(office.admin)
     assert {one.verdict.rule for one in await office.carla.test_rules()} == {"default", "shipped-import"}
     assert await standing(office.admin) == before
     with pytest.raises(InvalidError):

@@ -71,7 +71,8 @@ class Lender:
 async def lender(tmp_path: Path) -> AsyncIterator[Lender]:
     config = Config(store_url=f"sqlite://{tmp_path}/a.db", public_url=HOST, oap_queries_per_minute=100_000)
     running = await bootstrap.start(config, embedder=WordEmbedder())
-    await running.parts.ledger.open("default")
+    for tenant in ("default", GRANTEE):
+        await running.parts.ledger.open(tenant)
     yield Lender(running)
     await running.close()
 

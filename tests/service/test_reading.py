@@ -10,7 +10,7 @@ import pytest
 from quipu import ConflictError, InvalidError, Memory, NotFoundError, RememberRequest
 from quipu.model.record import Ending, MemoryType, State
 from quipu.testing.builders import FixedClock
-from tests.service.looks import found, ids, kept, verifies
+from tests.service.looks import found, ids, kept, standing, verifies
 
 
 async def test_a_record_is_read_as_it_stands_and_as_it_stood(memory: Memory, clock: FixedClock) -> None:
@@ -41,6 +41,23 @@ async def test_an_archived_record_can_be_read(memory: Memory) -> None:
     record_id = await kept(memory, "x")
     await memory.expire({"type": "semantic"}, action="archive")
     assert (await memory.get(record_id)).state is State.ARCHIVED
+
+
+async def test_an_archived_record_is_gone_from_every_list_when_it_expires(
+    memory: Memory, clock: FixedClock
+) -> None:
+    stays = await kept(memory, "tea")
+    ends = await kept(memory, "cake", expires_at=clock() + 1_000)
+    await memory.expire({"type": "semantic"}, action="archive")
+    seq = int(str((await memory.health())["seq"]))
+    for passed, expected in ((999, {stays, ends}), (1, {stays})):
+        clock.move(passed)
+        assert await ids(memory, states=["archived"]) == expected
+        assert await ids(memory, states=["archived"], as_of=seq) == expected
+        assert {record["id"] async for record in memory.export()} == expected
+    await memory.sweep()
+    assert await ids(memory, states=["archived"]) == {stays}
+    assert await ids(memory, states=["forgotten"]) == {ends}
 
 
 async def test_reads_by_id_are_noted_in_the_journal(memory: Memory) -> None:
@@ -124,7 +141,7 @@ async def test_all_agents_can_be_listed_by_who_may_see_them(memory: Memory) -> N
 
 
 async def test_a_cursor_of_somebody_else_is_refused(memory: Memory) -> None:
-    for cursor in ("ééé", "a", "_w"):
+    for cursor in ("ééé", "a", "_w", "bWVtAA"):
         with pytest.raises(InvalidError) as refused:
             await memory.list(cursor=cursor)
         assert refused.value.faults[0].pointer == "/cursor"
@@ -176,6 +193,25 @@ async def test_whatever_was_taken_out_of_use_comes_back(memory: Memory, ending: 
     with pytest.raises(ConflictError) as live:
         await memory.restore(record_id)
     assert live.value.reason == "not_forgotten"
+
+
+@pytest.mark.parametrize("ending", ["forgotten", "archived", "demoted", "swept", "unswept"])
+async def test_what_has_expired_is_not_brought_back_to_be_seen_by_nobody(
+    memory: Memory, clock: FixedClock, ending: str
+) -> None:
+    record_id = await kept(memory, "tea", expires_at=clock() + 1_000)
+    if ending == "forgotten":
+        await memory.forget(ids=[record_id])
+    elif ending in ("archived", "demoted"):
+        await memory.expire({"type": "semantic"}, action="archive" if ending == "archived" else "demote")
+    clock.move(1_000)
+    if ending == "swept":
+        await memory.sweep()
+    before = await standing(memory)
+    with pytest.raises(NotFoundError) as refused:
+        await memory.restore(record_id)
+    assert (refused.value.reason, refused.value.hint) == ("record", "Its time is over: it has expired.")
+    assert await standing(memory) == before
 
 
 async def test_nothing_unknown_can_be_restored(memory: Memory) -> None:

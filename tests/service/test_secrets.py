@@ -25,16 +25,19 @@ from quipu.errors import (
 from quipu.model.journal import Op
 from quipu.model.operations import (
     CreateStoreRequest,
+    ExpireAction,
     ExpirePolicy,
     ExpireRequest,
     ForgetRequest,
     Line,
     MergeRequest,
+    RecallRequest,
     RememberRequest,
 )
 from quipu.model.principal import Permission, Principal, local
 from quipu.model.record import MemoryType
 from quipu.service.memory import MemoryService
+from quipu.service.runs import OpenRequest
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
 
@@ -257,6 +260,86 @@ async def test_an_identity_that_holds_a_secret_is_refused(service: MemoryService
         await service.stores.create(OWNER, CreateStoreRequest(name=VALUE))
 
 
+#: Requests that change no text, and what of them is kept: with a key, and while they wait.
+_KEYED: dict[str, Any] = {
+    "/idempotency_key": ForgetRequest(agent_id="ana", ids=("mem_x",), idempotency_key=VALUE),
+    "/ids/0": ForgetRequest(agent_id="ana", ids=(VALUE,), idempotency_key="once"),
+    "/canonical": MergeRequest(agent_id="ana", canonical=VALUE, duplicates=("x",), idempotency_key="once"),
+    "/duplicates/0": MergeRequest(agent_id="ana", canonical="x", duplicates=(VALUE,), idempotency_key="once"),
+}
+_OLD = ExpirePolicy(older_than_days=1)
+_HELD: dict[str, Any] = {
+    "/filter": ForgetRequest(agent_id="ana", filter={"or": [{"a": {"in": [VALUE]}}]}),
+    "/user_id": ForgetRequest(agent_id="ana", ids=("mem_x",), user_id=VALUE),
+    "/ids/1": ForgetRequest(agent_id="ana", ids=("mem_x", VALUE)),
+    "of an expiry": ExpireRequest(
+        agent_id="ana", policy=_OLD, filter={"a": VALUE}, action=ExpireAction.ARCHIVE
+    ),
+}
+
+
+async def _done(service: MemoryService, request: Any) -> Any:
+    kinds = {ForgetRequest: service.forget, MergeRequest: service.merge, ExpireRequest: service.expire}
+    return await kinds[type(request)](OWNER, request)
+
+
+@pytest.mark.parametrize("pointer", _KEYED)
+async def test_what_is_kept_with_a_key_holds_no_secret(
+    service: MemoryService, tmp_path: Path, pointer: str
+) -> None:
+    await registered(service)
+    with pytest.raises(SecretLeakageError) as refused:
+        await _done(service, _KEYED[pointer])
+    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    assert holding(tmp_path, VALUE) == []
+
+
+@pytest.mark.parametrize("by", ["caller", "rule"])
+@pytest.mark.parametrize("place", _HELD)
+async def test_what_waits_holds_no_secret_whatever_it_asks_for(
+    service: MemoryService, tmp_path: Path, place: str, by: str
+) -> None:
+    await registered(service)
+    if by == "rule":
+        await service.policies.set(OWNER, {"rules": [{"id": "r", "effect": "hold"}]})
+    with pytest.raises(SecretLeakageError) as refused:
+        await _done(service, replace(_HELD[place], approval_required=by == "caller"))
+    assert [fault.pointer for fault in refused.value.faults] == [place if place[0] == "/" else "/filter"]
+    assert await service.governance.proposals(OWNER) == ()
+    assert holding(tmp_path, VALUE) == []
+
+
+async def test_what_was_remembered_before_can_still_be_erased_by_its_words(service: MemoryService) -> None:
+    before = await service.remember(OWNER, fact(metadata={"key": VALUE}, user_id=VALUE))
+    await registered(service)
+    asked = ForgetRequest(agent_id="ana", filter={"key": VALUE}, user_id=VALUE, hard_delete=True)
+    assert (await service.forget(OWNER, asked)).forgotten_ids == (before.id,)
+
+
+async def test_a_held_recall_waits_without_the_secret_in_its_question(
+    service: MemoryService, tmp_path: Path
+) -> None:
+    await registered(service)
+    asked = RecallRequest(agent_id="ana", query=f"what opens with {VALUE}?", approval_required=True)
+    with pytest.raises(ForbiddenError):
+        await service.recall(OWNER, asked)
+    (waiting,) = await service.governance.proposals(OWNER)
+    assert waiting.request["query"] == f"what opens with {MARK}?"
+    assert holding(tmp_path, VALUE) == []
+    await service.decide(OWNER, waiting.id, approved=True)
+    await service.recall(OWNER, asked)
+
+
+async def test_what_a_run_keeps_is_checked_with_what_another_process_registered(running: Opened) -> None:
+    one, other = (await running()).service, (await running()).service
+    await other.remember(OWNER, fact("warm"))
+    await registered(one)
+    opened = await other.runs.open(
+        OWNER, OpenRequest(workflow_id="errand", inputs={"with": VALUE}, is_external=True)
+    )
+    assert opened.run.inputs == {"with": MARK}
+
+
 async def test_a_machine_stays_a_machine_or_is_refused(service: MemoryService) -> None:
     await registered(service)
     machine = {"name": VALUE, "initial": "a", "states": ["a"], "transitions": []}
@@ -316,6 +399,16 @@ async def test_bad_registrations(service: MemoryService, given: dict[str, str]) 
         await registered(service, **given)
     assert VALUE not in str(refused.value)
     assert await service.secrets.list(OWNER) == ()
+
+
+async def test_a_value_in_the_place_of_the_label_is_refused(service: MemoryService) -> None:
+    shape = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
+    for given in ({"label": shape, "value": "github-token"}, {"run_id": shape}):
+        with pytest.raises(SecretLeakageError) as refused:
+            await registered(service, **given)
+        assert shape not in str(refused.value)
+    assert await service.secrets.list(OWNER) == ()
+    assert shape not in repr(await service.audit.entries(OWNER, 0, 100))
 
 
 async def test_the_journal_names_the_label_alone(service: MemoryService) -> None:

@@ -16,8 +16,10 @@ from mcp import Client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from opentelemetry import propagate
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import quipu
 from quipu.bootstrap.telemetry import Telemetry, Watched
@@ -123,6 +125,25 @@ async def test_a_remote_call_is_one_trace_with_a_span_on_each_side(
     assert values(inner)["gen_ai.memory.id"] == kept.id
     (point,) = shown.points("gen_ai.client.operation.duration")
     assert point[1].count == 1
+
+
+class Failing(TraceContextTextMapPropagator):
+    """A propagator of somebody's own that does not work."""
+
+    def inject(self, carrier: Any, context: Any = None, setter: Any = None) -> None:
+        raise RuntimeError("no way")
+
+
+async def test_a_propagator_that_fails_does_not_fail_the_call(program: Program, shown: Shown) -> None:
+    told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
+    before = propagate.get_global_textmap()
+    propagate.set_global_textmap(Failing())
+    try:
+        async with quipu.connect(program.url, token=program.token, agent_id="ana", telemetry=told) as memory:
+            kept = await memory.remember("tea")
+    finally:
+        propagate.set_global_textmap(before)
+    assert attributes(shown.span("update_memory main"))["gen_ai.memory.id"] == kept.id
 
 
 @asynccontextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from quipu.ports.backend import Backend
 from quipu.testing.backend import BackendContract
+from quipu.testing.backend.case import Keeper
 from quipu.testing.scenarios import SCENARIOS, SMALL, Scenario, played
 from quipu.testing.scenarios_sixteen import SIXTEEN
 from tests.vendors.audited import outbound
@@ -57,6 +59,16 @@ class VendorContract(Vendor, BackendContract):
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
         return files_with(type(self).running.at(self.url).place, marker)
+
+    async def test_a_time_that_no_date_can_name(self, keeper: Keeper) -> None:
+        """A record may hold any time of 64 bits, such as one that was taken for milliseconds and was not."""
+        times = (1_763_000_000_000_000_000, -(1 << 62), -1)
+        kept = await keeper.put_all([keeper.copy(f"tea number {at}", created_at=at) for at in times])
+        again = await keeper.put_all([replace(copy, native_id=None) for copy in kept])
+        assert [copy.native_id for copy in again] == [copy.native_id for copy in kept]
+        assert sorted(await keeper.found("tea number", created_from=-(1 << 62))) == sorted(
+            copy.native_id or "" for copy in kept
+        )
 
 
 class OnPostgres(VendorContract):

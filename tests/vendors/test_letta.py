@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from quipu.ports.backend import Backend
+from quipu.testing.backend.case import Keeper
 from quipu.testing.scenarios import LEAST
 from tests.vendors.contract import Played, Vendor, VendorContract
 from tests.vendors.sharing import made, setup
@@ -46,6 +48,15 @@ class TestLetta(OnServer, VendorContract):
         """Every row of every table; the pages of deleted rows are the database's to reuse."""
         dump = await asyncio.to_thread(type(self).running.letta.dump)
         return [line for line in dump.splitlines() if marker in line]
+
+    async def test_an_older_version_whose_answer_was_lost_does_not_stand_for_the_new(
+        self, keeper: Keeper
+    ) -> None:
+        first = await keeper.put("green elephants swim")
+        lost = replace(first, version=2, content="violins are made of maple", native_id=None)
+        (second,) = await keeper.put_all([lost])
+        assert [(kept.text, kept.version) for kept in await keeper.held()] == [(lost.content, 2)]
+        assert await keeper.found("violins maple") == [second.native_id]
 
 
 class TestQuipuOverLetta(OnServer, Played):

@@ -141,8 +141,6 @@ class CogneeBackend:
 
         there = {row.id for row in await self._rows(name)}
         fresh = [copy for copy in copies if _native(copy.container, copy.record_id) not in there]
-        if not fresh:
-            return
         items = [
             Item(
                 data=copy.content,
@@ -153,9 +151,11 @@ class CogneeBackend:
             )
             for copy in fresh
         ]
-        await cognee.add(items, dataset_name=name)
-        new = {_native(copy.container, copy.record_id) for copy in fresh}
-        await self._index(name, [row for row in await self._rows(name) if row.id in new])
+        if items:
+            _check(await cognee.add(items, dataset_name=name))
+        # Also what was there: whoever added it may have ended before it could be found.
+        wanted = {_native(copy.container, copy.record_id) for copy in copies}
+        await self._index(name, [row for row in await self._rows(name) if row.id in wanted])
 
     async def _index(self, name: str, rows: list[Any]) -> None:
         """Cut and embed: what makes texts searchable, without a model."""
@@ -175,9 +175,10 @@ class CogneeBackend:
             ),
             Task(add_data_points, task_config={"batch_size": 100}, needs_llm=False),
         ]
-        await cognee.run_custom_pipeline(
+        run = await cognee.run_custom_pipeline(
             tasks=tasks, data=rows, dataset=name, pipeline_name="quipu_chunks", skip_connection_test=True
         )
+        _check(run)
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         found: list[Kept] = []
@@ -322,6 +323,13 @@ def _failing() -> Any:
         ) from error
     except Exception as error:
         raise BackendUnavailableError("Cognee failed.", reason="mirror_unreachable") from error
+
+
+def _check(run: Any) -> None:
+    """Cognee does not raise what became of an item: it stands in what a run returns, by dataset."""
+    told: Any = cast("Mapping[Any, Any]", run).values() if isinstance(run, Mapping) else [run]
+    if any(getattr(one, "status", None) == "PipelineRunErrored" for one in told):
+        raise BackendUnavailableError("Cognee failed.", reason="mirror_unreachable")
 
 
 def _native(container: Container, record_id: str) -> UUID:

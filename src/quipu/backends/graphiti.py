@@ -14,7 +14,6 @@ import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -40,6 +39,7 @@ from quipu.ports.backend import (
     Setup,
 )
 from quipu.rules.containers import joined
+from quipu.rules.mirroring_dates import dated
 
 _MOST_BYTES = 1 << 33
 _POOL = 1 << 26
@@ -196,7 +196,7 @@ class GraphitiBackend:
 
         graph = await self._graph(copy.container, makes=True)
         assert graph is not None  # noqa: S101  it was made
-        made, own = datetime.fromtimestamp(copy.created_at / 1000, UTC), _native(copy.record_id)
+        made, own = dated(copy.created_at), _native(copy.record_id)
         await self._take(graph, [own])  # the words of an older version would stay in the index
         nothing = [0.0] * len(vector)
         for uuid, name in ((graph.root, "quipu"), (own, copy.record_id)):
@@ -265,9 +265,14 @@ class GraphitiBackend:
                     graph = self._graphs.pop(self._name(container), None)
                     if graph is not None:
                         await _close(graph)
-                    for file in self._folder.glob(f"{self._name(container)}*"):
+                    for file in self._files(container):
                         shutil.rmtree(file) if file.is_dir() else file.unlink()
             await self.put(stay)
+
+    def _files(self, container: Container) -> list[Any]:
+        """The graph and what lies beside it, `.wal` and the like; not a graph whose name only begins the same."""
+        name = self._name(container)
+        return [*self._folder.glob(name), *self._folder.glob(f"{name}.*")]
 
     # -- finding ------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from quipu.rules.texts import is_keepable
 _log = logging.getLogger("quipu.backends")
 T = TypeVar("T")
 _LONGEST_ID = 1024
+_NOT_THERE = "mirror_unreachable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class GuardedBackend:
         await self._guarded(self._nothing, self._patience.open_s)
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
-        native = await self._guarded(lambda: self._backend.put(copies), self._patience.effect_s)
+        native = await self._effect(lambda: self._backend.put(copies))
         if len(native) != len(copies) or not all(_is_id(name) for name in native):
             raise self._failed(None)
         return list(native)
@@ -92,7 +93,7 @@ class GuardedBackend:
 
     async def search(self, query: Query, limit: int) -> Answer:
         answer = await self._guarded(lambda: self._backend.search(query, limit), self._patience.search_s)
-        return replace(answer, hits=_believable(answer.hits)[:limit])
+        return replace(answer, hits=_believable(answer.hits, limit))
 
     async def scan(self, container: Container) -> AsyncIterator[Kept]:
         """Each step has its own deadline; a walk as a whole takes as long as it takes."""
@@ -108,19 +109,26 @@ class GuardedBackend:
                 await cast("Any", walk).aclose()
 
     async def delete(self, places: Sequence[Place]) -> int:
-        return await self._guarded(lambda: self._backend.delete(places), self._patience.effect_s)
+        return await self._effect(lambda: self._backend.delete(places))
 
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         """Where deleting leaves nothing behind there is nothing to do."""
         backend = self._backend
         if isinstance(backend, Erasing):
-            await self._guarded(lambda: backend.erase(places, remaining), self._patience.effect_s)
+            await self._effect(lambda: backend.erase(places, remaining))
 
     async def health(self) -> Health:
         try:
-            return await self._guarded(self._backend.health, self._patience.health_s)
+            return await self._guarded(self._up, self._patience.health_s)
         except QuipuError:
             return Health(is_up=False)
+
+    async def _up(self) -> Health:
+        """One that says itself that it is down has not succeeded, as far as the breaker goes."""
+        told = await self._backend.health()
+        if not told.is_up:
+            raise BackendUnavailableError("The mirror is down.", reason=_NOT_THERE)
+        return told
 
     async def close(self) -> None:
         for task in [*self._abandoned, *([self._opening] if self._opening is not None else [])]:
@@ -137,6 +145,25 @@ class GuardedBackend:
     async def _nothing(self) -> None:
         """To be open is all that is wanted."""
 
+    async def _effect(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """A mirror that is there and fails has trouble with what it was given: nothing else need wait for that."""
+        try:
+            return await self._guarded(call, self._patience.effect_s)
+        except BackendUnavailableError as error:
+            if error.reason != _NOT_THERE or not await self._is_well():
+                raise
+            raise BackendUnavailableError(
+                error.message, reason="mirror_failed", hint=error.hint
+            ) from error.__cause__
+
+    async def _is_well(self) -> bool:
+        """Asked past the breaker: it is told of the call that failed, and of nothing else."""
+        until = asyncio.get_running_loop().time() + self._patience.health_s
+        try:
+            return (await self._in_time(asyncio.ensure_future(self._backend.health()), until)).is_up
+        except Exception:  # noqa: BLE001  whatever it says then, it is not well
+            return False
+
     async def _guarded(self, call: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T:
         if not self._breaker.lets_through(self._clock()):
             raise BackendUnavailableError("The mirror is left alone for a while.", reason="breaker_open")
@@ -150,7 +177,10 @@ class GuardedBackend:
             raise
         except Exception as error:  # noqa: BLE001  whatever a vendor raises, it is told in our words
             self._note_failure()
-            raise self._failed(error) from (error.__cause__ or error)
+            failed = self._failed(error)
+            if failed.reason == _NOT_THERE and self._opening is not None and self._opening.done():
+                self._opening = None  # what was open once may be no more, as a process that has died
+            raise failed from (error.__cause__ or error)
         self._breaker = self._breaker.succeeded(self._clock())
         return done
 
@@ -212,16 +242,18 @@ def _is_id(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= _LONGEST_ID and is_keepable(name)
 
 
-def _believable(hits: Sequence[object]) -> tuple[NativeHit, ...]:
-    """Hits that are hits. An id counts once, where it stands first; a score that is no number is none."""
+def _believable(hits: Sequence[object], limit: int) -> tuple[NativeHit, ...]:
+    """Hits that are hits, so many at most. An id counts once, where it stands first; a score that is no number is none,
+    and so is a text that no ledger could hold."""
     kept: dict[str, NativeHit] = {}
     for hit in hits:
+        if len(kept) >= limit:
+            break
         if not isinstance(hit, NativeHit) or not _is_id(hit.native_id) or hit.native_id in kept:
             continue
         score = hit.score
         is_number = isinstance(score, int | float) and math.isfinite(score)
         text = cast("object", hit.text)
-        kept[hit.native_id] = replace(
-            hit, score=score if is_number else None, text=text if isinstance(text, str) else ""
-        )
+        is_text = isinstance(text, str) and is_keepable(text)
+        kept[hit.native_id] = replace(hit, score=score if is_number else None, text=text if is_text else "")
     return tuple(kept.values())

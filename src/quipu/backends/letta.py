@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +37,7 @@ from quipu.ports.backend import (
     Setup,
 )
 from quipu.rules.containers import joined
+from quipu.rules.mirroring_dates import dated
 
 _MOST = 100
 _TIMEOUT_S = 60.0
@@ -44,6 +45,7 @@ _KNOWN_VERSION = "0.16.8"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PARAMETERS = ("embedding", "base_url")
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_399_999
 
 
 def make(setup: Setup) -> Backend:
@@ -137,7 +139,13 @@ class LettaBackend:
         return [native[copy.record_id] for copy in copies]
 
     async def _put(self, archive: str, copies: Sequence[Copy]) -> dict[str, str]:
-        there = await self._marked(archive, copies)
+        wanted = {copy.record_id: copy.version for copy in copies}
+        there: dict[str, str] = {}
+        for kept in await self._marked(archive, copies):
+            if kept.version == wanted[str(kept.record_id)]:
+                there[str(kept.record_id)] = kept.native_id
+            else:  # an older version whose answer was lost: nothing is changed in place here
+                await self._taken(kept.native_id)
         fresh = [copy for copy in copies if copy.record_id not in there]
         if fresh:
             body = {"passages": [_passage(copy) for copy in fresh]}
@@ -146,7 +154,7 @@ class LettaBackend:
             there |= {name: _native(archive, passage) for name, passage in by_record.items()}
         return there
 
-    async def _marked(self, archive: str, copies: Sequence[Copy]) -> dict[str, str]:
+    async def _marked(self, archive: str, copies: Sequence[Copy]) -> list[Kept]:
         """Where these records are kept already: all that carry their microseconds are looked through."""
         wanted, moments = {copy.record_id for copy in copies}, [_moment(copy) for copy in copies]
         rows = await self._listed(archive, start=min(moments), end=max(moments) + _MICROSECOND)
@@ -157,18 +165,17 @@ class LettaBackend:
                 for row in await self._listed(archive, start=moment, end=moment + _MICROSECOND)
             ]
         kept = [_kept(archive, row) for row in rows]
-        return {one.record_id: one.native_id for one in kept if one.record_id in wanted}
+        return [one for one in kept if one.record_id in wanted]
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         raise UnsupportedError("Letta cannot look a passage up by its id.", reason="unsupported")
 
     async def delete(self, places: Sequence[Place]) -> int:
-        count = 0
-        for place in places:
-            archive, _, passage = place.native_id.partition("/")
-            gone = await self._asked("DELETE", f"/v1/archives/{archive}/passages/{passage}")
-            count += gone is not False
-        return count
+        return sum([await self._taken(place.native_id) for place in places])
+
+    async def _taken(self, native_id: str) -> bool:
+        archive, _, passage = native_id.partition("/")
+        return await self._asked("DELETE", f"/v1/archives/{archive}/passages/{passage}") is not False
 
     # -- finding ------------------------------------------------------------------------------------------------
 
@@ -177,8 +184,8 @@ class LettaBackend:
         names = [_name(one, kind) for one in query.containers if _within(one, query) for kind in kinds]
         archives = [found for name in names if (found := await self._archive(name)) is not None]
         body: dict[str, Any] = {"query": query.text, "limit": min(limit, _MOST)}
-        if query.created_from is not None:
-            body["start_date"] = _iso(datetime.fromtimestamp(query.created_from / 1000, UTC))
+        if query.created_from is not None and query.created_from > _FIRST_MS:
+            body["start_date"] = _iso(_reached(query.created_from))
         answers = await asyncio.gather(*(self._found(archive, body) for archive in archives))
         # Without scores the archives take turns: each one's first, then each one's second.
         turns = sorted(
@@ -274,9 +281,12 @@ def _within(one: Container, query: Query) -> bool:
 
 def _moment(copy: Copy) -> datetime:
     spread = int.from_bytes(hashlib.sha256(copy.record_id.encode()).digest()[:4], "big") % 1000
-    return datetime.fromtimestamp(copy.created_at // 1000, UTC) + timedelta(
-        milliseconds=copy.created_at % 1000, microseconds=spread
-    )
+    return _reached(copy.created_at) + timedelta(microseconds=spread)
+
+
+def _reached(at: int) -> datetime:
+    """A time as Letta can be told it: a day within what dates can say, for it counts from there in both directions."""
+    return dated(min(max(at, _FIRST_MS), _LAST_MS))
 
 
 def _iso(moment: datetime) -> str:

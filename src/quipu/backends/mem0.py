@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
@@ -39,6 +38,7 @@ from quipu.ports.backend import (
     Setup,
 )
 from quipu.rules.containers import joined, label
+from quipu.rules.mirroring_dates import dated
 
 T = TypeVar("T")
 
@@ -348,7 +348,7 @@ def _metadata(copy: Copy) -> dict[str, Any]:
         "q_user": label(copy.container.user_id, _LEGAL),
         "q_type": str(copy.type),
         "q_at": copy.created_at,
-        "created_at": datetime.fromtimestamp(copy.created_at / 1000, UTC).isoformat(),
+        "created_at": dated(copy.created_at).isoformat(),
         "q_metadata": dict(copy.metadata),
         "q_tags": list(copy.tags),
     }

@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -42,6 +43,7 @@ from quipu.ports.backend import (
 )
 
 _PATIENCE_S = 10.0
+_LAST_WORDS_S = 1.0
 _PACKAGE = Path(__file__).parent.parent
 #: Only the package `quipu` is made known to the vendor's interpreter, not the folder it lies in.
 _START = """
@@ -86,65 +88,75 @@ class _Process:
             env={**base, **environment},
         )
         self._calls: dict[int, tuple[Future[Any], Callable[[Any], None] | None]] = {}
-        self._lock = threading.Lock()
         self._numbers = count(1)
         self._said: deque[str] = deque(maxlen=12)
         self.asked: Callable[[dict[str, Any]], None] = lambda message: None
-        for listen in (self._listen, self._listen_to_errors):
-            threading.Thread(target=listen, name="quipu-mirror", daemon=True).start()
+        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name="quipu-mirror", daemon=True)
+            for work in (self._listen, self._listen_to_errors, self._speak)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def write(self, message: Mapping[str, Any]) -> None:
+        self._outgoing.put(line(message))
+
+    def _speak(self) -> None:
+        """A worker that hangs reads nothing, and its pipe fills up: this thread waits for it, and nobody else."""
         assert self._process.stdin is not None  # noqa: S101  it was started with pipes
-        data = line(message)
-        with self._lock:
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+        with suppress(OSError):
+            while (data := self._outgoing.get()) is not None:
+                self._process.stdin.write(data)
+                self._process.stdin.flush()
+        with suppress(OSError):
+            self._process.stdin.close()
 
     def call(self, verb: str, given: Sequence[Any], part: Callable[[Any], None] | None) -> Future[Any]:
         future: Future[Any] = Future()
         number = next(self._numbers)
         self._calls[number] = (future, part)
-        try:
-            self.write({"call": number, "verb": verb, "given": plain(given)})
-        except (OSError, ValueError):
-            self._calls.pop(number, None)
-            raise self._gone() from None
+        self.write({"call": number, "verb": verb, "given": plain(given)})
         if not self.is_alive:
             self._end()
         return future
 
     def _listen(self) -> None:
         assert self._process.stdout is not None  # noqa: S101  it was started with pipes
-        for heard in self._process.stdout:
-            message = json.loads(heard)
-            if "ask" in message:
-                self.asked(message)
-                continue
-            if "part" in message:
-                part = self._calls[message["reply"]][1]
-                if part is not None:
-                    part(message["part"])
-                continue
-            future, _ = self._calls.pop(message["reply"])
-            if not future.set_running_or_notify_cancel():
-                continue
-            if "error" in message:
-                future.set_exception(raised(message["error"]))
-            else:
-                future.set_result(message["result"])
+        with self._process.stdout as said:
+            for heard in said:
+                self._heard(json.loads(heard))
         self._process.wait()
         self._end()
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if "ask" in message:
+            self.asked(message)
+            return
+        if "part" in message:
+            part = self._calls[message["reply"]][1]
+            if part is not None:
+                part(message["part"])
+            return
+        future, _ = self._calls.pop(message["reply"])
+        if not future.set_running_or_notify_cancel():
+            return
+        if "error" in message:
+            future.set_exception(raised(message["error"]))
+        else:
+            future.set_result(message["result"])
 
     def _listen_to_errors(self) -> None:
         """The last words of a worker that does not start; nothing is kept once it has work, for vendors log texts."""
         assert self._process.stderr is not None  # noqa: S101  it was started with pipes
-        for heard in self._process.stderr:
-            if self._said.maxlen:
-                self._said.append(heard.decode(errors="replace").rstrip())
+        with self._process.stderr as said:
+            for heard in said:
+                if self._said.maxlen:
+                    self._said.append(heard.decode(errors="replace").rstrip())
 
     def settle(self) -> None:
         """It has started: what vendors print from now on is heard and dropped."""
@@ -167,16 +179,15 @@ class _Process:
 
     def stop(self) -> None:
         """Close the pipe and wait; one that does not end by itself is killed."""
-        assert self._process.stdin is not None  # noqa: S101  it was started with pipes
+        self._outgoing.put(None)
         try:
-            self._process.stdin.close()
             self._process.wait(_PATIENCE_S)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        # Each closes its pipe. Whoever the worker has started may still hold the other end: then nobody waits for it.
+        for thread in self._threads:
+            thread.join(_LAST_WORDS_S)
 
 
 class ProcessBackend:
@@ -221,7 +232,12 @@ class ProcessBackend:
             embedder = self._setup.embedder
             model = [embedder.model, embedder.dimensions] if embedder else None
             self._process = process
-            process.call("make", [self._hosting.adapter, sent(self._setup), model], None).result()
+            try:
+                process.call("make", [self._hosting.adapter, sent(self._setup), model], None).result()
+            except QuipuError:  # a worker without its adapter is of no use to the next `open`
+                self._process = None
+                process.stop()
+                raise
 
     async def _call(self, verb: str, *given: Any, part: Callable[[Any], None] | None = None) -> Any:
         if self._process is None:
@@ -259,7 +275,10 @@ class ProcessBackend:
         if process is None:
             return
         if process.is_alive:
-            await asyncio.wait([asyncio.wrap_future(process.call("close", [], None))], timeout=_PATIENCE_S)
+            with suppress(QuipuError, TimeoutError):
+                await asyncio.wait_for(
+                    asyncio.wrap_future(process.call("close", [], None)), timeout=_PATIENCE_S
+                )
         await asyncio.to_thread(process.stop)
 
     # -- what the worker asks -----------------------------------------------------------------------------------

@@ -128,10 +128,10 @@ class Worker:
         embedder = AskedEmbedder(self, *model) if model else None
         parts: dict[str, Any] = {**setup, "folder": Path(setup["folder"]), "embedder": embedder}
         given = Setup(**parts)
-        self._backend = getattr(import_module(module), name)(given)
-        assert self._backend is not None  # noqa: S101  it was made above
-        if Capability.MULTI_PROCESS not in self._backend.capabilities:
+        backend: Backend = getattr(import_module(module), name)(given)
+        if Capability.MULTI_PROCESS not in backend.capabilities:
             _own(given.folder)
+        self._backend = backend
 
 
 def _own(folder: Path) -> None:

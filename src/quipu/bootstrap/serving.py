@@ -31,7 +31,7 @@ from quipu.faces.http.metrics import Metrics
 from quipu.faces.http.rounds import Often, Rounds
 from quipu.faces.http.server import ServerOptions
 from quipu.faces.http.settings import HttpSettings
-from quipu.model.access import IssuedToken, Role
+from quipu.model.access import IssuedToken
 from quipu.model.consolidation import ConsolidateRequest
 from quipu.model.principal import DEFAULT_TENANT, Principal, local
 from quipu.ports.embedder import Embedder
@@ -151,13 +151,13 @@ async def _opened(made: WebApp, rounds: Rounds, *, makes_first_token: bool) -> N
     running = made.running
     try:
         await running.service.open(DEFAULT_TENANT)
-        if makes_first_token and await running.service.tokens.is_first_run():
-            rounds.touched(DEFAULT_TENANT)
-            made.first_token = await running.service.tokens.issue(
-                local(), name="admin", roles=(Role.ADMIN, Role.OPERATOR)
-            )
         rounds.start()
         await running.service.mirrors.start()
+        # Last of all: once it is made it must be shown, so nothing that can fail comes between.
+        if makes_first_token:
+            made.first_token = await running.service.tokens.first(local())
+            if made.first_token is not None:
+                rounds.touched(DEFAULT_TENANT)
         made.lifecycle.ready()
     except Exception as error:  # noqa: BLE001  told to whoever runs the server, which then stops
         made.lifecycle.failed(error)

@@ -109,19 +109,20 @@ def _configured(run: Session, config: Config) -> dict[str, Any]:
     """What the settings promise; nothing is opened."""
     run.ready(config, Use.READS)
     from quipu import bootstrap
-    from quipu.model.limits import Limits
     from quipu.model.record import MemoryType
     from quipu.service.memory import CAPABILITIES
 
-    promised = sorted(CAPABILITIES)
+    embedder = _embedder(config)
+    # Without an embedder nothing is found by meaning.
+    promised = sorted(CAPABILITIES if embedder is not None else CAPABILITIES - {"vector"})
     return {
         "capabilities": promised,
         "types": [kind.value for kind in MemoryType],
         "operations": list(_OPERATIONS),
         "wire": "memorywire/v0",
         "stores": {bootstrap.address(config.store_url).name: {"role": "ledger", "capabilities": promised}},
-        "limits": asdict(Limits()),
-        "embedder": _embedder(config),
+        "limits": asdict(config.limits),
+        "embedder": embedder,
         "extensions": {"quipu": 1},
     }
 

@@ -189,8 +189,20 @@ def quipu(
     """
 
 
+def _ready_streams() -> None:
+    """Whatever is said can be said: a stream that lacks a character gets its number, one that is closed nothing."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  lives as long as the process
+    shown: Any = sys.stdout
+    if shown.errors == "strict":
+        shown.reconfigure(errors="backslashreplace")
+
+
 def run() -> None:
     """Run the command line of this process and end it."""
+    _ready_streams()
     try:
         get_command(app)()
     except SystemExit as exit:

@@ -270,6 +270,9 @@ class Session:
 
     def warn(self, text: str) -> None:
         """Something that is probably not as it was meant; said even to who wants no notes."""
+        if self.is_json:
+            sys.stderr.write(output.json_line({"warning": text}, is_ascii=True) + "\n")
+            return
         output.notes().print(f"Warning: {text}", style="yellow", markup=False, soft_wrap=True)
 
     def answer_json(self, body: Any) -> bool:

@@ -18,7 +18,11 @@ from quipu.cli.session import Session
 app = typer.Typer()
 
 _SECRET = re.compile(r"(^|_)(key|token|secret|password)$")
-_CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
+_CREDENTIALS = re.compile(r"(://)[^/?#\s]+@")
+#: The same behind the question mark, where databases and models take them too.
+_PARAMETERS = re.compile(
+    r"([?&][\w.-]*(?:key|token|secret|passw(?:or)?d|pwd|sig|signature)=)[^&#\s]+", re.IGNORECASE
+)
 _MASK = "********"
 
 
@@ -113,17 +117,17 @@ def masked(name: str, value: Any) -> Any:
     """The value without what nobody should see."""
     if not isinstance(value, str) or not value:
         return value
-    return _MASK if _SECRET.search(name) else _CREDENTIALS.sub(rf"\1{_MASK}@", value)
+    if _SECRET.search(name):
+        return _MASK
+    return _PARAMETERS.sub(rf"\1{_MASK}", _CREDENTIALS.sub(rf"\1{_MASK}@", value))
 
 
 def file_in_use(environment: Mapping[str, str] | None = None) -> Path | None:
     """The settings file that was read, if there is one."""
-    given = _environment() if environment is None else environment
-    named = given.get("QUIPU_CONFIG")
-    home = given.get("XDG_CONFIG_HOME")
-    folder = Path(home) if home else Path.home() / ".config"
-    path = Path(named).expanduser() if named else folder / "quipu" / "config.toml"
-    return path if path.exists() else None
+    from quipu.config import settings_file
+
+    path = settings_file(_environment() if environment is None else environment)
+    return path if path is not None and path.exists() else None
 
 
 def _names_in(file: Path | None) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import faults, output
 from quipu.cli.command import Command, Group
 from quipu.cli.session import Session
 from quipu.errors import InvalidError
@@ -90,7 +90,10 @@ def check(
         )
         read = [reading.exported(_bytes(name)) for name in files or ["-"]]
     except InvalidError as error:
-        output.notes().print(f"{error.message} {error.hint or ''}".strip(), style="red", markup=False)
+        if run.is_json:
+            faults.told(error, is_json=True, is_verbose=False)
+        else:
+            output.notes().print(f"{error.message} {error.hint or ''}".strip(), style="red", markup=False)
         raise typer.Exit(UNREADABLE) from None
     spans = [span for one in read for span in one.spans]
     points = [point for one in read for point in one.points]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
@@ -36,7 +36,7 @@ class RemoteTenancy:
         return await self._turn(tenant_id, "resume")
 
     async def _turn(self, tenant_id: str, verb: str) -> Tenant:
-        path = f"{PREFIX}/tenants/{quote(tenant_id, safe='')}/{verb}"
+        path = f"{PREFIX}/tenants/{segment(tenant_id)}/{verb}"
         return understood(Tenant, await self._transport.call(Call(method="POST", path=path)))
 
 
@@ -97,7 +97,7 @@ class RemoteTokens:
 
 
 def _token_path(token_id: str) -> str:
-    return f"{PREFIX}/tokens/{quote(token_id, safe='')}"
+    return f"{PREFIX}/tokens/{segment(token_id)}"
 
 
 class RemoteSecrets:
@@ -118,5 +118,5 @@ class RemoteSecrets:
         return part(tuple[KeptSecret, ...], body, "secrets")
 
     async def remove(self, principal: Principal, secret_id: str) -> None:
-        path = f"{PREFIX}/secrets/{quote(secret_id, safe='')}"
+        path = f"{PREFIX}/secrets/{segment(secret_id)}"
         await self._transport.call(Call(method="DELETE", path=path, repeat=Repeat.UNSENT))

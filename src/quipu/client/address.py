@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+
+import httpx
 
 from quipu.errors import InvalidError
 
@@ -15,7 +17,8 @@ def base_url(given: str, *, insecure: bool = False) -> str:
     try:
         parts = urlsplit(given)
         host, port = parts.hostname, parts.port
-    except ValueError:
+        _ = httpx.URL(given).host  # who calls it is stricter about names
+    except (ValueError, httpx.InvalidURL):
         raise _refused("This is no address.") from None
     if parts.scheme not in ("https", "http") or not host:
         raise _refused("A server's address begins with https:// and a name.")
@@ -33,6 +36,11 @@ def base_url(given: str, *, insecure: bool = False) -> str:
         )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path, whatever it holds: `..` is a name here too, and does not lead elsewhere."""
+    return quote(name, safe="", errors="replace").replace(".", "%2E")
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quipu.client.answers import part, understood
-from quipu.client.failures import misunderstood
+from quipu.client.failures import misunderstood, of_type
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
 from quipu.errors import BackendUnavailableError, InvalidError
@@ -59,7 +59,7 @@ class RemoteAudit:
     async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
         """A stretch of any length, a page at a time."""
         found: list[Entry] = []
-        while len(found) < limit:
+        while not found or len(found) < limit:
             wanted = min(_PAGE, limit - len(found))
             query = {"after": str(after), "limit": str(wanted)}
             body = await self._transport.call(Call(method="GET", path=f"{PREFIX}/journal", query=query))
@@ -76,7 +76,7 @@ class RemoteAudit:
 
     async def exported(self, principal: Principal) -> AsyncIterator[tuple[str, str]]:
         async for line in self._transport.lines(Call(method="GET", path=f"{PREFIX}/journal/export")):
-            yield str(line["file"]), str(line["line"])
+            yield part(str, line, "file"), part(str, line, "line")
 
 
 class RemoteUpkeep:
@@ -94,6 +94,7 @@ class RemoteUpkeep:
         _refuse_taken(target)
         try:
             async with self._transport.stream(call) as response:
+                of_type(response, "application/octet-stream")
                 total = int(response.headers.get("content-length", 0))
                 with draft.open("xb") as file:
                     async for piece in response.aiter_bytes():

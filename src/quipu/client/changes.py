@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from quipu.client.answers import understood
-from quipu.client.failures import misunderstood
+from quipu.client.failures import misunderstood, of_type
 from quipu.client.transport import Call, Transport, text_lines
 from quipu.errors import QuipuError
 from quipu.faces.rest.paths import MEMORYWIRE, PREFIX
@@ -18,6 +18,7 @@ from quipu.model.principal import Principal
 
 #: The server says something every 15 s.
 _READ_S = 45.0
+_EVENTS = "text/event-stream"
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class RemoteChanges:
             try:
                 async with (
                     self._transport.stream(_call(request, position)) as response,
-                    aclosing(messages(text_lines(response))) as told,
+                    aclosing(messages(text_lines(of_type(response, _EVENTS)))) as told,
                 ):
                     async for message in told:
                         failures = 0
@@ -86,6 +87,8 @@ class RemoteChanges:
                         position = event.seq
                         yield (event,)
             except QuipuError as error:
+                if self._transport.is_closed:  # by who follows it
+                    return
                 failures += 1
                 if not error.retryable or failures > self._transport.patience.retries:
                     raise
@@ -109,7 +112,7 @@ def _call(request: FeedRequest, position: int) -> Call:
             "types": ",".join(request.types) or None,
             "since": str(position),
         },
-        headers={"Accept": "text/event-stream", "Last-Event-ID": str(position)},
+        headers={"Accept": _EVENTS, "Last-Event-ID": str(position)},
         read_s=_READ_S,
     )
 

@@ -53,9 +53,22 @@ def _is_untrusted(error: BaseException | None) -> bool:
     return False
 
 
+def told_problem(problem: object) -> QuipuError:
+    """The error that a stream ends with, if it is one of ours."""
+    found = refusal(200, problem)
+    return misunderstood() if found.reason == "bad_answer" else found
+
+
 def is_json(response: httpx.Response) -> bool:
     """Whether the answer is a JSON value, and no problem."""
     return _media_type(response) == _JSON
+
+
+def of_type(response: httpx.Response, media_type: str) -> httpx.Response:
+    """The answer, if it is of the kind that was asked for: whoever answers everything with a page is no server of ours."""
+    if _media_type(response) != media_type:
+        raise misunderstood()
+    return response
 
 
 def _media_type(response: httpx.Response) -> str:
@@ -71,6 +84,11 @@ def refused(response: httpx.Response) -> QuipuError:
         except ValueError:
             body = None
     return refusal(response.status_code, body, response.headers.get("retry-after"))
+
+
+def closed() -> BackendUnavailableError:
+    """The error for a call that was still under way, or came, when the memory was closed."""
+    return BackendUnavailableError("This memory is closed.", reason="closed")
 
 
 def misunderstood() -> InternalError:

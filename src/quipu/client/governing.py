@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
@@ -34,7 +34,7 @@ class RemoteLearning:
         await self._said(suggestion_id, accept=False)
 
     async def _said(self, suggestion_id: str, *, accept: bool) -> object:
-        path = f"{MEMORYWIRE}/rules/suggested/{quote(suggestion_id, safe='')}"
+        path = f"{MEMORYWIRE}/rules/suggested/{segment(suggestion_id)}"
         call = Call(method="POST", path=path, body={"accept": accept}, repeat=Repeat.UNSENT)
         return await self._transport.call(call)
 
@@ -89,4 +89,4 @@ class RemoteNotices:
 
 
 def _path(webhook_id: str) -> str:
-    return f"{PREFIX}/webhooks/{quote(webhook_id, safe='')}"
+    return f"{PREFIX}/webhooks/{segment(webhook_id)}"

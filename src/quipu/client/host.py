@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from quipu.client import answers, bodies
 from quipu.client.access import RemoteSecrets, RemoteTenancy, RemoteTokens
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.audit import PLAIN, RemoteAudit, RemoteUpkeep
 from quipu.client.changes import RemoteChanges
@@ -165,7 +165,7 @@ class RemoteHost:
     ) -> RememberResponse:
         call = Call(
             method="POST",
-            path=f"{MEMORYWIRE}/records/{quote(record_id, safe='')}/restore",
+            path=f"{MEMORYWIRE}/records/{segment(record_id)}/restore",
             query={"agent_id": agent_id},
             body={} if reason is None else {"reason": reason},
             headers=_EXTENSIONS,
@@ -197,7 +197,7 @@ class RemoteHost:
         )
         # Taking a decision back is the page's own.
         body = {name: part for name, part in plain(said).items() if name != "undoable"}
-        path = f"{PREFIX}/proposals/{quote(proposal_id, safe='')}/decision"
+        path = f"{PREFIX}/proposals/{segment(proposal_id)}/decision"
         told = await self._transport.call(Call(method="POST", path=path, body=body, repeat=Repeat.UNSENT))
         operation = answers.part(object, told, "operation")
         if operation is None:
@@ -214,7 +214,9 @@ class RemoteHost:
         return understood(Principal, await self._transport.call(Call(method="GET", path=f"{PREFIX}/me")))
 
     async def described(self, principal: Principal) -> Mapping[str, Json]:
-        return dict(await self._transport.call(Call(method="GET", path=f"{MEMORYWIRE}/capabilities")))
+        told = await self._transport.call(Call(method="GET", path=f"{MEMORYWIRE}/capabilities"))
+        part(tuple[str, ...], told, "capabilities")
+        return understood(dict[str, Any], told)
 
     async def sweep(self, principal: Principal) -> int:
         call = Call(method="POST", path=f"{PREFIX}/sweep", repeat=Repeat.UNSENT)
@@ -237,7 +239,9 @@ class RemoteHost:
     async def health(self, principal: Principal) -> Mapping[str, Json]:
         """How the server is. One whose ledger does not answer says so with 503, which is an answer."""
         call = Call(method="GET", path=f"{MEMORYWIRE}/health", answers=frozenset({503}), repeat=Repeat.UNSENT)
-        return dict(await self._transport.call(call))
+        told = await self._transport.call(call)
+        part(str, told, "status")
+        return understood(dict[str, Any], told)
 
 
 def _parts(items: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, cast
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
@@ -64,7 +64,7 @@ class RemoteGrants:
 
     async def who_saw(self, principal: Principal, record_id: str) -> Sequence[JsonObject]:
         try:
-            told = await self._exchanged.get(f"/oap/memory/item/{quote(record_id, safe='')}/log")
+            told = await self._exchanged.get(f"/oap/memory/item/{segment(record_id)}/log")
         except NotFoundError as error:
             if error.reason == "item":
                 return []  # it was never lent
@@ -111,11 +111,11 @@ class RemoteRequests:
         self, principal: Principal, request_id: str, changes: JsonObject, days: int | None = None
     ) -> KeptGrant:
         end = {} if days is None else {"expires_at": rfc3339((self._clock() + days * DAY_MS) // 1000 * 1000)}
-        path = f"{_path('request')}/{quote(request_id, safe='')}/approve"
+        path = f"{_path('request')}/{segment(request_id)}/approve"
         return _kept(await self._exchanged.send("POST", path, {**changes, **end}))
 
     async def refuse(self, principal: Principal, request_id: str) -> AccessRequest:
-        path = f"{_path('request')}/{quote(request_id, safe='')}"
+        path = f"{_path('request')}/{segment(request_id)}"
         return _request(await self._exchanged.send("DELETE", path))
 
 
@@ -149,7 +149,7 @@ class RemoteSharing:
 
 
 def _path(name: str) -> str:
-    return f"{_GRANT}/{quote(name, safe='')}"
+    return f"{_GRANT}/{segment(name)}"
 
 
 def _kept(told: dict[str, Any]) -> KeptGrant:

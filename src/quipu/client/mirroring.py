@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.audit import PLAIN, result_of
 from quipu.client.transport import Call, Transport
@@ -30,6 +29,6 @@ class RemoteMirrorChecks:
         return await self._worked(name, "resync")
 
     async def _worked(self, name: str, what: str) -> MirrorReport:
-        path = f"{PREFIX}/mirrors/{quote(name, safe='')}/{what}"
+        path = f"{PREFIX}/mirrors/{segment(name)}/{what}"
         call = Call(method="POST", path=path, headers=PLAIN)
         return understood(MirrorReport, await result_of(self._transport, call))

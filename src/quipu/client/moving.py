@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import BinaryIO, cast
 from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
@@ -67,7 +68,7 @@ class RemoteImporting:
     ) -> ImportReport:
         call = Call(
             method="POST",
-            path=f"{PREFIX}/imports/{quote(import_id, safe='')}/commit",
+            path=f"{PREFIX}/imports/{segment(import_id)}/commit",
             headers={"Accept-Encoding": "identity"},
             repeat=Repeat.UNSENT,
             read_s=_WORKING_S,
@@ -109,7 +110,7 @@ class RemoteImports:
         return understood(RolledBack, await self._asked(import_id, "rollback", body))
 
     async def _asked(self, import_id: str, what: str, body: object) -> object:
-        path = f"{PREFIX}/imports/{quote(import_id, safe='')}/{what}"
+        path = f"{PREFIX}/imports/{segment(import_id)}/{what}"
         return await self._transport.call(Call(method="POST", path=path, body=body, repeat=Repeat.UNSENT))
 
 
@@ -148,7 +149,9 @@ def _understood_report(text: str | None) -> ExportReport:
 
 
 def _query(given: dict[str, str | None]) -> str:
-    return "&".join(f"{name}={quote(value)}" for name, value in given.items() if value is not None)
+    return "&".join(
+        f"{name}={quote(value, errors='replace')}" for name, value in given.items() if value is not None
+    )
 
 
 async def _sent(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
@@ -22,7 +22,7 @@ from quipu.model.store import Store
 
 def record_path(record_id: str) -> str:
     """The address of a record; an id may hold anything."""
-    return f"{PREFIX}/records/{quote(record_id, safe='')}"
+    return f"{PREFIX}/records/{segment(record_id)}"
 
 
 class RemoteReading:
@@ -67,7 +67,7 @@ class RemoteStores:
     async def delete(self, principal: Principal, name: str, confirm: str, *, hard_delete: bool) -> int:
         call = Call(
             method="DELETE",
-            path=f"{PREFIX}/stores/{quote(name, safe='')}",
+            path=f"{PREFIX}/stores/{segment(name)}",
             query={"confirm": confirm, "hard_delete": "true" if hard_delete else "false"},
             repeat=Repeat.UNSENT,
         )
@@ -93,7 +93,7 @@ class RemoteReviewing:
         self._transport = transport
 
     async def review(self, principal: Principal, proposal_id: str) -> Review:
-        path = f"{PREFIX}/proposals/{quote(proposal_id, safe='')}"
+        path = f"{PREFIX}/proposals/{segment(proposal_id)}"
         return understood(Review, await self._transport.call(Call(method="GET", path=path)))
 
 

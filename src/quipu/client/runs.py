@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
 from quipu.client.refusals import from_problem
@@ -104,7 +104,7 @@ class RemoteRuns:
 
 
 def _part(run_id: str) -> str:
-    return quote(run_id, safe="")
+    return segment(run_id)
 
 
 def _refused(body: Mapping[str, Any]) -> QuipuError:

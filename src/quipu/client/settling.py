@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
+from quipu.client.address import segment
 from quipu.client.answers import understood
 from quipu.client.audit import PLAIN, result_of
 from quipu.client.failures import misunderstood
@@ -40,7 +40,7 @@ class RemoteProcedures:
             headers["If-Match"] = f'"{request.if_version}"'
         call = Call(
             method="POST",
-            path=f"{MEMORYWIRE}/records/{quote(request.id, safe='')}/step",
+            path=f"{MEMORYWIRE}/records/{segment(request.id)}/step",
             query={"agent_id": request.agent_id},
             body=body,
             headers=headers,
@@ -76,7 +76,7 @@ class RemoteConsolidating:
         return understood(Consolidation, await result_of(self._transport, call, told))
 
     async def undo(self, principal: Principal, pass_id: str) -> Undone:
-        path = f"{PREFIX}/consolidations/{quote(pass_id, safe='')}/undo"
+        path = f"{PREFIX}/consolidations/{segment(pass_id)}/undo"
         body = await self._transport.call(Call(method="POST", path=path, repeat=Repeat.UNSENT))
         return understood(Undone, body)
 

@@ -13,23 +13,22 @@ from typing import Any, TypeVar, cast
 import httpx
 
 from quipu._version import __version__
-from quipu.client.address import base_url, is_loopback
-from quipu.client.failures import UNSENT, is_json, is_unsent, misunderstood, refused, told
+from quipu.client.address import base_url
+from quipu.client.clients import made_client
+from quipu.client.failures import (
+    UNSENT,
+    closed,
+    is_json,
+    is_unsent,
+    misunderstood,
+    refused,
+    told,
+    told_problem,
+)
 from quipu.client.patience import Jitter, Patience, Repeat
-from quipu.client.refusals import from_problem
 from quipu.errors import DeadlineError, InvalidError, QuipuError
 
 T = TypeVar("T")
-
-#: Shorter than servers and proxies keep an idle connection, so that none is used that is just being closed.
-_KEEP_ALIVE_S = 30.0
-_LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=_KEEP_ALIVE_S)
-#: Proxies that the environment names are for other machines.
-_NO_PROXIES: Mapping[str, httpx.AsyncBaseTransport | None] = {
-    "http://": None,
-    "https://": None,
-    "all://": None,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +96,14 @@ class Transport:
         self._inject = inject
         self._token = checked_token(token)
         self._client: httpx.AsyncClient | None = None
+        self.is_closed = False
 
     def __repr__(self) -> str:
         return f"Transport({self.base!r})"
 
     async def close(self) -> None:
+        """For good: what is still under way is not begun again."""
+        self.is_closed = True
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
@@ -122,7 +124,7 @@ class Transport:
 
         try:
             async with asyncio.timeout(self.patience.total_s) as timeout:
-                return await self._tried(work, call.repeat is Repeat.HARMLESS, timeout.when())
+                return await self._tried(work, call.repeat is Repeat.HARMLESS, timeout.when() or 0.0)
         except TimeoutError as error:
             raise DeadlineError(
                 f"The server did not answer within {self.patience.total_s:g} s.", reason="unreachable"
@@ -144,7 +146,12 @@ class Transport:
 
         # What was read from a stream to be sent cannot be sent again.
         may_repeat = call.repeat is Repeat.HARMLESS and content is None
-        return Streaming(lambda: self._tried(work, may_repeat, None, is_consumed=content is not None))
+
+        async def opened() -> httpx.Response:
+            until = asyncio.get_running_loop().time() + self.patience.total_s
+            return await self._tried(work, may_repeat, until, is_consumed=content is not None)
+
+        return Streaming(opened)
 
     async def lines(
         self, call: Call, content: AsyncIterator[bytes] | None = None
@@ -159,14 +166,14 @@ class Transport:
                     raise misunderstood()
                 members = cast("dict[str, Any]", item)
                 if members.keys() == {"error"}:
-                    raise from_problem(members["error"])
+                    raise told_problem(members["error"])
                 yield members
 
     async def _tried(
         self,
         work: Callable[[], Awaitable[T]],
         may_repeat: bool,
-        until: float | None,
+        until: float,
         *,
         is_consumed: bool = False,
     ) -> T:
@@ -176,29 +183,25 @@ class Transport:
             try:
                 return await work()
             except (QuipuError, httpx.HTTPError) as found:
+                if self.is_closed:
+                    raise closed() from found
                 error = found if isinstance(found, QuipuError) else told(found)
                 is_harmless = may_repeat or (isinstance(found, UNSENT) if is_consumed else is_unsent(found))
                 pause = self.patience.pause(attempt, error.retry_after, self.jitter())
-                is_late = until is not None and asyncio.get_running_loop().time() + pause >= until
+                is_late = asyncio.get_running_loop().time() + pause >= until
                 if not error.retryable or not is_harmless or is_late or attempt >= self.patience.retries:
                     raise error from (None if error is found else found)
             attempt += 1
             await self.sleep(pause)
 
     def _opened(self) -> httpx.AsyncClient:
+        if self.is_closed:
+            raise closed()
         if self._client is None:
             headers = {"User-Agent": f"quipu/{__version__}", "Accept": "application/json"}
             if self._token:
                 headers["Authorization"] = f"Bearer {self._token}"
-            self._client = httpx.AsyncClient(
-                headers=headers,
-                limits=_LIMITS,
-                follow_redirects=False,  # a token goes to the server it was given for, and to no other
-                mounts=_NO_PROXIES if is_loopback(httpx.URL(self.base).host) else None,
-                verify=self.base.startswith(
-                    "https:"
-                ),  # reading all authorities takes time; without TLS for nothing
-            )
+            self._client = made_client(self.base, headers)
         return self._client
 
     def _request(self, call: Call, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
@@ -208,14 +211,18 @@ class Transport:
             headers.setdefault("Content-Type", "application/json")
         read_s = self.patience.read_s if call.read_s is None else call.read_s
         connect_s = self.patience.connect_s
-        return self._opened().build_request(
-            call.method,
-            self.base + call.path,
-            params={name: value for name, value in call.query.items() if value is not None} or None,
-            content=content,
-            headers=headers,
-            timeout=httpx.Timeout(read_s, connect=connect_s, pool=connect_s),
-        )
+        try:
+            return self._opened().build_request(
+                call.method,
+                self.base + call.path,
+                params={name: value for name, value in call.query.items() if value is not None} or None,
+                content=content,
+                headers=headers,
+                timeout=httpx.Timeout(read_s, connect=connect_s, pool=connect_s),
+            )
+        except (UnicodeError, httpx.InvalidURL):
+            # `from None`: the cause may hold the value.
+            raise InvalidError.at("", "bad_value", "The request holds what no address can carry.") from None
 
 
 async def text_lines(response: httpx.Response) -> AsyncGenerator[str]:

@@ -1,7 +1,15 @@
 """Every setting, read once. The environment and the settings file are read here and nowhere else."""
 
 from quipu.config.described import SETTINGS, Setting
-from quipu.config.loading import cache_dir, data_dir, database_url, load, misspelt, of_the_cluster
+from quipu.config.loading import (
+    cache_dir,
+    data_dir,
+    database_url,
+    load,
+    misspelt,
+    of_the_cluster,
+    settings_file,
+)
 from quipu.config.values import Config
 
 __all__ = [
@@ -14,4 +22,5 @@ __all__ = [
     "load",
     "misspelt",
     "of_the_cluster",
+    "settings_file",
 ]

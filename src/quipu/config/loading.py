@@ -64,25 +64,33 @@ def of_the_cluster(given: Mapping[str, str]) -> frozenset[str]:
     )
 
 
+def settings_file(given: Mapping[str, str]) -> Path | None:
+    """Where the settings file would be; nowhere for who has no home and names none."""
+    named = given.get("QUIPU_CONFIG")
+    if named:
+        return _expanded(named)
+    try:
+        return _home(given, "XDG_CONFIG_HOME", ".config") / "quipu" / "config.toml"
+    except InvalidError:
+        return None
+
+
 def _from_file(given: Mapping[str, str]) -> dict[str, object]:
     named = given.get("QUIPU_CONFIG")
-    path = (
-        Path(named).expanduser()
-        if named
-        else _home(given, "XDG_CONFIG_HOME", ".config") / "quipu" / "config.toml"
-    )
-    if not path.exists():
-        if named:
-            raise InvalidError(
-                f"The settings file {path} does not exist.",
-                reason="bad_setting",
-                hint=_NAMED,
-            )
-        return {}
-    import tomllib  # most people have no settings file
-
+    path = settings_file(given)
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        text = None if path is None else path.read_text("utf-8")
+        if text is None:
+            return {}
+        import tomllib  # most people have no settings file
+
+        found = tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        if not named:
+            return {}
+        raise InvalidError(
+            f"The settings file {path} does not exist.", reason="bad_setting", hint=_NAMED
+        ) from None
     except OSError as error:
         raise InvalidError(
             f"The settings file {path} cannot be read: {error.strerror}.",
@@ -102,6 +110,12 @@ def _from_file(given: Mapping[str, str]) -> dict[str, object]:
                 f"There is no setting {name} ({path}).",
                 reason="bad_setting",
                 hint=_meant(name, known),
+            )
+        if isinstance(found[name], list | dict) and not name.startswith(_TELEMETRY):
+            raise InvalidError(
+                f"{name} in {path} is neither a text nor a number.",
+                reason="bad_setting",
+                hint='Write one value, such as agent = "planner"; where several are meant, all in one text.',
             )
     return {name: _parsed(name, str(value), str(path)) for name, value in found.items()}
 
@@ -157,7 +171,23 @@ def _default(name: str) -> object:
 
 def _home(given: Mapping[str, str], variable: str, fallback: str) -> Path:
     named = given.get(variable)
-    return Path(named) if named else Path.home() / fallback
+    if named:
+        return Path(named)
+    try:
+        return Path.home() / fallback
+    except RuntimeError:
+        raise InvalidError(
+            "There is no home directory to keep things in.",
+            reason="bad_setting",
+            hint=f"Set HOME or {variable}, or say where: QUIPU_STORE, QUIPU_CACHE.",
+        ) from None
+
+
+def _expanded(named: str) -> Path:
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:  # `~somebody` whom nobody knows: a name like any other
+        return Path(named)
 
 
 def data_dir(environment: Mapping[str, str] | None = None) -> Path:
@@ -175,5 +205,5 @@ def database_url(environment: Mapping[str, str] | None = None) -> str:
 def cache_dir(config: Config, environment: Mapping[str, str] | None = None) -> Path:
     """Where built models are kept."""
     if config.cache_dir:
-        return Path(config.cache_dir).expanduser()
+        return _expanded(config.cache_dir)
     return _home(os.environ if environment is None else environment, "XDG_CACHE_HOME", ".cache") / "quipu"

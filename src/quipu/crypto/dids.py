@@ -252,7 +252,7 @@ class FetchedDocuments:
             return dids.key_document(did, b64)
         now = self.clock()
         at, kept = self._kept.get(did, (0, None))
-        if kept is not None and now - at < self.life_ms:
+        if kept is not None and 0 <= now - at < self.life_ms:
             return kept
         found = await self._fetched(did)
         if len(self._kept) >= self.most:

@@ -9,6 +9,18 @@ from pathlib import Path
 from quipu.errors import BackendUnavailableError
 
 
+def is_there(path: Path) -> bool:
+    """Whether the file is there. Where this cannot be told, such as in a directory of somebody else, nothing is made."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise BackendUnavailableError(
+            f"The key {path.name} cannot be read.",
+            reason="bad_key",
+            hint="Check that its directory exists, and that whoever runs this may enter it.",
+        ) from error
+
+
 def write_once(path: Path, content: bytes) -> None:
     """Make the file if it is not there. Of two processes that start at once the first one's stays."""
     try:

@@ -25,7 +25,7 @@ class KeptSigner:
     @property
     def known_keys(self) -> Mapping[str, str]:
         """The public key by its id; nothing when there is no key yet."""
-        if self._signer is None and not self._path.exists():
+        if self._signer is None and not _is_there(self._path):
             return {}
         return self._opened().known_keys
 
@@ -56,7 +56,7 @@ class KeptSealer:
         self._sealer: KeySealer | None = None
 
     def seal(self, value: bytes, place: bytes) -> bytes:
-        if self._sealer is None and not self._path.exists():
+        if self._sealer is None and not _is_there(self._path):
             from quipu.crypto import sealing
 
             sealing.make(self._path)
@@ -71,3 +71,9 @@ class KeptSealer:
 
             self._sealer = sealing.opened(self._path)
         return self._sealer
+
+
+def _is_there(path: Path) -> bool:
+    from quipu.crypto import files
+
+    return files.is_there(path)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from quipu.crypto.files import write_once
+from quipu.crypto.files import is_there, write_once
 from quipu.errors import BackendUnavailableError, UnverifiableError
 
 
@@ -50,7 +50,7 @@ class Ed25519Signer:
 
 def opened(path: Path) -> Ed25519Signer:
     """The key in a file, which is made if it is not there. Two processes that start at once end up with one key."""
-    if not path.exists():
+    if not is_there(path):
         key = Ed25519PrivateKey.generate()
         write_once(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return Ed25519Signer(_read(path))

@@ -154,7 +154,10 @@ class OidcIdentities:
             now, known = self._clock(), self._keys.known
             age = now - self._keys.fetched_at
             is_missing = known is None or (kid is not None and all(key.kid != kid for key in known.keys))
-            if known is None or age > _STALE_MS or (is_missing and age > _REFRESH_MS):
+            is_stale = (
+                not 0 <= age <= _STALE_MS
+            )  # below 0 a clock was wrong, and nobody knows how old they are
+            if known is None or is_stale or (is_missing and age > _REFRESH_MS):
                 try:
                     self._keys.known = known = await self._fetched()
                 except BackendUnavailableError:

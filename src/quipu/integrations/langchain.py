@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from quipu import sync
 from quipu.errors import QuipuError
@@ -20,6 +20,7 @@ from quipu.model.record import MemoryType, Record
 _messages: Any = import_module("langchain_core.messages")
 BaseChatMessageHistory: Any = import_module("langchain_core.chat_history").BaseChatMessageHistory
 
+T = TypeVar("T")
 _KEY = "langchain"
 _PAGE = 200
 
@@ -33,8 +34,9 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[Any]:
         """Oldest first, as they were added."""
-        kept = sorted(map(_kept, self._records()), key=lambda one: one["turn"])
-        said = [one["message"] for one in kept]
+        # Two who wrote at once may have given one turn twice: then the older record comes first.
+        records = sorted(self._records(), key=lambda record: (_kept(record)["turn"], record.id))
+        said = [_kept(record)["message"] for record in records]
         return _messages.messages_from_dict(said)
 
     def add_messages(self, messages: Sequence[Any]) -> None:
@@ -51,14 +53,14 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
             }
             for place, message in enumerate(messages)
         ]
-        for answer in self._memory.remember_many(requests):
-            if isinstance(answer, QuipuError):
-                raise answer
+        for some in _batched(requests):
+            for answer in self._memory.remember_many(some):
+                if isinstance(answer, QuipuError):
+                    raise answer
 
     def clear(self) -> None:
         """Forget the session's messages; `restore` brings them back."""
-        ids = [record.id for record in self._records()]
-        if ids:
+        for ids in _batched([record.id for record in self._records()]):
             self._memory.forget(ids=ids, reason="The chat history was cleared.")
 
     def _records(self) -> list[Record]:
@@ -76,6 +78,11 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
             cursor = page.next_cursor
             if cursor is None:
                 return records
+
+
+def _batched(items: Sequence[T]) -> list[Sequence[T]]:
+    """As many at a time as one call takes."""
+    return [items[start : start + _PAGE] for start in range(0, len(items), _PAGE)]
 
 
 def _kept(record: Record) -> dict[str, Any]:

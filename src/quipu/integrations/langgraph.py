@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, cast
 
 from quipu import sync
 from quipu.bootstrap import now_ms
-from quipu.errors import ConflictError
+from quipu.errors import ConflictError, NotFoundError
 from quipu.model.outcomes import RememberResponse
 from quipu.model.record import Record
+from quipu.rules.mirroring_dates import dated
 
 # Named at run time: the package is the user's, and what it hands over is as untyped here as JSON would be.
 _base: Any = import_module("langgraph.store.base")
@@ -158,8 +158,20 @@ class QuipuStore(BaseStore):
             filter={**wanted, f"{_KEY}.is_indexed": True},
             min_relevance=0.0,
         )
-        records = [(await self._memory.memory.get(hit.id), hit) for hit in list(hits)[op.offset : last]]
-        return [_base.SearchItem(**_item(record), score=hit.relevance) for record, hit in records]
+        wanted_hits = list(hits)[op.offset : last]
+        records = [(await self._still_there(hit.id), hit) for hit in wanted_hits]
+        return [
+            _base.SearchItem(**_item(record), score=hit.relevance)
+            for record, hit in records
+            if record is not None
+        ]
+
+    async def _still_there(self, id: str) -> Record | None:
+        """The record of a hit; somebody may have deleted it since it was found."""
+        try:
+            return await self._memory.memory.get(id)
+        except NotFoundError:
+            return None
 
     async def _walk(self, wanted: Mapping[str, Any]) -> AsyncIterator[Record]:
         cursor = None
@@ -215,6 +227,6 @@ def _item(record: Record) -> dict[str, Any]:
         "namespace": _namespace(record),
         "key": kept["key"],
         "value": dict(kept["value"]),
-        "created_at": datetime.fromtimestamp(record.created_at / 1000, UTC),
-        "updated_at": datetime.fromtimestamp(record.updated_at / 1000, UTC),
+        "created_at": dated(record.created_at),
+        "updated_at": dated(record.updated_at),
     }

@@ -58,14 +58,15 @@ class Access(Session):
     async def revoke_token(self, token_id: str, /, *, tenant: str | None = None) -> Token:
         """End a token now."""
         service, asked = await self._service(), arguments.maybe_plain(tenant, "/tenant")
-        return await service.tokens.revoke(self._principal, token_id, asked)
+        return await service.tokens.revoke(self._principal, arguments.text(token_id, "/token_id"), asked)
 
     async def rotate_token(
         self, token_id: str, /, *, grace_ms: int = 0, tenant: str | None = None
     ) -> IssuedToken:
         """The same rights under a new text; the old text ends after the grace."""
         service, asked = await self._service(), arguments.maybe_plain(tenant, "/tenant")
-        return await service.tokens.rotate(self._principal, token_id, grace_ms=grace_ms, tenant=asked)
+        named = arguments.text(token_id, "/token_id")
+        return await service.tokens.rotate(self._principal, named, grace_ms=grace_ms, tenant=asked)
 
     async def create_tenant(self, tenant_id: str, /) -> Tenant:
         """A new tenant, with a journal and a store `main` of its own."""

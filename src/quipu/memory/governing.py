@@ -24,11 +24,13 @@ class Governing(Session):
 
     async def accept_rule(self, suggestion_id: str, /) -> tuple[Rule, ...]:
         """Make a suggestion a rule; it ends by itself after 90 days. Returns all that decide now."""
-        return await (await self._service()).learning.accept(self._principal, suggestion_id)
+        asked = arguments.text(suggestion_id, "/suggestion_id")
+        return await (await self._service()).learning.accept(self._principal, asked)
 
     async def dismiss_rule(self, suggestion_id: str, /) -> None:
         """Do not suggest it again."""
-        await (await self._service()).learning.dismiss(self._principal, suggestion_id)
+        asked = arguments.text(suggestion_id, "/suggestion_id")
+        await (await self._service()).learning.dismiss(self._principal, asked)
 
     async def recover(
         self,
@@ -104,8 +106,10 @@ class Governing(Session):
 
     async def remove_webhook(self, webhook_id: str, /) -> None:
         """Tell it nothing more."""
-        await (await self._service()).notices.remove(self._principal, webhook_id)
+        asked = arguments.text(webhook_id, "/webhook_id")
+        await (await self._service()).notices.remove(self._principal, asked)
 
     async def ping_webhook(self, webhook_id: str, /) -> None:
         """Send a notice of nothing, to see that it arrives."""
-        await (await self._service()).notices.ping(self._principal, webhook_id)
+        asked = arguments.text(webhook_id, "/webhook_id")
+        await (await self._service()).notices.ping(self._principal, asked)

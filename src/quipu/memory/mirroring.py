@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quipu.memory import arguments
 from quipu.memory.session import Session
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ class Mirroring(Session):
 
     async def verify_mirror(self, name: str, /) -> MirrorReport:
         """Hold a mirror against the ledger, record by record. Nothing is changed."""
-        return await (await self._service()).mirror_checks.verify(self._principal, name)
+        asked = arguments.text(name, "/name")
+        return await (await self._service()).mirror_checks.verify(self._principal, asked)
 
     async def resync_mirror(self, name: str, /) -> MirrorReport:
         """Bring a mirror level: send what waits, also what was given up, and mend what differs."""
-        return await (await self._service()).mirror_checks.resync(self._principal, name)
+        asked = arguments.text(name, "/name")
+        return await (await self._service()).mirror_checks.resync(self._principal, asked)

@@ -83,7 +83,8 @@ class Moving(Session):
     ) -> ImportDecided:
         """One decision over everything of an import that waits for a person."""
         service = await self._service()
-        return await service.imports.decide(self._principal, import_id, approved=approved, reason=reason)
+        asked = arguments.text(import_id, "/import_id")
+        return await service.imports.decide(self._principal, asked, approved=approved, reason=reason)
 
     async def roll_back_import(
         self, import_id: str, /, *, force: bool = False, dry_run: bool = False

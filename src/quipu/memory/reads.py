@@ -165,4 +165,6 @@ class Reads(Session):
     ) -> tuple[Replayed, ...]:
         """What rules would have done to the last writes, newest first. Without a document: those in force."""
         asked = arguments.whole(last, "/last")
+        if document is not None:
+            arguments.mapping(document, "")
         return await (await self._service()).policies.tried(self._principal, document, asked)

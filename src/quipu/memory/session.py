@@ -111,7 +111,7 @@ class Session:
             if chosen.embedder == "none" and (embedder is None or isinstance(embedder, str)):
                 self._promised.remove("vector")  # without an embedder nothing is found by meaning
         self._host: Host | None = None
-        self._opening: asyncio.Lock | None = None
+        self._opening = asyncio.Lock()
         self._is_closed = False
 
     async def open(self) -> Self:
@@ -120,21 +120,24 @@ class Session:
         return self
 
     async def _service(self) -> Host:
-        if self._is_closed:
-            raise BackendUnavailableError("This memory is closed.", reason="closed")
+        self._refuse_closed()
         if self._host is not None:
             return self._host
-        if self._opening is None:
-            self._opening = asyncio.Lock()
         async with self._opening:
+            self._refuse_closed()
             if self._host is None:
                 self._host = await self._connection.open()
             return self._host
 
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise BackendUnavailableError("This memory is closed.", reason="closed")
+
     async def close(self) -> None:
         """Write what waits, sign the journal if that is due, and let go of the file. Closing twice does no harm."""
         self._is_closed = True
-        host, self._host = self._host, None
+        async with self._opening:  # what is just being opened is closed too
+            host, self._host = self._host, None
         if host is not None:
             await self._connection.close()
 

@@ -165,7 +165,9 @@ class Upkeep(Session):
     async def journal(self, *, after: int = 0, limit: int = 100) -> Sequence[Entry]:
         """A stretch of the journal."""
         service = await self._service()
-        return await service.audit.entries(self._principal, after, limit)
+        return await service.audit.entries(
+            self._principal, arguments.whole(after, "/after"), arguments.whole(limit, "/limit")
+        )
 
     async def export_journal(self, folder: Path | str, /) -> int:
         """Write the journal, its signatures and all digests into a folder that can be verified anywhere."""

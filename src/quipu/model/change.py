@@ -21,6 +21,8 @@ class Put:
     record: Record
     #: The version the decision was based on; 0 when the record is new. Anything else now there is a conflict.
     expects: int = 0
+    #: That version must still be the current one: one that was forgotten meanwhile is not brought back by a change.
+    must_stand: bool = False
     #: What keyword search finds it by; None keeps it out of every search index.
     search_text: str | None = None
     vector: bytes | None = None

@@ -74,10 +74,15 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
             reason="version_mismatch",
             hint="Read it again and repeat the change.",
         )
+    is_renewed = request.update_strategy is UpdateStrategy.OVERWRITE or request.privacy_intent is not None
     if request.update_strategy is not UpdateStrategy.OVERWRITE:
         request = _filled(current, request)
     metadata = dict(request.metadata or {})
     details = dict(request.details)
+    written = provenance(request, principal, metadata, details, None)
+    if request.update_strategy is UpdateStrategy.APPEND:
+        # The words that were there stay, and stay as doubtful as they were.
+        written = replace(written, trust=least_trusted(written.trust, current.provenance.trust))
     return replace(
         current,
         version=current.version + 1,
@@ -89,16 +94,27 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
         confidence=1.0 if request.confidence is None else request.confidence,
         importance=request.importance,
         source=request.source,
-        provenance=provenance(request, principal, metadata, details, None),
+        provenance=written,
         details=details,
         privacy=request.privacy_intent,
         updated_at=now,
-        expires_at=effective_expiry(current.created_at, request.expires_at, request.privacy_intent),
+        expires_at=_end(current, request, is_renewed=is_renewed),
         born=0,
         died=None,
         ending=None,
         merged_into=None,
     )
+
+
+def _end(current: Record, request: RememberRequest, *, is_renewed: bool) -> int | None:
+    """When the next version ends. A promise that is not renewed reaches as far as it did.
+
+    It may have come by a merge, with a text that was written later than this record: then it counts from that.
+    """
+    end = effective_expiry(current.created_at, request.expires_at, request.privacy_intent)
+    if is_renewed or end is None or request.expires_at is None or current.expires_at is None:
+        return end
+    return max(end, min(request.expires_at, current.expires_at))
 
 
 def _filled(current: Record, request: RememberRequest) -> RememberRequest:

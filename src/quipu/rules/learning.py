@@ -113,7 +113,14 @@ def _when(kind: Kind) -> When:
     operation, agent, writer, traited = kind
     like = dict(traited)
     if operation != "remember":
-        return When(operations=(operation,), agents=(literal(agent),), principals=(literal(writer),))
+        # Nobody learns to erase, and a rule about forgetting would be about erasing, too.
+        is_hard = False if operation == "forget" else None
+        return When(
+            operations=(operation,),
+            agents=(literal(agent),),
+            principals=(literal(writer),),
+            hard_delete=is_hard,
+        )
     return When(
         operations=(operation,),
         agents=(literal(agent),),

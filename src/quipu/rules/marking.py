@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -28,8 +28,10 @@ _LONGEST_TEMPLATE = 64
 _BREAKING = re.compile(r"[\"'\\\x00-\x1f\x7f]")
 _FOREIGN = r"\[BYOK:[^\]]{0,1024}+\]|<REDACTED:(?P<angled>[^<>\n]{0,256}+)>|\[REDACTED:(?P<square>[^\[\]\n]{0,256}+)\]"
 _NOT_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
-#: What one replacement uncovers is found by the next: secrets that stand one after the other without a gap.
+#: What one replacement uncovers is found by the next: secrets that stand one after the other without a gap. Of a row that
+#: is longer than that nothing is left.
 _ROUNDS = 8
+_GAP = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,23 @@ def cleaned(
 ) -> Redacted:
     """The text with a marker at every place that `find` names. `known` are the labels that were given out."""
     found: list[str] = []
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         spans = merged(unmarked(find(text), text, marker, known))
         if not spans:
             break
+        if number == _ROUNDS - 1:
+            spans = merged(_to_the_gaps(spans, text))
         text = replaced(text, spans, marker)
         found.extend(span.label for span in spans)
     return Redacted(text, tuple(found))
+
+
+def _to_the_gaps(spans: Iterable[Span], text: str) -> Iterator[Span]:
+    """Each place with everything that stands around it without a gap."""
+    gaps = [-1, *(match.start() for match in _GAP.finditer(text)), len(text)]
+    for span in spans:
+        start = gaps[bisect_left(gaps, span.start) - 1] + 1
+        yield span._replace(start=start, end=gaps[bisect_left(gaps, span.end)])
 
 
 def unmarked(spans: Iterable[Span], text: str, marker: Marker, known: frozenset[str]) -> list[Span]:

@@ -68,6 +68,11 @@ def wait_ms(attempts: int) -> int:
     return min(_LONGEST_MS, _FIRST_MS << min(attempts - 1, 20))
 
 
+def is_due(webhook: Webhook, now: int) -> bool:
+    """Whether its time has come. Nobody waits for longer than the longest wait: a clock was wrong that said so."""
+    return not 0 < webhook.next_at - now <= _LONGEST_MS
+
+
 def checked_url(text: str) -> str:
     """An address that notices may be sent to, as far as its words tell."""
     try:

@@ -5,7 +5,7 @@ After the operator's rules come the two that ship, then the caller's own wish to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -13,6 +13,8 @@ from quipu.model.governance import Effect, Origin, Rule, Verdict, When, WriteFac
 from quipu.model.record import Record, Sensitivity, Trust
 from quipu.rules import filters
 from quipu.rules.policy_patterns import pattern
+from quipu.rules.readings import folded
+from quipu.rules.texts import composed
 
 BULK = 10
 #: For everybody without memory:admin.
@@ -55,7 +57,7 @@ def open_questions(rules: Sequence[Rule], facts: WriteFacts, now: int) -> frozen
     """What must be looked up before the rules can decide, given what is known without looking."""
     asked: set[Asked] = set()
     for rule in rules:
-        if _is_over(rule, now) or not _fits_surface(rule.when, facts):
+        if is_over(rule, now) or not _fits_surface(rule.when, facts):
             continue
         needs = _needs(rule.when)
         asked |= needs
@@ -89,7 +91,7 @@ def decided(
 ) -> Verdict:
     """The verdict on a write."""
     for rule in rules:
-        if not _is_over(rule, now) and matches(rule.when, facts):
+        if not is_over(rule, now) and matches(rule.when, facts):
             return Verdict(rule.effect, rule.id, rule.reason, rule.approvals)
     if caller_asks:
         return Verdict(Effect.HOLD, "caller")
@@ -114,7 +116,8 @@ def matches(when: When, facts: WriteFacts) -> bool:
     return any(_fits(when, record, names.get(record.store_id, "")) for record in facts.records)
 
 
-def _is_over(rule: Rule, now: int) -> bool:
+def is_over(rule: Rule, now: int) -> bool:
+    """Whether it decides nothing any more."""
     return rule.expires_at is not None and rule.expires_at <= now
 
 
@@ -171,11 +174,22 @@ def _fits(when: When, record: Record, store: str) -> bool:
 
 
 def _fits_text(when: When, text: str) -> bool:
-    if when.content_any:
-        folded = text.casefold()
-        if not any(phrase.casefold() in folded for phrase in when.content_any):
-            return False
+    if when.content_any and not any(
+        phrase and phrase in read for phrase, read in _readings(text, when.content_any)
+    ):
+        return False
     return when.content_regex is None or pattern(when.content_regex).is_in(text)
+
+
+def _readings(text: str, phrases: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each phrase and the text, without case: as they are written, and as they look.
+
+    An accent apart or an invisible character makes no other word; but a rule may also be about such a character.
+    """
+    written, seen = text.casefold(), composed(folded(text)).casefold()
+    for phrase in phrases:
+        yield phrase.casefold(), written
+        yield composed(folded(phrase)).casefold(), seen
 
 
 def _globbed(text: str, globs: Sequence[str]) -> bool:

@@ -6,15 +6,19 @@ Both are told by shape, so they miss some and find some that are none: a rule th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from quipu.model.governance import Found
+from quipu.model.record import Record
+from quipu.model.value import Json
+from quipu.rules.readings import folded
 
-#: Each pattern has bounded repetitions only, and none inside another.
-_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{2,63}){1,4}")
+#: Each pattern has bounded repetitions only, and none whose parts can be told apart in several ways.
+_EMAIL = re.compile(r"[\w.+-]@[\w-]{1,63}\.[\w-]{2}")
 _SOCIAL = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _DIGITS = re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().-]{0,2}\d){6,18}(?![\w])")
-_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{1,4}){3,8}\b")
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
 _DATE = re.compile(r"(?:19|20)\d\d[-. ]?[01]\d[-. ]?[0-3]\d|[0-3]?\d\.[01]?\d\.(?:19|20)\d\d")
 
 _GAP = r"[\s,:;\"'*_-]{1,5}"
@@ -37,9 +41,33 @@ _PHRASES = (
 _INSTRUCTION = re.compile("|".join(f"(?:{phrase})" for phrase in _PHRASES), re.IGNORECASE | re.MULTILINE)
 
 
+def said(record: Record) -> str:
+    """Everything that a record says: its text, and whatever stands beside it, keys included, at any depth."""
+    words = [record.content, *record.tags, record.source or ""]
+    for beside in (record.metadata, record.details):
+        words.extend(_words(beside))
+    return "\n".join(words)
+
+
+def _words(value: Json) -> Iterator[str]:
+    """The texts and keys of a value. A number stays out: most are times and counts, and look like anything."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield name
+            yield from _words(item)
+    elif isinstance(value, list | tuple):
+        for item in cast("Sequence[Json]", value):
+            yield from _words(item)
+
+
 def classes(text: str) -> frozenset[Found]:
-    """What is in a text, secrets aside: those are taken out before rules look at it."""
-    return frozenset(_classes(text))
+    """What is in a text, secrets aside: those are taken out before rules look at it.
+
+    It is also read without invisible characters, and with full-width and other variants as their plain form.
+    """
+    return frozenset(one for reading in dict.fromkeys((text, folded(text))) for one in _classes(reading))
 
 
 def _classes(text: str) -> Iterator[Found]:

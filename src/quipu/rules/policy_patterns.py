@@ -1,43 +1,24 @@
 """Regular expressions that never run away: a small syntax, matched in time linear in the text.
 
 Accepted: characters, `.`, classes, `\\d \\w \\s` and their opposites, `^ $ \\b`, groups, `|`, `* + ?`, `{m,n}`, and `(?i)` in
-front. The pattern becomes a state machine whose sets of states are worked out when they are first met.
+front. The pattern becomes a machine of states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 from quipu.errors import InvalidError
+from quipu.rules.policy_machines import KINDS, Pattern, State, Test
 
 LONGEST = 200
 _MOST_STATES = 1_000
 _MOST_REPEATS = 200
-_MOST_MEMORIES = 20_000
 _MOST_NESTING = 20
 
-Test: TypeAlias = Callable[[str], bool]
-_KINDS: dict[str, Test] = {
-    "d": str.isdecimal,
-    "w": lambda one: one.isalnum() or one == "_",
-    "s": str.isspace,
-    "D": lambda one: not one.isdecimal(),
-    "W": lambda one: not (one.isalnum() or one == "_"),
-    "S": lambda one: not one.isspace(),
-}
 _SIGNS = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-@dataclass(slots=True)
-class _State:
-    """Where the machine stands. With `test` it eats a character, with `gate` it asks where it is, else it just goes on."""
-
-    test: Test | None = None
-    gate: str | None = None
-    next: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +38,16 @@ class _Reader:
         self._pointer = pointer
         self._place = 0
         self._depth = 0
-        self.states: list[_State] = []
+        #: What is asked where in the pattern: copies that are read again ask the same.
+        self._tests: dict[int, Test] = {}
+        self.states: list[State] = []
 
     def machine(self) -> tuple[int, int]:
         """Where it begins, and where it has matched."""
         whole = self._alternatives()
         if self._place < len(self._text):
             self._refuse("a `)` closes nothing")
-        end = self._add(_State())
+        end = self._add(State())
         self._join(whole, end)
         return whole.start, end
 
@@ -74,11 +57,11 @@ class _Reader:
             parts.append(self._sequence())
         if len(parts) == 1:
             return parts[0]
-        fork = self._add(_State(next=tuple(part.start for part in parts)))
+        fork = self._add(State(next=tuple(part.start for part in parts)))
         return _Part(fork, tuple(end for part in parts for end in part.ends))
 
     def _sequence(self) -> _Part:
-        nothing = self._add(_State())
+        nothing = self._add(State())
         whole = _Part(nothing, (nothing,))
         while self._place < len(self._text) and self._text[self._place] not in "|)":
             at = self._place
@@ -97,17 +80,17 @@ class _Reader:
             self._refuse("a repetition is repeated; put a group around the first")
         copies = max(low, 1) if high is None else high
         parts = [part, *(self._again(at, after) for _ in range(copies - 1))][:copies]
-        nothing = self._add(_State())
+        nothing = self._add(State())
         whole, left = _Part(nothing, (nothing,)), list[int]()
         for number, one in enumerate(parts):
             if number >= low:
-                left.append(self._add(_State()))
+                left.append(self._add(State()))
                 self._join(whole, left[-1])
                 whole = _Part(whole.start, (left[-1],))
             self._join(whole, one.start)
             whole = _Part(whole.start, one.ends)
         if high is None:
-            loop = self._add(_State(next=(parts[-1].start,)))
+            loop = self._add(State(next=(parts[-1].start,)))
             self._join(whole, loop)
             whole = _Part(whole.start, (loop,))
         return _Part(whole.start, (*whole.ends, *left))
@@ -135,22 +118,22 @@ class _Reader:
         return least, most
 
     def _atom(self) -> _Part:
-        sign = self._one()
+        at, sign = self._place, self._one()
         if sign in "*+?{":
             self._refuse("a repetition follows nothing")
         match sign:
             case "(":
                 return self._group()
             case "[":
-                return self._eater(self._class())
+                return self._eater(self._class(), at)
             case ".":
-                return self._eater(lambda one: one != "\n")
+                return self._eater(lambda one: one != "\n", at)
             case "^" | "$":
                 return self._gate(sign)
             case "\\":
-                return self._escaped()
+                return self._escaped(at)
             case _:
-                return self._eater(self._exactly(sign))
+                return self._eater(self._exactly(sign), at)
 
     def _group(self) -> _Part:
         if self._taken("?") and not self._taken(":"):
@@ -166,13 +149,13 @@ class _Reader:
         self._depth -= 1
         return inner
 
-    def _escaped(self) -> _Part:
+    def _escaped(self, at: int) -> _Part:
         sign = self._one()
         if sign == "b":
             return self._gate(sign)
-        if sign in _KINDS:
-            return self._eater(_KINDS[sign])
-        return self._eater(self._exactly(self._sign(sign)))
+        if sign in KINDS:
+            return self._eater(KINDS[sign], at)
+        return self._eater(self._exactly(self._sign(sign)), at)
 
     def _sign(self, sign: str) -> str:
         if sign in _SIGNS:
@@ -188,8 +171,8 @@ class _Reader:
             low = self._one()
             if low == "\\":
                 sign = self._one()
-                if sign in _KINDS:
-                    tests.append(_KINDS[sign])
+                if sign in KINDS:
+                    tests.append(KINDS[sign])
                     continue
                 low = self._sign(sign)
             if self._text[self._place : self._place + 1] == "-" and self._text[
@@ -221,13 +204,13 @@ class _Reader:
 
     # -- states -------------------------------------------------------------------------------------------------
 
-    def _eater(self, test: Test) -> _Part:
-        return self._alone(_State(test=test))
+    def _eater(self, test: Test, at: int) -> _Part:
+        return self._alone(State(test=self._tests.setdefault(at, test)))
 
     def _gate(self, kind: str) -> _Part:
-        return self._alone(_State(gate=kind))
+        return self._alone(State(gate=kind))
 
-    def _alone(self, state: _State) -> _Part:
+    def _alone(self, state: State) -> _Part:
         place = self._add(state)
         return _Part(place, (place,))
 
@@ -235,7 +218,7 @@ class _Reader:
         for end in part.ends:
             self.states[end].next = (*self.states[end].next, target)
 
-    def _add(self, state: _State) -> int:
+    def _add(self, state: State) -> int:
         if len(self.states) >= _MOST_STATES:
             self._refuse("it counts too far")
         self.states.append(state)
@@ -254,66 +237,6 @@ class _Reader:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidError.at(self._pointer, "bad_value", f"The pattern is not accepted: {why}.")
-
-
-class Pattern:
-    """A pattern, ready to be looked for."""
-
-    def __init__(self, states: Sequence[_State], start: int, end: int) -> None:
-        self._states, self._start, self._end = states, start, end
-        self._known: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
-
-    def is_in(self, text: str) -> bool:
-        """Whether it matches anywhere in the text."""
-        known, standing, before = self._known, frozenset[int](), ""
-        for one in text:
-            after = known.get((standing, before, one))
-            if after is None:
-                after = self._step(standing, before, one)
-            if self._end in after:
-                return True
-            standing, before = after, one
-        return self._end in self._reached({self._start, *standing}, before, "")
-
-    def _step(self, standing: frozenset[int], before: str, one: str) -> frozenset[int]:
-        """Where it stands after a character, before it is known what follows. A match may begin anywhere."""
-        reached = self._reached({self._start, *standing}, before, one)
-        if self._end in reached:
-            after = frozenset({self._end})
-        else:
-            states = self._states
-            after = frozenset(
-                target
-                for place in reached
-                if (test := states[place].test) is not None and test(one)
-                for target in states[place].next
-            )
-        if len(self._known) >= _MOST_MEMORIES:
-            self._known.clear()
-        self._known[standing, before, one] = after
-        return after
-
-    def _reached(self, places: set[int], before: str, after: str) -> set[int]:
-        """Everything that is reached without eating, between two characters."""
-        todo, reached = list(places), set[int]()
-        while todo:
-            place = todo.pop()
-            state = self._states[place]
-            if place in reached:
-                continue
-            reached.add(place)
-            if state.test is None and (state.gate is None or _is_open(state.gate, before, after)):
-                todo.extend(state.next)
-        return reached
-
-
-def _is_open(gate: str, before: str, after: str) -> bool:
-    if gate == "^":
-        return not before
-    if gate == "$":
-        return not after
-    is_word = _KINDS["w"]
-    return (bool(before) and is_word(before)) is not (bool(after) and is_word(after))
 
 
 @lru_cache(maxsize=256)

@@ -230,7 +230,7 @@ def _state_faults(machine: Mapping[str, Json], states: Sequence[str]) -> Faults:
     if len(set(states)) < len(states):
         yield fault("/content/states", _REASON, "Each state is named once.")
     for key in ("initial", "current"):
-        if machine.get(key) is not None and machine[key] not in set(states):
+        if machine.get(key) is not None and machine[key] not in states:  # which need not be a text
             yield fault(f"/content/{key}", _REASON, f"{key} is one of the states.")
     if "initial" in machine and machine["initial"] is None:
         yield fault("/content/initial", _REASON, "initial is one of the states.")

@@ -33,23 +33,27 @@ Spent = Mapping[int, int]
 
 def spent_within_an_hour(spent: Spent, now: int) -> int:
     """What was spent in the last sixty minutes."""
-    first = now // _MINUTE_MS - _STEPS
-    return sum(count for minute, count in spent.items() if minute > first)
+    return sum(count for _, count in _counted(spent, now))
 
 
 def spending(spent: Spent, count: int, now: int) -> dict[int, int]:
     """With so much more spent now, and without what is over an hour old."""
     minute = now // _MINUTE_MS
-    kept = {when: much for when, much in spent.items() if when > minute - _STEPS}
+    kept = dict(_counted(spent, now))
     kept[minute] = kept.get(minute, 0) + count
     return kept
 
 
 def seconds_until_free(spent: Spent, now: int) -> int:
     """When the oldest minute that was spent in leaves the hour."""
-    first = now // _MINUTE_MS - _STEPS
-    oldest = min((minute for minute in spent if minute > first), default=now // _MINUTE_MS)
+    oldest = min((minute for minute, _ in _counted(spent, now)), default=now // _MINUTE_MS)
     return _up((oldest + _STEPS) * _MINUTE_MS - now)
+
+
+def _counted(spent: Spent, now: int) -> list[tuple[int, int]]:
+    """What is not over an hour away: further ahead only a clock can have been that was wrong, and nobody waits for it."""
+    minute = now // _MINUTE_MS
+    return [(when, much) for when, much in spent.items() if abs(when - minute) < _STEPS]
 
 
 def _up(milliseconds: float) -> int:

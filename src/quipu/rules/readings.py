@@ -33,13 +33,15 @@ _BACKSLASH = re.compile(
     rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|\\u(?![dD][89a-fA-F]){_HEX}{{4}}|\\x{_HEX}{{2}}|\\[\"'\\/bfnrt]"
 )
 _ENTITY = re.compile(rf"&(?:#[0-9]{{1,7}}|#[xX]{_HEX}{{1,6}}|[A-Za-z]{{2,8}});")
-LINE_BREAK: Final = re.compile(r"\r?\n[ \t]*+")
+LINE_BREAK: Final = re.compile(r"(?:\r\n?|\n)[ \t]*+")
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 #: A space in a form.
 _PLUS_SIGN = re.compile(r"\+")
 _PLUS: Mapping[int, str | None] = {ord("+"): " "}
+#: Categories of what is not seen: controls, formats, and the separators of lines and paragraphs.
+_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 #: Invisible, and not of a category that says so.
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 
 
 class Reading:
@@ -104,12 +106,10 @@ class _Folds(dict[int, str | None]):
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
         is_invisible = (
-            unicodedata.category(char) == "Cf"
+            (unicodedata.category(char) in _UNSEEN and char not in "\t\n\r")
             or char in _FILLERS
             or 0xFE00 <= code <= 0xFE0F
             or 0xE0100 <= code <= 0xE01EF
-            or (code < 0x20 and char not in "\t\n\r")
-            or code == 0x7F
         )
         is_variant = unicodedata.decomposition(char).startswith("<")
         fold = None if is_invisible else unicodedata.normalize("NFKC", char) if is_variant else char
@@ -172,7 +172,8 @@ def _without_entities(reading: Reading) -> Reading:
 
 
 def _without_line_breaks(reading: Reading) -> Reading:
-    return reading.decoded(LINE_BREAK, lambda _: "") if "\n" in reading.text else reading
+    has_lines = "\n" in reading.text or "\r" in reading.text
+    return reading.decoded(LINE_BREAK, lambda _: "") if has_lines else reading
 
 
 _UNDOINGS = (

@@ -181,6 +181,14 @@ def refuse_named_secrets(names: Iterable[tuple[str, str | None]], redaction: Red
         raise _leakage(findings)
 
 
+def refuse_secrets(value: Json, redaction: Redaction, pointer: str) -> None:
+    """Raise where a value holds a secret, at any depth: rewritten it would ask for something else."""
+    found: list[str] = []
+    redacted_value(value, redaction.redactors, found, redaction.template)
+    if found:
+        raise _leakage([(pointer, found)])
+
+
 def _leakage(findings: Findings) -> SecretLeakageError:
     pointer, labels = findings[0]
     return SecretLeakageError(
@@ -273,6 +281,8 @@ def _rewritten(
     return replace(
         request,
         content=kept,
+        # A vector of the caller's is one of the caller's words, and tells what they were.
+        embedding=request.embedding if kept is request.content else None,
         metadata=clean["/metadata"],
         tags=request.tags and tuple(clean["/tags"]),
         source=clean["/source"],

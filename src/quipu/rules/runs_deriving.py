@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from quipu.errors import InvalidError
 from quipu.model.record import MemoryType, Record
+from quipu.model.value import Json
 from quipu.rules.marking import normalised_markers
 from quipu.rules.runs_options import size
 from quipu.rules.runs_wire import entry_id
@@ -19,6 +21,8 @@ COMMITMENT_TAG: Final = "commitment"
 MOST_BUDGET: Final = 100_000
 _TAG = re.compile(r"compacted-from:[^\s:][^\s]*")
 _LONGEST_TAG = 256
+#: Keys of metadata that lending goes by: whether a memory may leave, and which scope it is in.
+_HANDLING: Final = ("exportable", "scope_id")
 
 
 def compacted(records: Sequence[Record], template: str, most_bytes: int) -> tuple[list[Record], str]:
@@ -45,6 +49,23 @@ def derivable(records: Sequence[Record], user_id: str | None) -> list[Record]:
         and record.type is MemoryType.SEMANTIC
         and COMMITMENT_TAG not in record.metadata
     ]
+
+
+def handled_alike(records: Sequence[Record]) -> list[Record]:
+    """The most of them that may become one text: kept in one store, and meant to be handled alike.
+
+    A text keeps the promises made for it, so what is secret, shared with few or not to leave is joined with its own.
+    """
+    groups: dict[object, list[Record]] = {}
+    for record in records:
+        held_back = json.dumps(handling(record), sort_keys=True)
+        groups.setdefault((record.store_id, record.privacy, held_back), []).append(record)
+    return max(groups.values(), key=len, default=list[Record]())
+
+
+def handling(record: Record) -> dict[str, Json]:
+    """What its metadata says of who may have it; whatever is made of it says the same."""
+    return {name: record.metadata[name] for name in _HANDLING if name in record.metadata}
 
 
 def provenance_tags(records: Sequence[Record], most: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -51,6 +51,39 @@ _KINDS: Mapping[str, type[Waiting]] = {
     "recall": RecallRequest,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+#: What of a request says who, where and which.
+_NAMES_IN = (
+    "agent_id",
+    "user_id",
+    "session_id",
+    "store",
+    "id",
+    "canonical",
+    "import_id",
+    "as_of",
+    "idempotency_key",
+)
+_LISTS_OF_NAMES = ("ids", "duplicates")
+#: An answer that is kept under a key says these again.
+_ANSWERED = frozenset({"idempotency_key", "canonical", *_LISTS_OF_NAMES})
+
+
+def names_of(request: Waiting) -> Iterator[tuple[str, str | None]]:
+    """What of it says who, where and which, by pointer."""
+    for name in _NAMES_IN:
+        yield f"/{name}", getattr(request, name, None)
+    for name in _LISTS_OF_NAMES:
+        for place, one in enumerate(getattr(request, name, ())):
+            yield f"/{name}/{place}", one
+    if isinstance(request, RecallRequest) and request.embedding is not None:
+        yield "/embedding/model", request.embedding.model
+
+
+def answered_names(request: Waiting) -> Iterator[tuple[str, str | None]]:
+    """Those that are kept with its key."""
+    return ((pointer, name) for pointer, name in names_of(request) if pointer.split("/")[1] in _ANSWERED)
 
 
 def _links(links: Sequence[Mapping[str, str]]) -> tuple[Link, ...]:

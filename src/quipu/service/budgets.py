@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TypeVar
 
 from quipu.errors import QuotaExceededError, RateLimitedError
@@ -14,6 +15,8 @@ from quipu.rules.rates import Bucket
 K = TypeVar("K")
 V = TypeVar("V")
 
+#: What the request at hand has spent since it was let in: a list by relevance is paid for in two steps.
+_own: ContextVar[int] = ContextVar("quipu-spent-here", default=0)
 #: Whoever was not seen for longest is forgotten beyond so many.
 _MOST = 100_000
 
@@ -46,11 +49,16 @@ class Budgets:
 
     def check_recall(self, principal: Principal, agent_id: str | None) -> None:
         """Is there any budget left?"""
+        self._check(principal, agent_id, 0)
+        _own.set(0)
+
+    def _check(self, principal: Principal, agent_id: str | None, own: int) -> None:
+        """Whether anything is left; `own` is what the same request has spent of it so far."""
         budget = self._budget(principal)
         now = self._clock()
         for key in _keys(principal, agent_id) if budget else ():
             spent = self._spent.get(key, {})
-            if rates.spent_within_an_hour(spent, now) >= (budget or 0):
+            if rates.spent_within_an_hour(spent, now) - own >= (budget or 0):
                 wait = rates.seconds_until_free(spent, now)
                 raise QuotaExceededError(
                     "The recall budget of this hour is spent.",
@@ -60,9 +68,12 @@ class Budgets:
                 )
 
     def charge_recall(self, principal: Principal, agent_id: str | None, count: int) -> None:
-        """So many memories were handed out."""
+        """So many memories are handed out; none where others who asked at the same time have spent the rest."""
         if not count or not self._budget(principal):
             return
+        own = _own.get()
+        self._check(principal, agent_id, own)
+        _own.set(own + count)
         now = self._clock()
         for key in _keys(principal, agent_id):
             self._spent[key] = rates.spending(self._spent.pop(key, {}), count, now)
@@ -81,5 +92,5 @@ def _keys(principal: Principal, agent_id: str | None) -> list[tuple[str, str, st
 
 
 def _bounded(counts: dict[K, V]) -> None:
-    if len(counts) > _MOST:
+    while len(counts) > _MOST:
         del counts[next(iter(counts))]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from quipu.errors import BackendUnavailableError
+from quipu.errors import QuipuError
 from quipu.model.change import Commit
 from quipu.model.consolidation import ConsolidateRequest, Consolidation, Settlement, Undone
 from quipu.model.governance import Effect
@@ -133,27 +133,36 @@ class Consolidating:
                 tally.add(decision, Settlement.HELD)
             elif decision.outcome is Settlement.KEPT:
                 tally.stays(decision)
-            elif dry_run:
-                tally.add(decision, decision.outcome)
             elif decision.outcome is Settlement.EVICTED:
-                evicted.append(decision)
+                if dry_run:
+                    tally.add(decision, decision.outcome)
+                else:
+                    evicted.append(decision)
             else:
                 with tally.failing([decision]):
-                    await self._promote(principal, decision, tally)
+                    await self._promote(principal, decision, tally, dry_run=dry_run)
         if evicted:
             with tally.failing(evicted):
                 said = f"{tally.pass_id}: of little weight"
                 await self._remove(principal, evicted, Settlement.EVICTED, said, tally)
 
-    async def _promote(self, principal: Principal, decision: Decision, tally: Tally) -> None:
+    async def _promote(
+        self, principal: Principal, decision: Decision, tally: Tally, *, dry_run: bool
+    ) -> None:
         source = decision.records[0]
         near = await self._near(source)
-        if (known := await self._known(source, near)) is not None:
+        if (known := await self._known(decision.records, near)) is not None:
             if not tally.refusals.removal.isdisjoint(decision.ids):
                 tally.stays(replace(decision, is_refused=True))
                 return
+            if dry_run:
+                tally.add(decision, Settlement.KNOWN, known)
+                return
             said = f"{tally.pass_id}: says the same as {known}"
             await self._remove(principal, [decision], Settlement.KNOWN, said, tally, into=known)
+            return
+        if dry_run:
+            tally.add(decision, decision.outcome)
             return
         who = replace(principal, trust=settling.trust_of(decision.records))
         asked = replace(
@@ -187,7 +196,7 @@ class Consolidating:
         if outcome is Settlement.PROMOTED and into is not None and self._extracting.is_there:
             try:
                 tally.proposed += await self._extracting.proposed(principal, source, into)
-            except BackendUnavailableError:
+            except QuipuError:  # it is promoted all the same
                 tally.unread += 1
 
     async def _promotion(
@@ -285,16 +294,18 @@ class Consolidating:
             if other.tier is Tier.LONG_TERM and other.user_id == record.user_id
         ]
 
-    async def _known(self, record: Record, near: Sequence[tuple[Record, float]]) -> str | None:
-        """A long-term memory that says exactly this, or that this became already."""
+    async def _known(self, records: Sequence[Record], near: Sequence[tuple[Record, float]]) -> str | None:
+        """A long-term memory that says exactly what each of them says, or that they became already."""
+        record, ids = records[0], {one.id for one in records}
         scope = Scope(tenant=record.tenant, agent_id=record.agent_id, user_id=record.user_id)
         now = Snapshot(None, self._parts.clock())
         beside = (await self._parts.ledger.neighbours(scope, now, [record.id]))[record.id]
         for other in (await self._parts.ledger.read(record.tenant, sorted(beside))).values():
-            sources = [link.to for link in other.links if link.rel == settling.DERIVED_FROM]
-            if other.tier is Tier.LONG_TERM and other.source == settling.SOURCE and record.id in sources:
+            sources = {link.to for link in other.links if link.rel == settling.DERIVED_FROM}
+            if other.tier is Tier.LONG_TERM and other.source == settling.SOURCE and ids <= sources:
                 return other.id
-        return next((other.id for other, _ in near if settling.is_known(record, other)), None)
+        said = (other.id for other, _ in near if all(settling.is_known(one, other) for one in records))
+        return next(said, None)
 
     # -- undoing ------------------------------------------------------------------------------------------------
 

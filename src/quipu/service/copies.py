@@ -88,8 +88,7 @@ class Copies:
                 if is_forced or not _is_kept(record, copy):
                     wanted.append(record)
             elif copy is not None and copy.state is not CopyState.GONE:
-                is_erased = record is None or record.is_emptied
-                await _tried(effects, record_id, self._removed(effects, copy, is_erased=is_erased))
+                await _tried(effects, record_id, self._removed(effects, copy, record))
         for start in range(0, len(wanted), _BATCH):
             await self._send(tenant, wanted[start : start + _BATCH], known, effects)
         return effects
@@ -139,42 +138,44 @@ class Copies:
             return None
         if Capability.UPDATE in self._backend.capabilities or copy.version == record.version:
             return copy.native_id
-        await self._backend.delete([await self._place(copy)])
+        await self._backend.delete(await self._places(copy, record))
         return None
 
     # -- taking away ----------------------------------------------------------------------------------------------
 
-    async def _removed(self, effects: Effects, copy: Mirrored, *, is_erased: bool) -> None:
+    async def _removed(self, effects: Effects, copy: Mirrored, record: Record | None) -> None:
         """A deletion for a record that is forgotten; for one that is erased, nothing may be left."""
+        is_erased = record is None or record.is_emptied
         if copy.state is CopyState.DELETED and not is_erased:
             return
-        place = await self._place(copy)
+        places = await self._places(copy, record)
         if copy.state is not CopyState.DELETED:
-            await self._backend.delete([place])
+            await self._backend.delete(places)
         if Capability.HARD_DELETE in self._backend.capabilities:
             effects.gone.append(copy.record_id)
         elif is_erased and isinstance(self._backend, Erasing):
-            await self._backend.erase([place], self._remaining)
+            await self._backend.erase(places, self._remaining)
             effects.gone.append(copy.record_id)
         else:
-            effects.kept.append(replace(copy, state=CopyState.DELETED, native_id=place.native_id))
+            effects.kept.append(replace(copy, state=CopyState.DELETED, native_id=places[-1].native_id))
 
-    async def _place(self, copy: Mirrored) -> Place:
+    async def _places(self, copy: Mirrored, record: Record | None) -> list[Place]:
         """Where a copy is. One that was on its way when somebody crashed is found by sending its like once more:
-        an adapter knows its own mark and makes no second one."""
-        native_id = copy.native_id
-        if native_id is None:
+        an adapter knows its own mark and makes no second one. What is noted then may be where an older one was."""
+        natives = [] if copy.native_id is None else [copy.native_id]
+        if not natives or copy.state is CopyState.SENDING:
             blank = Copy(
                 container=copy.container,
                 record_id=copy.record_id,
                 version=copy.version,
-                type=MemoryType.SEMANTIC,
+                # Some find their mark by these.
+                type=MemoryType.SEMANTIC if record is None else record.type,
                 content=_NOTHING,
-                created_at=0,
+                created_at=0 if record is None else record.created_at,
                 updated_at=0,
             )
-            (native_id,) = await self._backend.put([blank])
-        return Place(copy.container, copy.record_id, native_id)
+            natives += await self._backend.put([blank])
+        return [Place(copy.container, copy.record_id, name) for name in dict.fromkeys(natives)]
 
     async def _remaining(self, container: Container) -> AsyncIterator[Copy]:
         """The live copies a container should still hold."""

@@ -6,8 +6,9 @@ intents about a record are one effect, order among records does not matter, and 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from quipu.model.search import Selection, Snapshot
@@ -34,6 +35,18 @@ class Round:
     waits: bool = False
 
 
+@dataclass(slots=True)
+class _Left:
+    """What a fill could not send: it goes on without that, and comes back for it."""
+
+    ids: set[str] = field(default_factory=set[str])
+    #: How far the fill has come meanwhile, and whether it has come to the end.
+    below: str | None = None
+    is_walked: bool = False
+    attempts: int = 0
+    next_at: int = 0
+
+
 class Delivery:
     """One mirror's share of the outbox."""
 
@@ -43,6 +56,9 @@ class Delivery:
         self.copies = Copies(parts, mirror)
         #: Until when it is certainly us, by tenant.
         self._ours: dict[str, int] = {}
+        self._left: dict[str, _Left] = {}
+        #: A copy that one is sending must not be taken away by another before it has arrived.
+        self._turn = asyncio.Lock()
 
     async def claimed(self, tenant: str) -> bool:
         """Whether it is us who carry effects to this mirror, for a while at least."""
@@ -68,6 +84,10 @@ class Delivery:
         """Carry out what is due, some of it. Whoever else is at it is left to it."""
         if not await self.claimed(tenant):
             return Round()
+        async with self._turn:
+            return await self._carried(tenant)
+
+    async def _carried(self, tenant: str) -> Round:
         intents = await self._outbox.intents(tenant, self._name, self._parts.clock(), _INTENTS)
         if not intents:
             return await self._fill(tenant)
@@ -77,8 +97,9 @@ class Delivery:
 
     async def brought_level(self, tenant: str, ids: Sequence[str]) -> dict[str, str]:
         """Bring copies to how the records stand, whatever was noted of them; tells which failed, and why."""
-        effects = await self.copies.converged(tenant, ids, is_forced=True)
-        await self._settle(tenant, effects)
+        async with self._turn:
+            effects = await self.copies.converged(tenant, ids, is_forced=True)
+            await self._settle(tenant, effects)
         return effects.failed
 
     async def _settle(
@@ -108,9 +129,14 @@ class Delivery:
         standings = await self._outbox.standings(tenant)
         mine = next((one for one in standings if one.name == self._name), None)
         if mine is None or mine.is_filled or not mine.is_written:
+            self._left.pop(tenant, None)
             is_due = await self._outbox.intents(tenant, self._name, self._parts.clock(), 1)
             return Round(has_more=bool(is_due), waits=mine is not None and mine.waiting > 0 and not is_due)
-        selection = Selection(tenant=tenant, below=mine.fill_below, limit=_PAGE)
+        left = self._left.get(tenant)
+        if left is not None and left.is_walked:
+            return await self._come_back(tenant, left)
+        below = mine.fill_below if left is None else left.below
+        selection = Selection(tenant=tenant, below=below, limit=_PAGE)
         walk = self._parts.ledger.scan(selection, Snapshot(None, self._parts.clock()))
         ids = [record.id async for record in walk]
         effects = await self.copies.converged(tenant, ids)
@@ -118,7 +144,30 @@ class Delivery:
         if effects.error in NOT_THERE:
             return Round(error=effects.error)
         is_last = len(ids) < _PAGE
-        await self._outbox.note_fill(tenant, self._name, None if is_last else ids[-1], is_filled=is_last)
+        last = None if is_last else ids[-1]
+        if effects.failed:
+            left = self._left.setdefault(tenant, _Left())
+            left.ids |= effects.failed.keys()
+        if left is None:
+            await self._outbox.note_fill(tenant, self._name, last, is_filled=is_last)
+        else:  # what is noted stays where the first was left, so that a restart finds it
+            left.below, left.is_walked = last, is_last
+        return Round(has_more=True)
+
+    async def _come_back(self, tenant: str, left: _Left) -> Round:
+        """Once more, what a fill left behind. No intent speaks of it, so the mirror is filled when it is there."""
+        now = self._parts.clock()
+        if now < left.next_at:
+            return Round()
+        effects = await self.copies.converged(tenant, sorted(left.ids))
+        await self._settle(tenant, effects)
+        left.ids = set(effects.failed)
+        if left.ids:
+            left.attempts += 1
+            left.next_at = next_try(left.attempts, now)
+            return Round(error=effects.error)
+        del self._left[tenant]
+        await self._outbox.note_fill(tenant, self._name, None, is_filled=True)
         return Round(has_more=True)
 
 

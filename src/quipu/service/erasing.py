@@ -26,6 +26,7 @@ from quipu.model.disclosure import (
 )
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Principal
+from quipu.model.record import State
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
 from quipu.ports.parts import Parts
@@ -162,7 +163,7 @@ class Erasing:
 
     async def _purge(self, erasure: Erasure, ids: Sequence[str]) -> None:
         known = await self._parts.ledger.read(erasure.tenant, ids)
-        left = [name for name in ids if name in known and not known[name].is_emptied]
+        left = [name for name in ids if name in known and known[name].state is not State.ERASED]
         left += await self._staged_still(erasure)
         for start in range(0, len(left), _BATCH):
             draft = Draft(

@@ -90,7 +90,7 @@ class Expiring(Selecting):
             case ExpireAction.ARCHIVE:
                 archived = drafting.revived(record, principal=principal, now=now, state=State.ARCHIVED)
                 sealed = drafting.sealed(archived, self._parts.mint_salt(), self._parts.canonical)
-                return Put(record=sealed, expects=record.version)
+                return Put(record=sealed, expects=record.version, must_stand=True)
             case _:
                 assert_never(action)
 

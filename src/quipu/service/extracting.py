@@ -12,6 +12,7 @@ from quipu.model.principal import Principal
 from quipu.model.record import Link, MemoryType, Record
 from quipu.ports.parts import Parts
 from quipu.rules import settling
+from quipu.rules.runs_deriving import handling
 from quipu.service.resembling import Resembling
 
 SOURCE = "extraction"
@@ -53,7 +54,8 @@ class Extracting:
                 type=MemoryType.SEMANTIC,
                 content=text,
                 source=SOURCE,
-                metadata={"extractor": extractor.model},
+                metadata={**handling(source), "extractor": extractor.model},
+                expires_at=source.expires_at,
                 links=(Link(into, settling.DERIVED_FROM),),
                 privacy_intent=source.privacy,
                 approval_required=True,

@@ -26,7 +26,7 @@ from quipu.model.search import Selection, Snapshot
 from quipu.ports.parts import Parts
 from quipu.rules import drafting, policy
 from quipu.rules.policy import Asked
-from quipu.rules.policy_classes import classes
+from quipu.rules.policy_classes import classes, said
 from quipu.rules.staging import Write, operation_of
 from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
@@ -177,7 +177,7 @@ class Gate:
         is_new = isinstance(request, RememberRequest | RestoreRequest) and bool(records)
         found: set[Found] = {Found.SECRET} if has_secret else set()
         if Asked.FOUND in asked:
-            found |= {one for record in records for one in classes(_said(record))}
+            found |= {one for record in records for one in classes(said(record))}
         return replace(
             facts,
             records=tuple(records),
@@ -254,9 +254,3 @@ class Gate:
 def _writer(principal: Principal, request: Write) -> tuple[str, str, bool]:
     """All that rules know of a memory before they look at it."""
     return request.agent_id, principal.name, principal.may(Permission.ADMIN)
-
-
-def _said(record: Record) -> str:
-    """Everything a record says, for detectors."""
-    values = [value for value in record.metadata.values() if isinstance(value, str)]
-    return "\n".join([record.content, *values, *record.tags, record.source or ""])

@@ -24,10 +24,12 @@ from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.rules import learning, staging, texts
 from quipu.rules.staging import Waiting, Write
+from quipu.rules.values import INT64
 from quipu.service import answers, held
 from quipu.service.access import Access
 from quipu.service.answers import A
 from quipu.service.committing import plain
+from quipu.service.secrets import Secrets
 from quipu.service.sight import Sight
 
 _PAGE = 200
@@ -38,6 +40,7 @@ class Governance:
 
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
+        self._secrets = Secrets(parts, access)
         self.sight = Sight(parts, access)
 
     async def hold(
@@ -55,6 +58,8 @@ class Governance:
 
         `more` is noted of it beside its traits, and outlives its content.
         """
+        if not isinstance(asked, RememberRequest | BatchRequest):  # those were checked as what they will be
+            (await self._secrets.checked(principal.tenant)).waiting(staged or asked)
         commit, told = self.staging(principal, asked, verdict, answer, staged=staged, more=more)
         (done,) = await self._parts.ledger.commit(commit, guard=guard)
         return answers.settled(told, done)
@@ -80,6 +85,7 @@ class Governance:
         self, principal: Principal, request: RecallRequest, verdict: Verdict, fingerprint: str, *, guard: int
     ) -> Proposal:
         """Stage a recall. Who asked asks again once it was approved."""
+        request = (await self._secrets.checked(principal.tenant)).waiting(request)
         proposal = self._proposal(principal, request, [verdict], {"fingerprint": fingerprint})
         await self._parts.ledger.commit(self._held(proposal, None), guard=guard)
         return proposal
@@ -267,16 +273,8 @@ class Governance:
         detail: dict[str, Json] = {"proposal": proposal.id, "approved": decision.approved}
         if closed_by is not None:
             detail["closed_by"] = closed_by
-        if decision.edit is not None:
-            detail["edited"] = [
-                field.name for field in fields(Edit) if getattr(decision.edit, field.name) is not None
-            ]
-        if decision.merge_into is not None:
-            detail["merged_into"] = decision.merge_into
-        if decision.supersedes:
-            detail["supersedes"] = list(decision.supersedes)
-        if proposal.approvals > 1 and decision.approved:
-            detail["with"] = [one.reviewer for one in proposal.given]
+        if decision.approved:  # a no does nothing of what a yes could have done beside
+            detail |= _beside(proposal, decision)
         settle = Settle(
             proposal_id=proposal.id,
             approved=decision.approved,
@@ -313,6 +311,22 @@ class Governance:
             op=op, actor=principal.name, at=self._parts.clock(), agent=proposal.agent_id, detail=detail
         )
         return Commit(tenant=principal.tenant, draft=draft, changes=(change,))
+
+
+def _beside(proposal: Proposal, decision: Decision) -> dict[str, Json]:
+    """What the journal tells of a yes that does more than was proposed, or that was not given alone."""
+    detail: dict[str, Json] = {}
+    if decision.edit is not None:
+        detail["edited"] = [
+            field.name for field in fields(Edit) if getattr(decision.edit, field.name) is not None
+        ]
+    if decision.merge_into is not None:
+        detail["merged_into"] = decision.merge_into
+    if decision.supersedes:
+        detail["supersedes"] = list(decision.supersedes)
+    if proposal.approvals > 1:
+        detail["with"] = [one.reviewer for one in proposal.given]
+    return detail
 
 
 def held_request(proposal: Proposal) -> Waiting:
@@ -357,9 +371,12 @@ def _place(cursor: str) -> tuple[int, str]:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         created_at, _, proposal_id = text.partition(" ")
-        return int(created_at), proposal_id
+        place = int(created_at)
     except ValueError:
-        raise InvalidError.at("/cursor", "bad_value", "This is no cursor of ours.") from None
+        place, proposal_id = INT64, ""
+    if abs(place) >= INT64 or not texts.is_keepable(proposal_id):
+        raise InvalidError.at("/cursor", "bad_value", "This is no cursor of ours.")
+    return place, proposal_id
 
 
 def _absent() -> NotFoundError:

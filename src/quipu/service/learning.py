@@ -13,6 +13,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
 from quipu.rules import learning
+from quipu.rules.policy import is_over
 from quipu.rules.policy_parsing import rule_body
 from quipu.service.access import Access
 from quipu.service.policies import Policies
@@ -36,16 +37,18 @@ class Learning:
         if principal.user_id is not None:
             # A decided proposal no longer says whose memory it was about.
             raise ForbiddenError("This credential is bound to one user.", reason="user_not_allowed")
-        known = {rule.id for rule in await self._policies.list(principal)}
+        now = self._parts.clock()
+        known = {rule.id for rule in await self._policies.list(principal) if not is_over(rule, now)}
         unwanted = await self._parts.ledger.dismissals(principal.tenant)
-        found = learning.suggestions(await self._decided(principal), self._parts.clock(), unwanted)
+        found = learning.suggestions(await self._decided(principal), now, unwanted)
         return tuple([await self._simulated(principal, one) for one in found if one.rule.id not in known])
 
     async def accept(self, principal: Principal, suggestion_id: str) -> tuple[Rule, ...]:
         """Make it a rule of its own, first among the tenant's. It ends by itself, and can be taken away before."""
         self._access.authorise(principal, Permission.ADMIN)
         chosen = await self._chosen(principal, suggestion_id)
-        own = await self._policies.own(principal)
+        # One that ended is taken away by the one that takes its place.
+        own = [rule for rule in await self._policies.own(principal) if rule.id != chosen.rule.id]
         return await self._policies.set(
             principal, {"rules": [rule_body(rule) for rule in (chosen.rule, *own)]}
         )

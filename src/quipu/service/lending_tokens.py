@@ -231,7 +231,7 @@ class Doors:
         if url is None or (own.public_url and url.startswith(f"{own.public_url}/")):
             return
         at, is_good = self._remote.get((tenant, grant.id), (0, False))
-        if now - at >= _STALE_MS or not is_good:
+        if not 0 <= now - at < _STALE_MS or not is_good:
             try:
                 answer = await own.peers.get(f"{url}?grant_id={grant.id}")
             except QuipuError as error:

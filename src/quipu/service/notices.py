@@ -126,7 +126,7 @@ class Notices:
         """Send one after the other, until there are no more, one does not arrive, or it is the others' turn."""
         arrived = 0
         end = self._parts.clock() + _TURN_MS
-        while kept.webhook.next_at <= self._parts.clock() <= end:
+        while notices.is_due(kept.webhook, now := self._parts.clock()) and now <= end:
             position, entry = await self._next(kept.webhook)
             if entry is None:
                 if position > kept.webhook.position:

@@ -12,7 +12,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.ports.parts import Parts
 from quipu.rules import policy, policy_parsing
-from quipu.rules.policy_classes import classes
+from quipu.rules.policy_classes import classes, said
 from quipu.service.access import Access
 from quipu.service.sight import Sight
 
@@ -182,7 +182,7 @@ class Policies:
             is_hard=entry.op is Op.ERASE,
             is_forgetting=entry.op is Op.EXPIRE,
             is_imported=entry.op is Op.IMPORT,
-            found=frozenset(one for record in records for one in classes(record.content)),
+            found=frozenset(one for record in records for one in classes(said(record))),
         )
         verdict = policy.decided(rules, facts, entry.at, default=self.default)
         return Replayed(

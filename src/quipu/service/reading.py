@@ -124,6 +124,9 @@ class Reading:
         )
         left = limit
         async for record in self._parts.ledger.scan(selection, snapshot):
+            stands = record.standing if snapshot.seq is None else record.state
+            if stands is State.ARCHIVED and record.expired(snapshot.now):
+                continue  # as it is not read by its id any more, swept or not
             if in_reach(record, scope) and principal.may_act_for(record.agent_id):
                 yield record
                 if left is not None and (left := left - 1) <= 0:
@@ -176,6 +179,9 @@ def _cursor(record_id: str) -> str:
 
 def _below(cursor: str) -> str:
     try:
-        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("utf-8")
+        below = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("utf-8")
     except (binascii.Error, ValueError):
-        raise InvalidError.at("/cursor", "bad_value", "This is no cursor of ours.") from None
+        below = "\0"
+    if not is_keepable(below):
+        raise InvalidError.at("/cursor", "bad_value", "This is no cursor of ours.")
+    return below

@@ -220,7 +220,9 @@ class Recovery:
             await self._gate.judged(principal, gone, checked.position)
             kept = revived(record, principal=principal, now=now, state=State.ARCHIVED)
             put = Put(
-                record=sealed(kept, self._parts.mint_salt(), self._parts.canonical), expects=record.version
+                record=sealed(kept, self._parts.mint_salt(), self._parts.canonical),
+                expects=record.version,
+                must_stand=True,
             )
             draft = Draft(
                 op=Op.ARCHIVE, actor=principal.name, at=now, store=record.store_id, agent=record.agent_id

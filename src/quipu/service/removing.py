@@ -22,7 +22,8 @@ from quipu.service.derived import with_derived
 from quipu.service.expiring import Expiring
 
 _CURRENT = frozenset({State.LIVE, State.ARCHIVED})
-_NOT_ERASED = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
+#: What retention has emptied stands as erased, and still says whose it was and why it went.
+_ERASABLE = frozenset(State)
 _TOLD = 1_000
 
 
@@ -117,17 +118,18 @@ class Removing(Expiring):
 
     async def _chosen(self, scope: Scope, request: ForgetRequest, now: int) -> list[Record]:
         """The named and the matching records, as far as they are in reach and still there to be removed."""
-        wanted = _NOT_ERASED if request.hard_delete else _CURRENT
+        wanted = _ERASABLE if request.hard_delete else _CURRENT
         chosen = {
             record.id: record
             for record in (await self._access.newest(scope, request.ids)).values()
-            if record.standing in wanted
+            if record.standing in wanted and record.state is not State.ERASED
         }
         if request.filter:
             async for record in self._matching(
                 scope, wanted, request.filter, now, with_expired=request.hard_delete
             ):
-                chosen.setdefault(record.id, record)
+                if record.state is not State.ERASED:
+                    chosen.setdefault(record.id, record)
         return list(chosen.values())
 
     def _forget_answer(self, request: ForgetRequest, ids: Sequence[str]) -> ForgetResponse:
@@ -232,13 +234,14 @@ class Removing(Expiring):
     ) -> Put:
         record = replace(record, provenance=replace(record.provenance, written_by=principal.name))
         sealed = drafting.sealed(record, self._parts.mint_salt(), self._parts.canonical)
-        vector = None
-        if is_text_new:
-            (vector,) = await self._vectors.of_records(principal.tenant, [record], [None])
         is_same = not is_text_new and texts.search_text(record) == texts.search_text(canonical)
+        vector = None
+        if not is_same:  # also where only tags are new: what does not take the index over brings all of it
+            (vector,) = await self._vectors.of_records(principal.tenant, [record], [None])
         return Put(
             record=sealed,
             expects=canonical.version,
+            must_stand=True,
             search_text=texts.search_text(record),
             vector=vector,
             model=self._vectors.model(principal.tenant),

@@ -100,6 +100,12 @@ class Restoring:
         last = (await self._parts.ledger.read(principal.tenant, named)).get(record_id)
         if last is None or not is_mine(last) or last.standing is State.ERASED:
             raise NotFoundError("There is no such record to restore.", reason="record")
+        if last.expired(self._parts.clock()):  # it would come back to be seen by nobody
+            raise NotFoundError(
+                "There is no such record to restore.",
+                reason="record",
+                hint="Its time is over: it has expired.",
+            )
         marks = await self._parts.ledger.marks(principal.tenant, [record_id])
         is_demoted = record_id in marks and marks[record_id].is_demoted
         if last.standing is State.LIVE and not is_demoted:

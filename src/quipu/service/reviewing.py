@@ -168,6 +168,10 @@ class Reviewing:
                 await self._parts.ledger.commit(commit, guard=checked.position)
                 return None
             proposal = replace(proposal, given=others)
+        if not isinstance(request, RememberRequest) and _does_more(said):
+            raise InvalidError.at("/edit", "bad_value", "Only a memory is edited, merged or supersedes.")
+        if said.merge_into is not None:
+            said = replace(said, merge_into=await self._canonical(principal, request, said.merge_into))
         before = [self._governance.settling(principal, proposal, said)]
         guard = checked.position
         if isinstance(request, RecallRequest):
@@ -184,8 +188,6 @@ class Reviewing:
                     is_fixed=kept.if_version is not None,
                     guard=guard,
                 )
-            case _ if said.edit is not None or said.merge_into is not None or said.supersedes:
-                raise InvalidError.at("/edit", "bad_value", "Only a memory is edited, merged or supersedes.")
             case ForgetRequest():
                 return await self._removing.forgotten(principal, checked.kept(request), before, guard)
             case MergeRequest():
@@ -210,7 +212,7 @@ class Reviewing:
         self, principal: Principal, proposal: Proposal, etag: str, said: Decision
     ) -> tuple[Approval, ...]:
         """Yeses of other people to what would happen now; one to something that has changed since does not count."""
-        if said.edit is not None or said.merge_into is not None or said.supersedes:
+        if _does_more(said):
             raise UnsupportedError(
                 "Where several must agree, they agree to what was proposed.",
                 reason="review_action",
@@ -265,6 +267,12 @@ class Reviewing:
             plan = replace(plan, ahead=(forget, *plan.ahead))
         return plan
 
+    async def _canonical(self, principal: Principal, request: Waiting, into: str) -> str:
+        """The id of the memory that is merged into. It may be named, and a name is no word for the journal."""
+        asked = MergeRequest(agent_id=request.agent_id, canonical=into, duplicates=())
+        found, *_ = await self._removing.meant(principal, asked)
+        return found.id
+
     async def _merged(
         self, principal: Principal, request: RememberRequest, plan: Plan[Any], said: Decision, into: str
     ) -> Plan[Any]:
@@ -297,6 +305,11 @@ def _memories(request: Waiting | None) -> tuple[RememberRequest, ...]:
     if isinstance(request, BatchRequest):
         return request.items
     return (request,) if isinstance(request, RememberRequest) else ()
+
+
+def _does_more(said: Decision) -> bool:
+    """Whether a yes does more than was proposed."""
+    return said.edit is not None or said.merge_into is not None or bool(said.supersedes)
 
 
 def _demoted(record: Record) -> Record:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quipu.errors import ConflictError, InvalidError
 from quipu.model.change import Commit, Once
@@ -267,6 +267,8 @@ class Runs:
             if now() >= due:
                 due = now() + idle_s
                 yield ()
+                if run.is_expired:  # what is missing was dropped, and never comes
+                    return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), min(_LOOK_S, max(due - now(), 0.001)))
 
@@ -341,8 +343,8 @@ class Runs:
                 if ended.status is not RunStatus.CANCELLED:
                     raise
                 return ended  # whoever drives it saw that it was to end, and was faster
-        self.engine.begin(run)
-        return await self._stepping.run(run.tenant, run.id)
+        self.engine.begin(run := await self._stepping.run(run.tenant, run.id))
+        return run
 
     # -- retention ----------------------------------------------------------------------------------------------
 
@@ -378,13 +380,7 @@ class Runs:
 
 
 def _answering(once: Once, run_id: str) -> Once:
-    return Once(
-        principal=once.principal,
-        operation=once.operation,
-        key=once.key,
-        fingerprint=once.fingerprint,
-        answer={"runId": run_id},
-    )
+    return replace(once, answer={"runId": run_id})
 
 
 def _node_states(events: Sequence[RunEvent]) -> JsonObject:

@@ -94,16 +94,16 @@ class Commitments:
     async def _fired(
         self, principal: Principal, place: Place, entry: Record, condition: Condition, along: Along | None
     ) -> bool:
-        """Whether it was this one that fired it: of two at once one is too late."""
+        """Whether it was this one that fired it: of two at once one is too late, and what a rule holds stays to be fired."""
         kept = _kept(condition, self._parts.clock())
         try:
             request = _request(place, entry.content, kept, entry.id, entry.version)
-            await self._entering.put(principal, request, along=along)
+            answer = await self._entering.put(principal, request, along=along)
         except ConflictError as conflict:
-            if conflict.reason != "version_mismatch":
+            if conflict.reason not in ("version_mismatch", "pending_approval"):
                 raise
             return False
-        return True
+        return not answer.pending_approval
 
     async def _place(self, principal: Principal, ref: object) -> Place:
         place = await self._memory.place(principal, ref, Permission.WRITE)

@@ -23,8 +23,9 @@ from quipu.model.record import Ending, Link, MemoryType, Record
 from quipu.model.runs import EventType, Happening
 from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
+from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
-from quipu.rules import runs_deriving, runs_refs
+from quipu.rules import runs_deriving, runs_refs, staging
 from quipu.rules.drafting import least_trusted
 from quipu.rules.runs_options import MOST, ListOptions
 from quipu.rules.runs_wire import entry_id
@@ -64,7 +65,7 @@ class Deriving:
         """One entry for several; None where there are fewer than two."""
         place = await self._place(principal, ref)
         for _ in range(_ATTEMPTS):
-            sources = await self._sources(principal, place, self.most_sources)
+            sources = await self._joinable(principal, place)
             taken, text = runs_deriving.compacted(
                 sources, self._parts.redaction.template, self._parts.host.entry_bytes
             )
@@ -113,8 +114,10 @@ class Deriving:
             content=draft.text,
             tags=runs_deriving.provenance_tags(sources, self._parts.limits.tags),
             links=tuple(Link(source.id, runs_deriving.COMPACTED_FROM) for source in sources),
+            metadata=(runs_deriving.handling(sources[0]) or None) if sources else None,
             expires_at=runs_deriving.earliest_end(sources),
-            store=place.store_id or MAIN,
+            store=sources[0].store_id if sources else place.store_id or MAIN,
+            privacy_intent=sources[0].privacy if sources else None,
             memory_ref=place.ref,
         )
         closing = [Close(record=source, ending=Ending.MERGED, merged_into=new_id) for source in sources]
@@ -141,7 +144,7 @@ class Deriving:
             entries: Sequence[Record] = ()
             given = sources
             if given is None:
-                entries = await self._sources(principal, place, self.most_sources)
+                entries = await self._joinable(principal, place)
                 entries = sorted(entries, key=lambda one: (one.created_at, one.born, one.id))
                 given = [entry.content for entry in entries]
             text, used = runs_deriving.distilled(given, limit, self._parts.redaction.template)
@@ -162,13 +165,16 @@ class Deriving:
     ) -> JsonObject:
         """Entries that say the same become one, the oldest. A second pass changes nothing."""
         place = await self._place(principal, ref)
-        entries = await self._sources(principal, place, MOST)
-        same: dict[str, list[Record]] = {}
+        entries = await self._sources(principal, place)
+        same: dict[tuple[str, str], list[Record]] = {}
         for entry in reversed(entries):
-            same.setdefault(runs_deriving.same_said(entry), []).append(entry)
+            # Nothing is merged across stores.
+            same.setdefault((entry.store_id, runs_deriving.same_said(entry)), []).append(entry)
+        groups = [group for group in same.values() if len(group) > 1]
+        waiting = await self._waiting(principal.tenant, place) if groups else frozenset[str]()
         merged: list[Json] = []
-        for canonical, *duplicates in same.values():
-            if not duplicates:
+        for canonical, *duplicates in groups:
+            if not waiting.isdisjoint(entry.id for entry in duplicates):
                 continue
             request = MergeRequest(
                 agent_id=place.agent_id,
@@ -178,9 +184,10 @@ class Deriving:
                 store=place.store_id,
             )
             told = partial(_consolidated, place.ref, len(entries) - len(merged), trigger)
-            await self._merge(principal, request, None if telling is None else Told(telling, told))
-            merged.extend(entry_id(entry) for entry in duplicates)
-        left = await self._sources(principal, place, MOST)
+            done = await self._merge(principal, request, None if telling is None else Told(telling, told))
+            if not done.pending_approval:
+                merged.extend(entry_id(entry) for entry in duplicates)
+        left = await self._sources(principal, place)
         return {
             "memoryRef": place.ref,
             "inputCount": len(entries),
@@ -188,6 +195,13 @@ class Deriving:
             "mergedIds": merged,
             "trigger": trigger,
         }
+
+    async def _waiting(self, tenant: str, place: Place) -> frozenset[str]:
+        """Entries whose merge a person has been asked about: nobody is asked twice at once."""
+        asked = Proposals(operation="merge", agent_id=place.agent_id)
+        found = await self._parts.ledger.proposals(tenant, "pending", asked)
+        requests = (staging.request_of(one.operation, one.request) for one in found)
+        return frozenset(name for one in requests if isinstance(one, MergeRequest) for name in one.duplicates)
 
     async def seed(
         self, principal: Principal, ref: object, name: str, content: str, tags: tuple[str, ...]
@@ -211,11 +225,16 @@ class Deriving:
 
     async def count(self, principal: Principal, ref: object) -> int:
         """How many entries a pass could make one of, as far as it matters."""
-        return len(await self._sources(principal, await self._place(principal, ref), MOST))
+        place = await self._place(principal, ref)
+        return len(runs_deriving.handled_alike(await self._sources(principal, place)))
 
-    async def _sources(self, principal: Principal, place: Place, limit: int) -> list[Record]:
+    async def _joinable(self, principal: Principal, place: Place) -> list[Record]:
+        """What may become one entry."""
+        return runs_deriving.handled_alike(await self._sources(principal, place))[: self.most_sources]
+
+    async def _sources(self, principal: Principal, place: Place) -> list[Record]:
         found = await self._memory.list(principal, place.ref, ListOptions(limit=MOST))
-        return runs_deriving.derivable(found, principal.user_id)[:limit]
+        return runs_deriving.derivable(found, principal.user_id)
 
     async def _place(self, principal: Principal, ref: object) -> Place:
         place = await self._memory.place(principal, ref, Permission.WRITE)

@@ -59,7 +59,8 @@ class Entering:
     ) -> RememberResponse:
         """Keep an entry, under an id that was chosen before if one is given; `closing` ends with the same commit.
 
-        Only a seed of a test is kept as it is given. `along` adds what is told of it.
+        Only a seed of a test is kept as it is given. `along` adds what is told of it. What ends or tells of something
+        else is refused where it would have to wait for a person.
         """
 
         async def keep(principal: Principal, request: RememberRequest) -> RememberResponse:
@@ -75,7 +76,7 @@ class Entering:
         verdict = await self._gate.judged(principal, kept, checked.position, has_secret=kept is not accepted)
         plan = await self._plan(principal, kept, record_id, ())
         if verdict.effect is Effect.HOLD or plan.commit is None:
-            raise ConflictError("The entry waits for approval.", reason="pending_approval")
+            raise _would_wait()
         return plan.commit
 
     async def _kept(
@@ -97,6 +98,12 @@ class Entering:
             verdict = await self._gate.judged(
                 principal, kept, checked.position, has_secret=kept is not accepted
             )
+            if verdict.effect is Effect.HOLD and (closing or along is not None):
+                # What ends or is told with it cannot wait, and must not come without it. No commit says whether the
+                # rules have changed meanwhile.
+                if (await self._parts.ledger.guard(principal.tenant)).position != checked.position:
+                    raise ConflictError("The rules have changed meanwhile.", reason="secrets_changed")
+                raise _would_wait()
             if verdict.effect is Effect.HOLD:
                 told = partial(answers.pending_remember, kept)
                 return await self._governance.hold(principal, kept, verdict, told, guard=checked.position)
@@ -120,3 +127,8 @@ class Entering:
         if plan.commit is None or not closing:
             return plan
         return replace(plan, commit=replace(plan.commit, changes=(*plan.commit.changes, *closing)))
+
+
+def _would_wait() -> ConflictError:
+    """Nothing is staged: a yes would carry out a part of it alone."""
+    return ConflictError("A person would have to approve this entry first.", reason="pending_approval")

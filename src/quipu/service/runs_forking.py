@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from quipu.errors import ConflictError, InvalidError
 from quipu.model.change import Once
@@ -78,11 +79,14 @@ class Forking:
     async def _branch(self, principal: Principal, source: Run, request: ForkRequest, run_id: str) -> OpenRun:
         """Nodes that were done before the fork point stay done, with their results; all others are done anew."""
         events = await self._stepping.log(source.tenant, source.id)
-        skips: list[Json] = [
+        done = [
             event.node_id
             for event in events
             if event.sequence < request.from_seq and event.type is EventType.NODE_COMPLETED
         ]
+        # What a branch came with was done before its log begins.
+        inherited = cast("list[str]", source.authority.get("skips", [])) if request.from_seq > 0 else []
+        skips: list[Json] = [*inherited, *done]
         known = await self._parts.ledger.run_variables(source.tenant, source.id)
         kept = tuple(
             replace(variable, sequence=0) for variable in known if variable.sequence < request.from_seq

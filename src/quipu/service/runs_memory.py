@@ -229,8 +229,9 @@ class RunMemory:
         run: Run | None = None,
         node_id: str | None = None,
         record_id: str | None = None,
+        replaces: Record | None = None,
     ) -> Record:
-        """Keep an entry; what is returned is what was kept."""
+        """Keep an entry, or say one anew; what is returned is what was kept."""
         place = await self.place(principal, ref, Permission.WRITE)
         if place is None:
             raise runs_refs.malformed()
@@ -244,6 +245,8 @@ class RunMemory:
             run_id=None if run is None else run.id,
             node_id=node_id,
             memory_ref=place.ref,
+            id=None if replaces is None else replaces.id,
+            if_version=None if replaces is None else replaces.version,
         )
         answer = await self._entering.put(principal, request, record_id=record_id)
         if answer.pending_approval:

@@ -9,6 +9,7 @@ from quipu.errors import ConflictError, QuipuError
 from quipu.model.change import Commit, Committed, Once
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Principal
+from quipu.model.record import State
 from quipu.model.runs import (
     EventType,
     Happening,
@@ -93,7 +94,10 @@ class Stepping:
         worker: str | None = None,
     ) -> Run:
         """The summary, then the last event. Of a run that is being cancelled only cancelling is left."""
-        if (await self.run(run.tenant, run.id)).status is RunStatus.CANCELLING and error is None:
+        now = (await self.run(run.tenant, run.id)).status
+        if now.is_over:
+            raise runs_states.run_over(now)
+        if now is RunStatus.CANCELLING and error is None:
             status = RunStatus.CANCELLED
         for ending in (status, RunStatus.CANCELLED):
             await self._summarise(run, ending)
@@ -110,6 +114,8 @@ class Stepping:
             try:
                 await self.step(run.tenant, actor, change)
             except ConflictError as conflict:
+                if conflict.reason == "run_over":  # somebody was faster: it is their end that is summed up
+                    await self._summarise(run, (await self.run(run.tenant, run.id)).status)
                 if conflict.reason != "run_cancelling" or ending is RunStatus.CANCELLED:
                     raise
                 error, variables = None, ()
@@ -119,15 +125,24 @@ class Stepping:
         return await self.run(run.tenant, run.id)
 
     async def _summarise(self, run: Run, status: RunStatus) -> None:
-        """One entry about each run. Whatever keeps it from being written does not change how the run ends."""
+        """One entry about each run. Whatever keeps it from being written does not change how the run ends.
+
+        One that tells of another end, which then was not to be, is put right; the log has told of it already.
+        """
         record_id = runs_refs.summary_id(run.id)
         try:
-            if record_id in await self._parts.ledger.read(run.tenant, [record_id]):
+            known = (await self._parts.ledger.read(run.tenant, [record_id])).get(record_id)
+            if known is not None and (
+                known.standing is not State.LIVE or known.content.startswith(_end_of(run, status))
+            ):
                 return
             events = await self.log(run.tenant, run.id)
-            entry = NewEntry(content=_summary(run, status, events), tags=("source:run-summary",))
-            host = runs_authority.host(run.tenant)
-            await self._memory.put(host, runs_refs.SUMMARIES, entry, run=run, record_id=record_id)
+            others = [event for event in events if event.payload.get("memoryId") != record_id]
+            entry = NewEntry(content=_summary(run, status, others), tags=("source:run-summary",))
+            host, told = runs_authority.host(run.tenant), run if known is None else None
+            await self._memory.put(
+                host, runs_refs.SUMMARIES, entry, run=told, record_id=record_id, replaces=known
+            )
         except QuipuError as failure:
             _log.warning("No summary of run %s: %s", run.id, failure.code)
 
@@ -143,7 +158,8 @@ def _summary(run: Run, status: RunStatus, events: Sequence[RunEvent]) -> str:
     """What became of it, without its inputs."""
     nodes = sum(event.type is EventType.NODE_COMPLETED for event in events)
     written = sum(event.type is EventType.MEMORY_WRITTEN for event in events)
-    return (
-        f"Run {run.id} of workflow {run.workflow_id} {status.value}: "
-        f"nodes completed: {nodes}, memories written: {written}."
-    )
+    return f"{_end_of(run, status)} nodes completed: {nodes}, memories written: {written}."
+
+
+def _end_of(run: Run, status: RunStatus) -> str:
+    return f"Run {run.id} of workflow {run.workflow_id} {status.value}:"

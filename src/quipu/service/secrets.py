@@ -15,6 +15,7 @@ from quipu.model.operations import (
     ExpireRequest,
     ForgetRequest,
     MergeRequest,
+    RecallRequest,
     RememberRequest,
     RestoreRequest,
 )
@@ -22,7 +23,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import MemoryType
 from quipu.ports.ledger import Guard
 from quipu.ports.parts import Parts
-from quipu.rules import redaction, registered, validation
+from quipu.rules import redaction, registered, staging, validation
 from quipu.rules.marking import Marker
 from quipu.rules.redaction import Redaction
 from quipu.rules.texts import checked_keepable
@@ -30,6 +31,7 @@ from quipu.service.access import Access
 
 R = TypeVar("R")
 H = TypeVar("H", RememberRequest, ForgetRequest, MergeRequest, ExpireRequest, RestoreRequest)
+W = TypeVar("W", bound=staging.Waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Checked:
         """The request as it may be kept; or SecretLeakageError. `batch`: what is known of the others it came with."""
         if isinstance(request, RememberRequest):
             return cast("H", self._remembered(request, batch))
+        if request.idempotency_key is not None:
+            self.names(dict(staging.answered_names(request)))
         changed = {
             name: self.reason(getattr(request, name), f"/{name}")
             for name in ("reason", "reasoning")
@@ -75,6 +79,20 @@ class Checked:
     def names(self, names: Mapping[str, str | None]) -> None:
         """Refuse names that hold a secret, by pointer."""
         redaction.refuse_named_secrets(names.items(), self.redaction)
+
+    def waiting(self, request: W) -> W:
+        """A request, its memories and reasons aside, as it may wait for a person; or SecretLeakageError.
+
+        By which words something is chosen cannot be rewritten either. A held recall is only looked at: who asked says
+        the words again.
+        """
+        self.names(dict(staging.names_of(request)))
+        redaction.refuse_secrets(getattr(request, "filter", None), self.redaction, "/filter")
+        if not isinstance(request, RecallRequest):
+            return request
+        query, found = redaction.guarded_text(request.query, self.redaction, "/query")
+        # A vector of the caller's is one of the caller's words.
+        return cast("W", replace(request, query=query, embedding=None)) if found else request
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +139,8 @@ class Secrets:
         registered.checked_label(label, value)
         if run_id is not None:
             checked_keepable(run_id, "/run_id")
+        # Both are told in the journal, where nothing goes again: a value in the label's place is none.
+        redaction.refuse_named_secrets([("/label", label), ("/run_id", run_id)], self._parts.redaction)
         secret = KeptSecret(
             tenant=principal.tenant,
             id=self._parts.mint_id("sec"),
@@ -187,7 +207,7 @@ class Secrets:
         """Do work that keeps texts; do it again when the list of secrets has changed before it was committed."""
         while True:
             known = self.current(tenant) if run_id is None else None
-            checked = known or await self.checked(tenant, run_id)
+            checked = known or await self._known(tenant, run_id)
             try:
                 return await work(checked)
             except ConflictError as conflict:
@@ -210,12 +230,21 @@ class Secrets:
         return await self.checking(tenant, checked)
 
     async def checked_all(self, tenant: str, requests: Iterable[RememberRequest]) -> CheckedRuns:
-        """What requests of several runs are checked with."""
+        """What requests of several runs are checked with, where the commit says whether that has changed."""
         runs = {None, *(request.run_id for request in requests)}
-        return CheckedRuns({run_id: await self.checked(tenant, run_id) for run_id in runs})
+        return CheckedRuns({run_id: await self._known(tenant, run_id) for run_id in runs})
 
     async def checked(self, tenant: str, run_id: str | None = None) -> Checked:
-        """What texts of this tenant, and of this run, are checked with."""
+        """What texts of this tenant, and of this run, are checked with, as of this moment.
+
+        Another process may just have registered something, and no commit tells who asks here.
+        """
+        known = self._guards.get(tenant)
+        if known is not None and known.position != (await self._parts.ledger.guard(tenant)).position:
+            self._forget(tenant)
+        return await self._known(tenant, run_id)
+
+    async def _known(self, tenant: str, run_id: str | None) -> Checked:
         guard = self._guards.get(tenant)
         if guard is None:
             guard = self._guards[tenant] = await self._parts.ledger.guard(tenant)

@@ -93,10 +93,15 @@ class Stores:
 
     async def _deletion(self, principal: Principal, store: Store, hard_delete: bool) -> Plan[Sequence[str]]:
         now = self._parts.clock()
-        states = {State.LIVE, State.ARCHIVED} | ({State.FORGOTTEN} if hard_delete else set[State]())
-        selection = Selection(tenant=principal.tenant, store_id=store.id, states=frozenset(states))
+        # What retention has emptied stands as erased, and still says whose it was: an erasure takes it along.
+        states = frozenset(State) if hard_delete else frozenset({State.LIVE, State.ARCHIVED})
+        selection = Selection(tenant=principal.tenant, store_id=store.id, states=states)
         everything = Snapshot(None, -(1 << 62))
-        records = [record async for record in self._parts.ledger.scan(selection, everything)]
+        records = [
+            record
+            async for record in self._parts.ledger.scan(selection, everything)
+            if record.state is not State.ERASED
+        ]
         gone = [record.id for record in records]
         changes: list[Change] = [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
         if hard_delete:

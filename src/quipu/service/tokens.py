@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from quipu.model.access import IssuedToken, Role, Token
-from quipu.model.change import AddToken, Commit, EndToken
+from quipu.model.change import AddToken, Commit, Committed, EndToken, Once
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
 from quipu.model.value import Json
@@ -19,6 +19,8 @@ from quipu.rules import values
 from quipu.service.access import Access
 
 _SHOWN = 6
+#: Under this the first token is made, whoever makes it.
+_FIRST = Once(principal="system", operation="first_token", key="first", fingerprint="first", answer={})
 
 
 class Tokens:
@@ -42,8 +44,9 @@ class Tokens:
         review_stores: Sequence[str] = ("*",),
         review_operations: Sequence[str] = ("*",),
         tenant: str | None = None,
+        once: Once | None = None,
     ) -> IssuedToken:
-        """A new token: what its roles may do, and the permissions named beside them."""
+        """A new token: what its roles may do, and the permissions named beside them. With `once` it is made once."""
         owner = await self._tenant(principal, tenant)
         given = rules.permissions_of(roles) | frozenset(permissions or ())
         if not given:
@@ -61,11 +64,7 @@ class Tokens:
             raise InvalidError.at("/expires_at", "bad_value", "A token ends in the future.")
         checked = rules.checked_token_name(name)
         if any(token.name == checked and _is_good(token, now) for token in await self._all(owner)):
-            raise ConflictError(
-                "There is a token of this name.",
-                reason="name_taken",
-                hint="Choose another name, or rotate the one there is.",
-            )
+            raise _name_taken()
         token = Token(
             tenant=owner,
             id=self._parts.mint_id("tok"),
@@ -82,7 +81,7 @@ class Tokens:
             review_stores=rules.checked_review_stores(review_stores),
             review_operations=rules.checked_review_operations(review_operations),
         )
-        return await self._added(principal, token, ())
+        return await self._added(principal, token, (), once)
 
     @staticmethod
     def _check_reach(principal: Principal, agents: Sequence[str], user_id: str | None) -> None:
@@ -129,6 +128,20 @@ class Tokens:
         ending = EndToken(token_id=old.id, revoked_at=ends_at)
         return await self._added(principal, fresh, [ending])
 
+    async def first(self, principal: Principal) -> IssuedToken | None:
+        """The first token of all, for who runs the server; None where there was one before.
+
+        Of several servers that start on an empty database at the same time one makes it, and the others go on.
+        """
+        if not await self.is_first_run():
+            return None
+        try:
+            return await self.issue(principal, name="admin", roles=(Role.ADMIN, Role.OPERATOR), once=_FIRST)
+        except ConflictError as conflict:
+            if conflict.reason != "name_taken":
+                raise
+            return None
+
     async def is_first_run(self) -> bool:
         """Whether nobody was ever given a token here."""
         for tenant in await self._parts.ledger.tenants():
@@ -136,18 +149,27 @@ class Tokens:
                 return False
         return True
 
-    async def _added(self, principal: Principal, token: Token, ending: Sequence[EndToken]) -> IssuedToken:
+    async def _added(
+        self, principal: Principal, token: Token, ending: Sequence[EndToken], once: Once | None = None
+    ) -> IssuedToken:
         secret = base64.urlsafe_b64encode(self._parts.mint_salt() + self._parts.mint_salt())
         beginning = f"qp_{token.tenant}_"
         text = beginning + secret.decode("ascii").rstrip("=")
         named = replace(token, prefix=text[: len(beginning) + _SHOWN])
         added = AddToken(token=named, digest=digest_of(text))
-        await self._commit(principal, named, Op.ISSUE_TOKEN, [*ending, added])
+        done = await self._commit(principal, named, Op.ISSUE_TOKEN, [*ending, added], once)
+        if done.replayed is not None:
+            raise _name_taken()
         return IssuedToken(named, text)
 
     async def _commit(
-        self, principal: Principal, token: Token, op: Op, changes: Sequence[AddToken | EndToken]
-    ) -> None:
+        self,
+        principal: Principal,
+        token: Token,
+        op: Op,
+        changes: Sequence[AddToken | EndToken],
+        once: Once | None = None,
+    ) -> Committed:
         draft = Draft(
             op=op,
             actor=principal.name,
@@ -160,7 +182,8 @@ class Tokens:
                 **_limits(token),
             },
         )
-        await self._parts.ledger.commit(Commit(tenant=token.tenant, draft=draft, changes=tuple(changes)))
+        commit = Commit(tenant=token.tenant, draft=draft, changes=tuple(changes), once=once)
+        return (await self._parts.ledger.commit(commit))[0]
 
     async def _known(self, principal: Principal, token_id: str, tenant: str | None) -> Token:
         owner = await self._tenant(principal, tenant)
@@ -188,6 +211,14 @@ class Tokens:
 def digest_of(text: str) -> str:
     """What is kept of a token. It has 256 random bits, so one plain hash is enough."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _name_taken() -> ConflictError:
+    return ConflictError(
+        "There is a token of this name.",
+        reason="name_taken",
+        hint="Choose another name, or rotate the one there is.",
+    )
 
 
 def _limits(token: Token) -> dict[str, Json]:

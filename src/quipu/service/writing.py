@@ -126,6 +126,7 @@ class Writing:
         else:
             vector = await self._vectors.of_record(principal.tenant, record, request.embedding)
             put = replace(self.put(record, vector), expects=current.version)
+        put = replace(put, must_stand=True)
         plan = self._plan(principal, request, put, Op.UPDATE, now, [])
         return await runs_attribution.attributed(self._parts, request, put.record, plan)
 

@@ -7,10 +7,8 @@ with Memory(agent_id="assistant") as memory:
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -27,94 +25,13 @@ from quipu.model.operations import Fusion
 from quipu.model.principal import Principal
 from quipu.ports.embedder import Embedder
 from quipu.ports.host import Connection
+from quipu.sync.portal import Portal
 
 if TYPE_CHECKING:
     from quipu.sync.routing import Router
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
-
-
-#: How long work that was interrupted may take to end.
-_PATIENCE_S = 10.0
-
-
-class Portal:
-    """An event loop in a thread, and the way in. `what` it is of is told to who comes when it is closed."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="quipu-portal", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._loop.is_closed() or not self._thread.is_alive()  # a forked child has not got the thread
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self.is_closed:
-            work.close()
-            raise self._closed()
-        begun: list[asyncio.Task[Any] | None] = []
-        has_ended = threading.Event()
-
-        async def watched() -> T:
-            begun.append(asyncio.current_task())
-            try:
-                return await work
-            finally:
-                has_ended.set()
-
-        waiting = watched()
-        try:
-            return asyncio.run_coroutine_threadsafe(waiting, self._loop).result()
-        except BaseException:
-            # An interrupted caller does not leave its work behind, nor goes on while it is still ending. The interrupt
-            # may have come while the work was being handed over: whether it was, the loop knows.
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result()
-            for task in begun:
-                if task is not None and not has_ended.is_set():
-                    self._loop.call_soon_threadsafe(task.cancel)
-                    has_ended.wait(_PATIENCE_S)
-            if not begun:
-                waiting.close()
-                work.close()
-            raise
-
-    async def joined(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for who waits on another event loop, which goes on meanwhile."""
-        try:
-            handed = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise self._closed() from None
-        return await asyncio.wrap_future(handed)
-
-    def _closed(self) -> BackendUnavailableError:
-        is_forked = not self._loop.is_closed()
-        return BackendUnavailableError(
-            f"This {self._what} was opened before this process was forked."
-            if is_forked
-            else f"This {self._what} is closed.",
-            reason="closed",
-            hint="Open it again in this process." if is_forked else None,
-        )
-
-    def close(self) -> None:
-        if not self.is_closed:
-            asyncio.run_coroutine_threadsafe(_settled(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-
-async def _settled() -> None:
-    """Streams that were left in the middle end before their loop does."""
-    await asyncio.get_running_loop().shutdown_asyncgens()
-    if others := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(others, timeout=1)
 
 
 def _blocking(
@@ -149,16 +66,37 @@ def _iterating(
             while (item := self.portal.run(following())) is not None:
                 yield item[0]
         finally:
-            self.streams.discard(stream)
-            if not self.portal.is_closed:  # a reader that leaves early leaves nothing running
-                self.portal.run(closed(stream))
+            left(self, stream)
 
     return run
 
 
 async def closed(stream: AsyncIterator[Any]) -> None:
-    if isinstance(stream, AsyncGenerator):
-        await stream.aclose()
+    """One that is being read ends with its memory; only one that waits for its reader has to be ended."""
+    ending: Callable[[], Coroutine[Any, Any, None]] | None = getattr(stream, "aclose", None)
+    if ending is not None and not getattr(stream, "ag_running", False):
+        await ending()
+
+
+async def _ended(memory: Memory) -> None:
+    """What is being read ends first, then the memory, whatever becomes of that."""
+    try:
+        while memory.streams:
+            await closed(memory.streams.pop())
+    finally:
+        await memory.memory.close()
+
+
+def left(memory: Memory, stream: AsyncIterator[Any]) -> None:
+    """A reader that leaves early leaves nothing running."""
+    memory.streams.discard(stream)
+    if memory.portal.is_within:  # nobody has the reader any more; the loop collects it, and ends its stream
+        return
+    try:
+        memory.portal.run(closed(stream))
+    except BackendUnavailableError as error:
+        if error.reason != "closed":
+            raise
 
 
 class Memory:
@@ -206,14 +144,7 @@ class Memory:
 
     def close(self) -> None:
         """Write what waits, sign the journal if that is due, and let go of the file. Closing twice does no harm."""
-        if self.portal.is_closed:
-            return
-        try:
-            while self.streams:
-                self.portal.run(closed(self.streams.pop()))
-            self.portal.run(self.memory.close())
-        finally:
-            self.portal.close()
+        self.portal.close(functools.partial(_ended, self))
 
     def __enter__(self) -> Self:
         try:

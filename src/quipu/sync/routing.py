@@ -25,7 +25,8 @@ from quipu.model.outcomes import (
 from quipu.model.value import Json
 from quipu.ports.memory_store import MemoryStore
 from quipu.service.routing import DEADLINE_S, WRITE_DEADLINE_S
-from quipu.sync import Memory, Portal
+from quipu.sync import Memory
+from quipu.sync.portal import Portal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,12 +112,7 @@ class Router:
 
     def close(self) -> None:
         """Answer nobody any more, and let go of the map's ledger. The peers are whoever's they are, and stay open."""
-        if self.portal.is_closed:
-            return
-        try:
-            self.portal.run(self.router.close())
-        finally:
-            self.portal.close()
+        self.portal.close(self.router.close)
 
     def __enter__(self) -> Self:
         return self

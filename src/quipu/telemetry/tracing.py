@@ -165,8 +165,11 @@ class Tracing:
 
     def inject(self, headers: MutableMapping[str, str]) -> None:
         """Put the current trace into a request's headers."""
-        if (engine := self.tracing) is not None:
-            engine.inject(headers)
+        try:
+            if (engine := self.tracing) is not None:
+                engine.inject(headers)
+        except Exception as failed:  # noqa: BLE001  somebody else's propagator; the request goes without
+            _log.warning("The trace was left off a request. (%s)", type(failed).__name__)
 
     def remembered(self, seen: Observation, context: SpanContext) -> None:
         """Keep where a write was made, as long as something may follow from it."""

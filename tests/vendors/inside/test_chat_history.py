@@ -60,3 +60,21 @@ def test_a_chain_of_langchain_uses_it(memory: sync.Memory) -> None:
     chain.invoke([HumanMessage("one")], config)
     assert chain.invoke([HumanMessage("two")], config).content == "3 so far"
     assert len(QuipuChatMessageHistory(memory, "t").messages) == 4
+
+
+def test_a_history_longer_than_one_call_takes_is_added_and_cleared(memory: sync.Memory) -> None:
+    history = QuipuChatMessageHistory(memory, "longer")
+    history.add_messages([HumanMessage(f"number {n}") for n in range(1_001)])
+    assert len(history.messages) == 1_001
+    history.clear()
+    assert history.messages == []
+
+
+def test_of_two_messages_with_one_turn_the_older_comes_first(memory: sync.Memory) -> None:
+    one, other = (QuipuChatMessageHistory(memory, "thread") for _ in "ab")
+    nothing_yet = one._records()
+    one._records = other._records = lambda: nothing_yet  # both look before either has written
+    one.add_user_message("first")
+    other.add_user_message("second")
+    said = QuipuChatMessageHistory(memory, "thread").messages
+    assert [message.content for message in said] == ["first", "second"]

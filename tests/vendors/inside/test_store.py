@@ -208,6 +208,33 @@ def test_a_held_write_is_told_and_stays_out_of_sight(memory: sync.Memory, clock:
         QuipuStore(memory, strict=True, clock=clock).put(HOME, "other", {"text": "tea"})
 
 
+def test_what_is_deleted_while_it_is_searched_is_left_out(
+    memory: sync.Memory, store: QuipuStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("one", "two"):
+        store.put(HOME, key, {"text": f"tea number {key}"})
+    inner = memory.memory
+    recall = inner.recall
+
+    async def recalled_late(*asked: Any, **given: Any) -> Any:
+        hits = await recall(*asked, **given)
+        await inner.forget(ids=[hits[0].id])  # somebody else, in between
+        return hits
+
+    monkeypatch.setattr(inner, "recall", recalled_late)
+    (left,) = store.search(HOME, query="tea number")
+    assert left.key in ("one", "two")
+
+
+def test_an_item_of_a_time_that_no_date_can_name(store: QuipuStore, clock: FixedClock) -> None:
+    clock.move(8_000_000_000_000_000)
+    store.put(HOME, "late", {"text": "tea"})
+    item = store.get(HOME, "late")
+    assert item is not None
+    assert item.created_at.year == 9999
+    assert [found.key for found in store.search(HOME)] == ["late"]
+
+
 class Asked(TypedDict):
     question: str
     answer: str

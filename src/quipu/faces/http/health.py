@@ -44,9 +44,8 @@ def face(
         question = asyncio.ensure_future(touch())
         question.add_done_callback(_heard)
         answered, _ = await asyncio.wait({question}, timeout=PATIENCE_S)
-        if (
-            not answered
-        ):  # it is let go of and not waited for: whoever is cut off may need long to notice that
+        if not answered:
+            # It is let go of and not waited for: whoever is cut off may need long to notice that.
             given_up.add(question)
             question.add_done_callback(given_up.discard)
             question.cancel()

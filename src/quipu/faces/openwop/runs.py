@@ -121,7 +121,7 @@ class RunRoutes:
                     break
         run = await runs.get(principal, run_id)
         seen = events[-1].sequence if events else after
-        is_complete = run.status.is_over and seen >= run.last
+        is_complete = run.status.is_over and (run.is_expired or seen >= run.last)
         return answer({"events": [event_body(event) for event in events], "isComplete": is_complete})
 
 

@@ -147,7 +147,7 @@ class Plan(Beside):
         if working.stores.get(record.store_id) is None:
             # Another process may have deleted the store since the caller looked it up.
             raise NotFoundError("There is no such memory store.", reason="store")
-        previous = self._expected(record.id, put.expects) if put.expects else None
+        previous = self._expected(record.id, put.expects, must_stand=put.must_stand) if put.expects else None
         known = working.latest.get(record.id)
         if known is not None and (previous is None or record.version <= known.version):
             raise ConflictError("This id is taken.", reason="version_mismatch")
@@ -196,9 +196,7 @@ class Plan(Beside):
 
     def _close(self, close: Close) -> Sequence[Mention]:
         record = close.record
-        previous = self._expected(record.id, record.version)
-        if previous.died is not None:
-            raise ConflictError("The record has changed meanwhile.", reason="version_mismatch")
+        previous = self._expected(record.id, record.version, must_stand=True)
         self._end(record.id, previous, close.ending.value, close.merged_into)
         return [Mention(record.id, record.version, record.digest)]
 
@@ -216,9 +214,10 @@ class Plan(Beside):
         if previous.store_id in self.working.current:
             self.working.current[previous.store_id] -= 1
 
-    def _expected(self, record_id: str, version: int) -> Latest:
+    def _expected(self, record_id: str, version: int, *, must_stand: bool) -> Latest:
         found = self.working.latest.get(record_id)
-        if found is None or found.version != version or found.emptied is not None:
+        is_as_expected = found is not None and found.version == version and found.emptied is None
+        if found is None or not is_as_expected or (must_stand and found.died is not None):
             raise ConflictError(
                 "The record has changed meanwhile.",
                 reason="version_mismatch",
@@ -255,7 +254,7 @@ class Plan(Beside):
 
     def _demote(self, demote: Demote) -> Sequence[Mention]:
         record = demote.record
-        self._expected(record.id, record.version)
+        self._expected(record.id, record.version, must_stand=True)
         self._write("demote", id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
 

@@ -202,7 +202,7 @@ class Transaction:
     def _put(self, put: Put) -> Sequence[Mention]:
         record = put.record
         self._check_store(record.store_id)
-        previous = self._expected(record.id, put.expects) if put.expects else None
+        previous = self._expected(record.id, put.expects, must_stand=put.must_stand) if put.expects else None
         if previous is not None and not previous.is_closed:
             self._end(previous.row, record.id, "replaced", None)
         row = adding.add(self._connection, self._tokenizer, self._seq, put)
@@ -237,9 +237,14 @@ class Transaction:
         return mentions
 
     def _survivor(self, record_id: str) -> str:
-        """The record itself, or the one it was merged into."""
-        row = self._first("merged_into", tenant=self._tenant, id=record_id)
-        return record_id if row is None or row[0] is None else row[0]
+        """The record itself, or the one it was merged into, or that one was, and so on."""
+        passed = {record_id}
+        while (row := self._first("merged_into", tenant=self._tenant, id=record_id)) and row[0] is not None:
+            if row[0] in passed:
+                break
+            record_id = row[0]
+            passed.add(record_id)
+        return record_id
 
     def _check_store(self, store_id: str) -> None:
         """Another process may have deleted the store since the caller looked it up."""
@@ -257,9 +262,7 @@ class Transaction:
 
     def _close(self, close: Close) -> Sequence[Mention]:
         record = close.record
-        previous = self._expected(record.id, record.version)
-        if previous.is_closed:
-            raise ConflictError("The record has changed meanwhile.", reason="version_mismatch")
+        previous = self._expected(record.id, record.version, must_stand=True)
         self._end(previous.row, record.id, close.ending.value, close.merged_into)
         return [Mention(record.id, record.version, record.digest)]
 
@@ -272,9 +275,10 @@ class Transaction:
             )
             self._run("close_links_to", tenant=self._tenant, id=record_id, seq=self._seq)
 
-    def _expected(self, record_id: str, version: int) -> _Previous:
+    def _expected(self, record_id: str, version: int, *, must_stand: bool) -> _Previous:
         row = self._first("latest", tenant=self._tenant, id=record_id)
-        if row is None or row[1] != version or row[3] is not None:
+        is_as_expected = row is not None and row[1] == version and row[3] is None
+        if row is None or not is_as_expected or (must_stand and row[2] is not None):
             raise ConflictError(
                 "The record has changed meanwhile.",
                 reason="version_mismatch",
@@ -295,7 +299,7 @@ class Transaction:
 
     def _demote(self, demote: Demote) -> Sequence[Mention]:
         record = demote.record
-        self._expected(record.id, record.version)
+        self._expected(record.id, record.version, must_stand=True)
         self._run("demote", tenant=self._tenant, id=record.id, seq=self._seq)
         return [Mention(record.id, record.version, record.digest)]
 
