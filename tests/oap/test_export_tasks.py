@@ -49,7 +49,7 @@ def path(url: str) -> str:
 
 def polled(a: Host, task: dict[str, Any], *until: str) -> dict[str, Any]:
     """How it stands, once it stands so."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     with a.at.client() as owner:
         while True:
             answer = owner.get(path(task["poll_url"]))
@@ -173,7 +173,7 @@ def test_under_a_grant_the_grantee_alone_fetches_it_and_not_after_a_revocation(
 
 def _emptied(a: Host) -> None:
     """Until this server keeps no file any more."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while a.at.service.moves.tasks._tasks:
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -44,9 +44,9 @@ def is_keepable(text: str) -> bool:
     return _UNKEEPABLE.search(text) is None
 
 
-def checked_keepable(text: str, pointer: str) -> str:
-    """The text, or InvalidError where no ledger can hold it."""
-    if not is_keepable(text):
+def checked_keepable(text: object, pointer: str) -> str:
+    """The text, or InvalidError where it is none, or one that no ledger can hold."""
+    if not isinstance(text, str) or not is_keepable(text):
         raise InvalidError.at(pointer, "bad_value", "A text holds no U+0000 and no unpaired surrogate.")
     return text
 
