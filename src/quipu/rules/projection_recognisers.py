@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
+#: What follows the name of a mailbox. The name is read backwards from here: forwards, a text without any would be read
+#: anew from each of its letters.
+_MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]++)++")
 _URL = re.compile(r"\b(?:https?://|www\.)\S+", re.I)
 _IP = re.compile(
     r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])",
@@ -33,11 +35,24 @@ def hits(text: str) -> bool:
 def masked(text: str) -> str:
     """The text with what was recognised replaced by the name of its class."""
     text = _URL.sub("[url]", text)
-    text = _EMAIL.sub("[email]", text)
+    text = _without_emails(text)
     text = _IBAN.sub("[iban]", text)
     text = _IP.sub("[ip]", text)
     text = _DIGITS.sub(_number, text)
     return _HANDLE.sub("[handle]", text)
+
+
+def _without_emails(text: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for host in _MAIL_HOST.finditer(text):
+        start = host.start()
+        while start > end and (text[start - 1].isalnum() or text[start - 1] in "_.+-"):
+            start -= 1
+        if start < host.start():
+            parts += text[end:start], "[email]"
+            end = host.end()
+    return "".join([*parts, text[end:]])
 
 
 def _number(found: re.Match[str]) -> str:
