@@ -42,6 +42,8 @@ class VendorContract(Vendor, BackendContract):
     """The suite of the port, on a vendor that keeps its things in a folder of ours."""
 
     running: Vendors
+    #: LangGraph compares numbers as texts on PostgreSQL, which orders times of the same length only.
+    orders_numbers = True
 
     @pytest.fixture
     async def backend(self, vendors: Vendors, tmp_path: Path) -> AsyncIterator[Backend]:
@@ -66,7 +68,8 @@ class VendorContract(Vendor, BackendContract):
         kept = await keeper.put_all([keeper.copy(f"tea number {at}", created_at=at) for at in times])
         again = await keeper.put_all([replace(copy, native_id=None) for copy in kept])
         assert [copy.native_id for copy in again] == [copy.native_id for copy in kept]
-        assert sorted(await keeper.found("tea number", created_from=-(1 << 62))) == sorted(
+        since = -(1 << 62) if self.orders_numbers else None
+        assert sorted(await keeper.found("tea number", created_from=since)) == sorted(
             copy.native_id or "" for copy in kept
         )
 

@@ -32,6 +32,7 @@ class TestOnSqlite(VendorContract):
 class TestOnPostgres(OnPostgres):
     vendor, url = "langgraph", "langgraph+postgresql://"
     page = _PAGE
+    orders_numbers = False
 
 
 class TestQuipuOverMemory(Played):
