@@ -25,6 +25,7 @@ from quipu.testing.builders import (
     linked,
     vector,
 )
+from tests.ledger import decided
 
 MARKER = "Xylophonquark"
 DATA = vector("the marked one")
@@ -228,24 +229,9 @@ async def test_no_page_keeps_what_was_moved_around_in_it(scribe: Scribe) -> None
 @pytest.mark.parametrize("is_one", [True, False])
 async def test_what_a_decided_proposal_held_is_gone_from_the_log_too(scribe: Scribe, is_one: bool) -> None:
     folder = path_of(scribe).parent
-    stage = Stage(
-        proposal_id="prop_1",
-        operation="remember",
-        agent_id="assistant",
-        record_id="mem_1",
-        request={"content": MARKER},
-        held_by=(),
-        lapses_at=None,
-        salt=b"s" * 16,
-    )
-    await scribe.commit(stage, op=Op.HOLD)
-    settle = Settle(proposal_id="prop_1", approved=True, reviewer="bo", reason=None, undoable=True)
-    await scribe.commit(settle, op=Op.DECIDE)
+    await decided.approved(scribe, MARKER)
     assert traces(folder, *forms(MARKER)) != []
-    if is_one:
-        assert await scribe.ledger.let_go_of(TENANT, "prop_1")
-    else:
-        assert await scribe.ledger.let_go(TENANT, scribe.clock() + 1, keeps_rejected=False) == 1
+    await decided.let_go(scribe, is_one=is_one)
     assert traces(folder, *forms(MARKER)) == []
 
 

@@ -28,6 +28,7 @@ from quipu.testing.builders import (
     linked,
     vector,
 )
+from tests.ledger import decided
 from tests.ledger.postgres.opening import opened
 from tests.ledger.test_erasure import DATA, MARKER, forms, marked, needles
 from tests.postgres import Server, name_of
@@ -192,25 +193,11 @@ async def test_dead_rows_are_taken_away_though_the_caller_has_gone(postgres: Ser
 async def test_what_can_no_longer_be_taken_back_is_taken_away_as_well(
     postgres: Server, scribe: Scribe, is_one: bool
 ) -> None:
-    stage = Stage(
-        proposal_id="prop_1",
-        operation="remember",
-        agent_id="ana",
-        request={"content": MARKER},
-        held_by=(),
-        lapses_at=None,
-        salt=b"s" * 16,
-    )
-    await scribe.commit(stage, op=Op.HOLD)
-    settle = Settle(proposal_id="prop_1", approved=True, reviewer="bo", reason=None, undoable=True)
-    await scribe.commit(settle, op=Op.DECIDE)
+    await decided.approved(scribe, MARKER)
     ledger = scribe.ledger
     assert await ledger.let_go(TENANT, 0, keeps_rejected=False) == 0  # nothing is due yet
     assert not any(vacuumed(postgres, url_of(scribe)).values())
-    if is_one:
-        assert await ledger.let_go_of(TENANT, "prop_1")
-    else:
-        assert await ledger.let_go(TENANT, scribe.clock() + 1, keeps_rejected=False) == 1
+    await decided.let_go(scribe, is_one=is_one)
     await ledger.close()  # waits for it
     assert vacuumed(postgres, url_of(scribe))["proposal"] == 1
 
