@@ -12,20 +12,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 def check(folder: Path, trusted: Path | None = None) -> int:
     """How many entries hold; raises when one was altered. Without trusted keys, those in the folder are used."""
-    before, hashes = "0" * 64, {}
-    for line in (folder / "journal.ndjson").read_text("utf-8").splitlines():
-        entry = json.loads(line)
+    before, hashes, signed = "0" * 64, {}, 0
+    for entry in map(json.loads, (folder / "journal.ndjson").read_bytes().splitlines()):
         stated = entry.pop("hash")
         if entry["prev"] != before or sha256(rfc8785.dumps(entry)).hexdigest() != stated:
             raise SystemExit(f"entry {entry['seq']} was altered")
         before = hashes[entry["seq"]] = stated
     keys = json.loads((trusted or folder / "keys.json").read_text("utf-8"))
-    for line in (folder / "checkpoints.ndjson").read_text("utf-8").splitlines():
-        point = json.loads(line)
+    for point in map(json.loads, (folder / "checkpoints.ndjson").read_bytes().splitlines()):
         key = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(keys[point.pop("key_id")] + "=="))
         key.verify(urlsafe_b64decode(point.pop("signature") + "=="), rfc8785.dumps(point))
-        if hashes.get(point["seq"]) != point["hash"]:
-            raise SystemExit(f"the journal does not pass through checkpoint {point['seq']}")
+        if hashes.get(signed := point["seq"]) != point["hash"]:
+            raise SystemExit(f"the journal does not pass through checkpoint {signed}")
+    if signed != len(hashes):
+        raise SystemExit(f"nobody has signed the entries behind {signed}")
     return len(hashes)
 
 

@@ -125,6 +125,9 @@ class ForbiddenError(QuipuError):
     """This principal may not do that."""
 
     code = "forbidden"
+    #: The recall that a person has to approve first, and where that is done.
+    proposal_id: str | None = None
+    approval_url: str | None = None
 
 
 class NotFoundError(QuipuError):

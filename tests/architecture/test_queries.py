@@ -17,7 +17,7 @@ NAMED = sorted({*QUERIES, *LEDGER.glob("*/server.sql"), *LEDGER.glob("*/portable
 #: process that writes, where PostgreSQL has many.
 ONE_BY_ONE = {"store_exists", "merged_into", "nature", "tables", "ground", "guarded"}
 #: Statements of an operator, about all tenants.
-OPERATORS = {"tenants", "orphan_vectors", "mirrored_elsewhere"}
+OPERATORS = {"tenants", "orphan_vectors", "drop_orphan_vectors", "mirrored_elsewhere"}
 NAME = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.M)
 STATEMENT = re.compile(
     r"\b(?:SELECT\s|INSERT\s+(?:OR\s+\w+\s+)?INTO\b|REPLACE\s+INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b"

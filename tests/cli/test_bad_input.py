@@ -205,6 +205,16 @@ HINTS: dict[str, tuple[list[str], str, str | None]] = {
         None,
     ),
     "completion": (["completion"], "`quipu --install-completion` sets completion up for your shell.", None),
+    "somebody's home who is nobody, for a memory": (
+        ["remember", "tea", "--store-url", "~nobody-of-this-name/memory.db"],
+        "Write the whole path, from / on.",
+        None,
+    ),
+    "somebody's home who is nobody, for a token": (
+        ["list", "--server", "http://127.0.0.1:1", "--token-file", "~nobody-of-this-name/token"],
+        "Write the whole path, from / on.",
+        None,
+    ),
     "a setting that is nearly one": (["list"], "Did you mean port?", "prot = 1"),
     "a settings file that is none": (
         ["list"],

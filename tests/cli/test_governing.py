@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from quipu.cli.reviews_desk import Desk
+from quipu.errors import BackendUnavailableError
+from quipu.service.reviewing import Reviewing
 from tests.cli.conftest import Cli
 
 
@@ -116,3 +118,17 @@ def test_webhooks_are_added_listed_and_removed(cli: Cli) -> None:
 def test_a_ping_that_goes_inside_is_refused(cli: Cli) -> None:
     made = cli.json("webhook", "add", "https://127.0.0.1/x")
     assert cli.problem("webhook", "ping", made["id"], code=2)["reason"] == "forbidden_address"
+
+
+def test_a_desk_that_loses_its_memory_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That no decision was made would sound as if nothing waited."""
+    held(cli, "one")
+
+    def lost(*_: Any) -> Any:
+        raise BackendUnavailableError("The server cannot be reached.", reason="unreachable")
+
+    monkeypatch.setattr(Reviewing, "review", lost)
+    result = cli("review", "desk", input="a")
+    assert result.exit_code == 2
+    assert "The server cannot be reached." in result.stderr
+    assert "made" not in result.stdout

@@ -151,11 +151,23 @@ def test_a_value_that_looks_like_an_option_stays_a_value(cli: Cli) -> None:
         ("quipu recall x --min-relevance ", {"auto", "strict", "off"}),
         ("quipu list --embedder ", {"onnx", "fast", "openai", "none"}),
         ("quipu list --state f", {"forgotten"}),
+        ("quipu mcp install cl", {"claude-desktop", "claude-code"}),
+        ("quipu mcp --profile a", {"admin", "anthropic"}),
     ],
 )
 def test_a_shell_completes_commands_and_choices(process: Process, line: str, wanted: set[str]) -> None:
     done = process(_QUIPU_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(line.split(" ")) - 1))
     assert set(done.stdout.decode().split()) == wanted
+
+
+@pytest.mark.parametrize("words", ["recall", "serve", "share", "import", "mcp", "grant"])
+def test_a_shell_that_shows_meanings_reads_one_suggestion_a_line(process: Process, words: str) -> None:
+    """The rest of a meaning that was broken would be offered as a word to complete with."""
+    given = {"_TYPER_COMPLETE_ARGS": f"quipu {words} --", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = process(_QUIPU_COMPLETE="complete_fish", **given)
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) > 5
+    assert [line for line in lines if not line.startswith("--")] == []
 
 
 def test_completion_can_be_shown_for_a_shell(process: Process) -> None:

@@ -315,3 +315,28 @@ def test_a_procedure_is_kept_and_shown_as_its_machine(cli: Cli) -> None:
     name = cli.remember(json.dumps(machine), "--type", "procedural")
     assert cli.json("show", name)["content"]["name"] == "return"
     assert '"name": "return"' in cli.said("show", name)
+
+
+# -- whose memories there are ------------------------------------------------------------------------------------
+
+
+def test_who_looks_as_another_agent_is_told_whose_memories_there_are(cli: Cli) -> None:
+    """A memory that Python has filled looks empty to who does not name its agent."""
+    cli.remember("Mara is vegetarian", "--agent", "assistant")
+    for words in (["list"], ["recall", "Mara"], ["list", "--user", "mara"]):
+        told = cli(*words).stderr
+        assert "The agent default has no memories here, but there are some of: assistant." in told, words
+        assert cli(*words, "--quiet").stderr == ""
+        assert cli(*words, "--json").stderr == ""
+    cli.remember("Tom plays the cello")
+    assert "assistant" not in cli("list", "--user", "nobody").stderr
+    assert "No records match." in cli("list", "--user", "nobody").stderr
+    assert "assistant" not in cli("recall", "zeppelin").stderr
+
+
+def test_an_id_that_leads_to_nothing_is_told_when_something_is_erased(cli: Cli) -> None:
+    name = cli.remember("to be erased")
+    result = cli("erase", name, "mem_mistyped", "--yes")
+    assert result.exit_code == 0
+    assert "Erased 1 memory" in result.stdout
+    assert "1 of 2 ids led to nothing: check them." in result.stderr

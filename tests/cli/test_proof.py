@@ -176,3 +176,74 @@ def test_an_export_of_the_journal_that_breaks_off_leaves_nothing(
     before = {item.name for item in home.iterdir()}
     assert cli("export", "--journal", "proof").exit_code != 0
     assert {item.name for item in home.iterdir()} == before
+
+
+# -- what was kept elsewhere ----------------------------------------------------------------------------------------
+
+
+def grown(cli: Cli, home: Path) -> None:
+    """The file is set back to what it was before the export, and more is written since."""
+    (home / "memory.db").write_bytes((home / "before.db").read_bytes())
+    for beside in ("memory.db-wal", "memory.db-shm"):
+        (home / beside).unlink(missing_ok=True)
+    for number in range(4):
+        cli.remember(f"another story {number}")
+
+
+@pytest.fixture
+def before(cli: Cli, home: Path) -> None:
+    cli.remember("Mara lives in Lisbon")
+    (home / "before.db").write_bytes((home / "memory.db").read_bytes())
+    cli.remember("Mara lives in Porto")
+    cli.json("export", "--journal", "proof")
+    (home / "trusted.json").write_text(cli.said("audit", "keys"))
+
+
+@pytest.mark.usefixtures("before")
+def test_a_memory_holds_against_what_was_kept_of_it(cli: Cli) -> None:
+    assert cli.json("verify", "--kept", "proof")["holds"] is True
+    cli.remember("and more since")
+    for place in ("proof", "proof/checkpoints.ndjson"):
+        assert cli.json("verify", "--kept", place, "--keys", "trusted.json")["holds"] is True
+    assert cli.json("audit", "verify", "--kept", "proof")["holds"] is True
+    cli.json("export", "--journal", "later")
+    assert cli.json("verify", "--export", "later", "--kept", "proof")["holds"] is True
+
+
+@pytest.mark.usefixtures("before")
+def test_a_memory_that_was_set_back_is_found_by_what_was_kept(cli: Cli, home: Path) -> None:
+    grown(cli, home)
+    assert cli.json("verify")["holds"] is True
+    body = cli.json("verify", "--kept", "proof", code=2)
+    assert body["faults"][0]["kind"] == "rewritten"
+    cli.json("export", "--journal", "later")
+    assert (
+        cli.json("verify", "--export", "later", "--kept", "proof", code=2)["faults"][0]["kind"] == "rewritten"
+    )
+
+
+@pytest.mark.usefixtures("before")
+def test_a_memory_that_was_cut_short_is_found_by_what_was_kept(cli: Cli, home: Path) -> None:
+    (home / "memory.db").write_bytes((home / "before.db").read_bytes())
+    for beside in ("memory.db-wal", "memory.db-shm"):
+        (home / beside).unlink(missing_ok=True)
+    assert cli.json("verify", "--kept", "proof", code=2)["faults"][0]["kind"] == "truncated"
+
+
+@pytest.mark.usefixtures("before")
+def test_what_was_kept_has_to_be_signed_by_a_key_that_is_known(cli: Cli, home: Path) -> None:
+    (home / "others.json").write_text('{"0000000000000000": "AAAA"}')
+    body = cli.json("verify", "--kept", "proof", "--keys", "others.json", code=1)
+    assert body["reasons"] == ["missing_key"]
+    altered(home / "proof" / "checkpoints.ndjson", '"at":1', '"at":2')
+    assert cli.json("verify", "--kept", "proof", code=2)["faults"][0]["kind"] == "bad_signature"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[", '{"seq": 1}', "\udcff", '{"a":' * 2000])
+def test_what_holds_no_signed_position_is_told(cli: Cli, home: Path, text: str) -> None:
+    cli.remember("Mara lives in Lisbon")
+    (home / "kept").write_text(text, "utf-8", "surrogateescape")
+    for place in ("kept", "nowhere"):
+        result = cli("verify", "--kept", place)
+        assert result.exit_code == 1
+        assert "There are no signed positions" in result.stderr

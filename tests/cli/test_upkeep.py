@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import apsw
 import pytest
 
 from quipu.config import data_dir, load
@@ -46,7 +47,8 @@ def test_vacuum_gives_space_back_and_lets_old_versions_go(cli: Cli) -> None:
     assert cli.json("verify")["holds"] is True
 
 
-def test_reembed_needs_an_embedder(cli: Cli) -> None:
+def test_reembed_needs_an_embedder_where_all_terms_are_right(cli: Cli) -> None:
+    cli.remember("Mara is vegetarian")
     problem = cli.problem("reembed")
     assert problem["code"] == "unsupported"
     assert "--embedder" in problem["hint"]
@@ -57,12 +59,44 @@ def test_memories_imported_without_a_model_are_found_by_meaning_after_reembed(cl
     checks = {check["name"]: check for check in cli.json("doctor")["checks"]}
     assert checks["vectors"]["status"] == "warn"
     assert "reembed" in checks["vectors"]["advice"]
-    assert "Embedded 2 versions" in cli.said("reembed", "--embedder", "onnx")
+    assert "Renewed the index of 2 versions" in cli.said("reembed", "--embedder", "onnx")
     assert cli.json("--embedder", "onnx", "reembed") == {"embedded": 0}
     found = cli.json("recall", "which person eats no meat?", "--embedder", "onnx", "--min-relevance", "off")
     assert found["results"][0]["content"] == "Mara is vegetarian"
     checks = {check["name"]: check for check in cli.json("doctor", "--embedder", "onnx")["checks"]}
     assert checks["vectors"]["status"] == checks["embedder"]["status"] == "ok"
+
+
+def test_terms_of_an_earlier_build_are_told_and_renewed(cli: Cli, home: Path) -> None:
+    cli.remember("\U0001f375tea with Mara")
+    cli.remember("Ilir rides trains")
+    with apsw.Connection(str(home / "memory.db")) as connection:
+        connection.execute("UPDATE record SET terms = x'0102030401' WHERE content LIKE '%tea%'")
+        connection.execute("UPDATE tenant SET terms = 0")
+    assert cli.json("recall", "tea", "--min-relevance", "off")["results"] == []
+    checks = {check["name"]: check for check in cli.json("doctor", "--quick")["checks"]}
+    assert (checks["terms"]["status"], checks["terms"]["advice"]) == ("warn", "Run `quipu reembed`.")
+    checks = {check["name"]: check for check in cli.json("doctor", code=1)["checks"]}
+    assert "terms" not in checks
+    assert "`quipu reembed`" in checks["integrity"]["detail"]
+    assert "restore" not in checks["integrity"]["advice"]
+    told = cli("verify").output
+    assert "`quipu reembed`" in told
+    assert "Restore a backup" not in told
+    assert "Renewed the index of 1 version\n" in cli.said("reembed")
+    assert cli.json("recall", "tea", "--min-relevance", "off")["results"] != []
+    assert cli.json("verify")["holds"] is True
+    checks = {check["name"]: check for check in cli.json("doctor", "--quick")["checks"]}
+    assert "terms" not in checks
+
+
+def test_reembed_without_an_embedder_looks_at_the_terms_of_a_file_from_before(cli: Cli, home: Path) -> None:
+    cli.remember("Ilir rides trains")
+    with apsw.Connection(str(home / "memory.db")) as connection:
+        connection.execute("UPDATE tenant SET terms = 0")
+    assert "Every version has its terms already" in cli.said("reembed")
+    checks = {check["name"]: check for check in cli.json("doctor", "--quick")["checks"]}
+    assert "terms" not in checks
 
 
 def test_init_prepares_the_model(cli: Cli) -> None:

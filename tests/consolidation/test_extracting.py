@@ -20,7 +20,7 @@ from quipu.embed.extractor import OpenAIExtractor
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.model.consolidation import ConsolidateRequest
 from quipu.model.operations import CreateStoreRequest, ListRequest, RememberRequest
-from quipu.model.record import MemoryType, Tier
+from quipu.model.record import MemoryType, PrivacyIntent, Sensitivity, Tier
 from quipu.service.memory import MemoryService
 from quipu.testing.builders import FixedClock
 from quipu.testing.embedders import WordEmbedder
@@ -302,6 +302,20 @@ async def test_secrets_in_a_models_output_are_neither_staged_nor_shown(tmp_path:
     everything = written(tmp_path)
     assert REGISTERED.encode() not in everything
     assert DETECTED.encode() not in everything
+
+
+async def test_no_model_is_shown_what_is_secret(tmp_path: Path) -> None:
+    """Neither a memory that is masked for everybody, nor a value that was registered after it had been written down."""
+    with endpoint(lambda _: facts("There is a door.")) as model:
+        async with memory(model.url, tmp_path) as service:
+            masked = PrivacyIntent(sensitivity=Sensitivity.SECRET)
+            await push(service, "Mara is ill and told nobody", privacy_intent=masked)
+            await push(service, f"The door opens with {REGISTERED}")
+            await service.secrets.register(OWNER, label="door", value=REGISTERED)
+            done = await service.consolidating.consolidate(SYSTEM, ConsolidateRequest())
+            assert done.counts == {"promoted": 2}
+    (asked,) = model.asked
+    assert json.loads(asked["messages"][1]["content"]) == {"note": "The door opens with <REDACTED:door>"}
 
 
 def written(folder: Path) -> bytes:

@@ -82,3 +82,28 @@ def test_a_document_shows_a_new_key_and_the_fate_of_the_old_one_at_once(
         assert one.hand("ana").kid == new
         assert one.document("ben") != after
     assert json.loads(json.dumps(before))["authentication"] == [old], "what was handed out does not change"
+
+
+@pytest.mark.parametrize("is_compromised", [False, True])
+def test_a_rotation_that_was_cut_off_is_finished_by_whoever_signs_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compromised: bool
+) -> None:
+    """Nobody signs with a key that its own document says is retired."""
+    keyring = FileKeyring(tmp_path, HOST)
+    old = keyring.hand("ana").kid
+    with monkeypatch.context() as cut:
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        cut.setattr(FileKeyring, "_made", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keyring.rotate("ana", 1_700_000_000_000, is_compromised=is_compromised)
+    for one in (FileKeyring(tmp_path, HOST), keyring):
+        kid = one.hand("ana").kid
+        assert kid != old
+        assert kid in one.document("ana")["authentication"]
+        retired = dids.key_of(one.document("ana"), one.did("ana"), old)
+        assert retired is not None
+        assert (retired.revoked is not None) is is_compromised
+    assert keyring.rotate("ana", 1_700_000_000_001, is_compromised=False).endswith("#key-3")

@@ -18,6 +18,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 monkeypatch.setenv(name, "")  # so that whatever a page sets is undone
     monkeypatch.setenv("QUIPU_CONFIG", "")
     monkeypatch.setenv("QUIPU_CACHE", str(cache))
+    # A busy machine may be late; the pages show what is kept when it is not.
+    monkeypatch.setenv("QUIPU_MIRROR_WRITE_DEADLINE_MS", "20000")
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("COLUMNS", "160")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quipu.sync import Memory
 from tests.architecture.tree import ROOT, shown
 
 FOLDER = ROOT / "examples"
@@ -75,3 +76,28 @@ def test_the_offline_check_is_of_the_folder_that_it_is_given(
     (theirs / "journal.ndjson").write_text(altered + "".join(rest), "utf-8")
     with pytest.raises(SystemExit, match="entry 1 was altered"):
         runpy.run_path(program, run_name="__main__")
+
+
+def test_the_offline_check_takes_a_line_for_what_it_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text may hold what some readers take for the end of a line."""
+    monkeypatch.setattr(sys, "argv", ["verify_offline.py"])
+    check = runpy.run_path(str(FOLDER / "verify_offline.py"))["check"]
+    with Memory(agent_id="a\u2028b\u0085c", stores="memory.db", embedder="none") as memory:
+        memory.remember("Deploys happen on Tuesdays")
+        memory.export_journal("proof")
+    assert check(place / "proof") == 2
+
+
+def test_the_offline_check_wants_the_end_signed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["verify_offline.py"])
+    check = runpy.run_path(str(FOLDER / "verify_offline.py"))["check"]
+    with Memory(agent_id="a", stores="memory.db", embedder="none") as memory:
+        memory.checkpoint()
+        memory.remember("Deploys happen on Tuesdays")
+        memory.export_journal("proof")
+    points = place / "proof" / "checkpoints.ndjson"
+    first, _ = points.read_text("utf-8").splitlines(keepends=True)
+    for left, behind in ((first, 1), ("", 0)):
+        points.write_text(left, "utf-8")
+        with pytest.raises(SystemExit, match=f"nobody has signed the entries behind {behind}"):
+            check(place / "proof")

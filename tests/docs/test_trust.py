@@ -20,9 +20,13 @@ DEEDS = {
     "adds a record without an entry": None,
     "deletes a record's row": "DELETE FROM record WHERE row = 2",
     "empties a record without an erasure": "UPDATE record SET content = '', salt = NULL WHERE row = 2",
-    "ends or revives a version quietly": "UPDATE record SET died = NULL, ending = NULL WHERE row = 3",
+    "ends or revives a version quietly, or says that it ended otherwise": "UPDATE record SET ending = 'expired' WHERE row = 3",
+    "takes a held write away, or adds a yes to it": "DELETE FROM proposal",
+    "edits a link, a rank, a rule, a token, a reason": "UPDATE reason SET text = 'x'",
+    "hides a record from search by its row": "UPDATE record SET emptied = 5 WHERE row = 2",
     "edits the search index, so that a record is not found": "UPDATE record SET terms = x'' WHERE row = 2",
     "cuts off the end of the journal": "DELETE FROM journal WHERE seq >= 5",
+    "puts an older copy in the place of the file": None,
     "writes the whole journal anew, with fitting hashes": None,
     "flips bits on the disk": None,
 }
@@ -45,7 +49,7 @@ def test_what_somebody_does_to_the_file_is_found(deed: str, statement: str, plac
         memory.remember("one two three")
         memory.remember("four five six")
         gone = memory.remember("seven eight nine")
-        memory.forget(ids=[gone.id])
+        memory.forget(ids=[gone.id], reason="no longer so")
         memory.remember("ten eleven twelve", approval_required=True)
         memory.checkpoint()
     database = apsw.Connection("memory.db")

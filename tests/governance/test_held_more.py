@@ -337,3 +337,23 @@ async def test_pages_of_proposals_hold_what_was_asked_for(office: Office) -> Non
     assert nobody.proposals == ()
     before = await standing(office.admin)
     assert before
+
+
+async def test_a_recall_whose_proposal_has_lapsed_is_proposed_again(
+    office: Office, clock: FixedClock
+) -> None:
+    one = await kept(office.agent, "green tea")
+    await office.admin.set_rules(a_rule("hold", operations=["recall"], principals=["agent"]))
+    with pytest.raises(ForbiddenError):
+        await found(office.agent, "green tea")
+    (lapsed,) = await office.carla.proposals()
+    clock.move(15 * 86_400_000)  # and nothing swept it
+    with pytest.raises(ConflictError):
+        await office.carla.decide(lapsed.id, approved=True)
+    for _ in range(2):
+        with pytest.raises(ForbiddenError) as refused:
+            await found(office.agent, "green tea")
+        assert lapsed.id not in (refused.value.hint or "")
+    (waits,) = [each for each in await office.carla.proposals() if each.id != lapsed.id]
+    await office.carla.decide(waits.id, approved=True)
+    assert await found(office.agent, "green tea") == [one]

@@ -11,6 +11,7 @@ from quipu.model.access import Role
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, local
 from quipu.model.record import MemoryType
+from quipu.testing.builders import FixedClock
 from tests.governance.office import REVIEWER, Office, a_rule, person, proposal_of
 from tests.requirement import requirement
 from tests.service.looks import ids, kept
@@ -156,3 +157,40 @@ async def test_suggestions_come_from_decisions_in_reach(stocked: Office) -> None
         await service.decide(person("carla", REVIEWER), proposal_of(held), approved=True)
     assert len(await service.learning.suggested(local())) == 1
     assert await service.learning.suggested(person("nils", REVIEWER, review_stores=("shop-*",))) == ()
+
+
+@pytest.mark.parametrize(
+    ("happens", "counts"),
+    [("nothing", True), ("revoked", False), ("replaced", False), ("rotated", True), ("expired", True)],
+)
+async def test_a_yes_of_who_was_shut_out_before_the_other_came_does_not_count(
+    office: Office, clock: FixedClock, happens: str, counts: bool
+) -> None:
+    admin = office.admin
+    service: Any = await admin._service()
+
+    async def reviewer(name: str, **more: Any) -> tuple[Any, Any]:
+        issued = await admin.create_token(name, roles=["reviewer"], **more)
+        return issued.token, await service.credentials.principal(issued.text)
+
+    token, nina = await reviewer("nina", expires_at=clock() + 60_000)
+    (_, omar), (_, pia) = await reviewer("omar"), await reviewer("pia")
+    await admin.set_rules({"rules": [{"id": "two", "when": {}, "effect": "hold", "approvals": 2}]})
+    waits = proposal_of(await office.agent.remember("The door code changed"))
+    await service.decide(nina, waits, approved=True)
+    if happens in ("revoked", "replaced"):
+        await admin.revoke_token(token.id)
+    if happens == "rotated":
+        await admin.rotate_token(token.id)
+    clock.move(60_000 if happens == "expired" else 1)
+    if happens == "replaced":
+        await reviewer("nina")
+    await service.decide(omar, waits, approved=True)
+    one = await service.governance.proposal(omar, waits)
+    if not counts:
+        assert (one.status, [each.reviewer for each in one.given]) == ("pending", ["omar"])
+        assert (await office.admin.list()).records == ()
+        await service.decide(pia, waits, approved=True)
+    assert (await service.governance.proposal(omar, waits)).status == "approved"
+    (entry,) = [each for each in await admin.journal(limit=1_000) if each.op == "decide"]
+    assert entry.detail["with"] == (["nina"] if counts else ["omar"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quipu import Memory
+from quipu import BackendUnavailableError, InvalidError, Memory
 from quipu.config import Config
 from quipu.model.principal import local
 from tests.faces.serving import served
@@ -21,6 +21,7 @@ BROKEN = [
     "[[rules]\n",
     "[[rules]]\nid = 'a'\neffect = 'allow'\nwhen = {sorces = ['x']}\n",
     "rules = 3\n",
+    pytest.param("rules = " + "[" * 100_000, id="nested without end"),
     None,
 ]
 
@@ -95,6 +96,24 @@ async def test_a_file_that_breaks_leaves_the_last_good_rules_and_says_so(
     assert await changes(strict) == [["tea"]]
 
 
+async def test_a_change_that_could_not_be_journaled_is_told_by_the_next_write(
+    strict: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service: Any = await strict._service()
+
+    async def full(*_: Any, **__: Any) -> None:
+        raise BackendUnavailableError("The disk is full.", reason="disk_full")
+
+    says(file, TEA)
+    with monkeypatch.context() as patched:
+        patched.setattr(service._parts.ledger, "commit", full)
+        with pytest.raises(BackendUnavailableError):
+            await strict.remember("x")
+    await strict.remember("x")
+    await strict.remember("y")
+    assert await changes(strict) == [["tea"]]
+
+
 @requirement("memorywire:rest.rules")
 def test_a_server_tells_those_who_may_know(tmp_path: Path, file: Path) -> None:
     with served(tmp_path / "memory.db", governance_rules=str(file)) as server:
@@ -105,3 +124,22 @@ def test_a_server_tells_those_who_may_know(tmp_path: Path, file: Path) -> None:
             body = {"agent_id": "ana", "type": "semantic", "content": "x"}
             assert admin.post("/memorywire/v0/remember", json=body).json()["pending_approval"]
         assert server.do(server.service.policies.list(local()))[0].id == "a"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"id": "\ud800", "effect": "hold"},
+        {"id": "a", "effect": "hold", "reason": "odd \ud800"},
+        {"id": "a", "effect": "hold", "when": {"content_any": ["\udfff"]}},
+        {"id": "a", "effect": "hold", "when": {"content_regex": "\ud800"}},
+    ],
+    ids=["id", "reason", "phrase", "pattern"],
+)
+async def test_a_rule_that_no_ledger_can_hold_is_refused(opened: Any, rule: dict[str, Any]) -> None:
+    memory: Memory = opened(stores="sqlite://:memory:")
+    with pytest.raises(InvalidError) as refused:
+        await memory.set_rules({"rules": [rule]})
+    assert refused.value.reason == "bad_value"
+    assert refused.value.faults[0].pointer.startswith("/rules/0/")
+    assert not (await memory.remember("tea")).pending_approval

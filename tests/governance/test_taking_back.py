@@ -100,6 +100,21 @@ async def test_what_was_edited_waits_again_as_it_was_proposed(office: Office) ->
     assert (waits.request["content"], waits.traits["source"]) == ("as proposed", "chat")
 
 
+async def test_what_was_decided_just_before_it_lapsed_waits_again_as_long_as_any_other(
+    office: Office, clock: FixedClock
+) -> None:
+    service: Any = await office.carla._service()
+    held = await office.agent.remember("again", approval_required=True)
+    waits = await service.governance.proposal(CARLA, proposal_of(held))
+    clock.move(waits.lapses_at - clock() - 1)
+    await decided(office, held)
+    clock.move(1_000)
+    done = await service.undoing.undo(CARLA, waits.id)
+    await office.admin.sweep()
+    await office.dario.decide(done.proposal_id, approved=True)
+    assert await texts(office) == {"again"}
+
+
 async def test_after_a_minute_it_stands_and_a_sweep_lets_the_text_go(
     office: Office, clock: FixedClock
 ) -> None:

@@ -9,7 +9,6 @@ import apsw
 import pytest
 
 from quipu.ledger import rows
-from quipu.ledger.sqlite import file
 from quipu.ledger.sqlite.ledger import SqliteLedger
 from quipu.model.journal import Entry, Mention, Op
 from quipu.model.record import Provenance, Trust
@@ -21,9 +20,15 @@ WORDY = 8
 DIGEST = "0f" * 32
 
 
-def opened(path: Path, steps: int | None = None) -> SqliteLedger:
-    known = file.migrations()[:steps]
-    return SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical, steps=known)
+#: What the steps since then have brought, taken back.
+TAKEN_BACK = """
+DROP INDEX receipt_grant; DROP INDEX receipt_kill_switch; DROP INDEX receipt_agent;
+ALTER TABLE tenant DROP COLUMN terms;
+"""
+
+
+def opened(path: Path) -> SqliteLedger:
+    return SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
 
 
 def entry(*mentions: Mention) -> Entry:
@@ -89,9 +94,12 @@ async def test_a_file_from_before_is_read_and_written_on(
         terse = rows.record_values, rows.entry_values
         before.setattr(rows, "record_values", lambda *given, **_: terse[0](*given))
         before.setattr(rows, "entry_values", lambda *given, **_: terse[1](*given))
-        ledger = opened(path, WORDY)
+        ledger = opened(path)
         old = await (await Scribe.at(ledger, FixedClock())).put("tea at noon")
         await ledger.close()
+    with apsw.Connection(str(path)) as connection:
+        connection.execute(TAKEN_BACK)
+        connection.pragma("user_version", WORDY)
     ledger = opened(path)
     scribe = await Scribe.at(ledger, FixedClock(), CountedIds("n"))
     new = await scribe.put("cake")

@@ -471,6 +471,16 @@ def refusal_of_an_older_program(path: Path) -> str | None:
     return refused.value.reason
 
 
+async def test_an_upgrade_takes_away_what_a_killed_one_has_left(path: Path) -> None:
+    await filled(path)
+    backup = f"{path.name}.schema-{len(file.migrations())}.backup"
+    for name in (f"{backup}.x1_y.draft", f"{backup}.x1_y.draft-journal", "mine.draft"):
+        path.with_name(name).write_text("half a copy")
+    async with writing(path, EXTRA) as scribe:
+        assert len(await scribe.scanned()) == 200
+    assert {item.name for item in path.parent.iterdir()} == {path.name, backup, "mine.draft"}
+
+
 async def test_no_backup_is_made_when_there_is_nothing_to_upgrade(path: Path) -> None:
     await filled(path)
     await filled(path)

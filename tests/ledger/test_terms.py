@@ -1,5 +1,6 @@
 """The words of a text as numbers: what stands in the index is what its definition says."""
 
+import hashlib
 import struct
 import unicodedata
 import zlib
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quipu.ledger.search.terms import Tokenizer
+from quipu.ledger.search.terms import RULES, Tokenizer
 from quipu.testing import strategies
 
 TOKENIZER = Tokenizer()
@@ -138,3 +139,23 @@ def test_every_word_of_a_text_finds_it(text: str) -> None:
     found = read(TOKENIZER.terms(text))
     for word, terms in TOKENIZER.words(text):
         assert all(term in found for term in terms), word
+
+
+#: Texts that earlier rules cut otherwise, and plain ones.
+SAMPLES = (
+    "The dogs were running at Mara's house, 3rd of May 2026",
+    "Don\u2019t e-mail O\u2019Brien: snake_case, C++, 10%",
+    "caf\u00e9 cafe\u0301 na\u00efve stra\u00dfe \u0130stanbul \ufb01ne",
+    "\U0001f375tea\U0001f9e1Mara \u2764\ufe0fcake \U0001f468\u200d\U0001f469\u200d\U0001f467family",
+    "\u0439 \u0438\u0306 \u0451\u0436 \u0435\u0308\u0436 \u03ac \u03b1\u0301 \u1f04",
+    "\u0e01\u0e33\u0e25\u0e31\u0e07 \u1798\u17d2\u17a0\u17bc\u1794 \u1019\u103c\u1014\u103a\u1019\u102c \u0ea5\u0eb2\u0ea7",
+    "\u0e01\u0e02 \u0e81\u0e82 \u1000\u1001 \u1780\u1781 \u3042\u30a2 \uff71\uff72 \uac00\uac01 \u4e00\u4e01 \U00020000\U00020001",
+    "\u6771\u4eac\u30bf\u30ef\u30fc \uff76\uff9e\uff77\uff9e \uff34\uff4f\uff4b\uff59\uff4f \ud55c\uad6d\uc5b4 \u1112\u1161\u11ab",
+    "\u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f \u05e9\u05b8\u05dc\u05d5\u05b9\u05dd \u0939\u093f\u0928\u094d\u0926\u0940 \u0ba4\u0bae\u0bbf\u0bb4\u0bcd",
+)
+
+
+def test_other_rules_have_another_number() -> None:
+    """Whoever changes how texts are cut gives `RULES` the next number, so that files from before are told and renewed."""
+    made = hashlib.sha256(b"".join(TOKENIZER.terms(text) for text in SAMPLES)).hexdigest()
+    assert (RULES, made) == (1, "d1fc5741c3d797f878593351a60c7151d630d4ac6a3062f4bc543b04530d9113")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quipu import BackendUnavailableError, Memory
+from quipu import BackendUnavailableError, InvalidError, Memory
 from quipu.memory.files import writing
+from quipu.memory.moving import _PIECE, _written
+from quipu.model.moving import ExportedFile, ExportReport, Format
 
 WORDS = "open sesame"
 WRITTEN: dict[str, Callable[[Memory, Path], Awaitable[Any]]] = {
@@ -72,3 +80,55 @@ async def test_a_memory_below_a_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailableError) as refused:
         await memory.remember("Deploys happen on Tuesdays")
     assert refused.value.reason == "cannot_open"
+
+
+async def test_two_who_write_one_file_at_once_each_write_a_whole_one(tmp_path: Path) -> None:
+    together, place = asyncio.Barrier(2), tmp_path / "export.zip"
+    texts = [letter * 3 * _PIECE for letter in (b"a", b"b")]
+
+    async def meet() -> None:
+        async with asyncio.timeout(30):
+            await together.wait()
+
+    async def write(text: bytes) -> ExportReport:
+        digest = hashlib.sha256(text).hexdigest()
+        report = ExportReport(
+            export_id="exp_1",
+            format=Format.BUNDLE,
+            file_name=place.name,
+            media_type="application/zip",
+            size=len(text),
+            sha256=digest,
+            items=1,
+        )
+        return await _written(ExportedFile(BytesIO(text), report, meet), place, None)
+
+    reports = await asyncio.gather(*map(write, texts))
+    assert place.read_bytes() in texts
+    assert [report.size for report in reports] == [3 * _PIECE, 3 * _PIECE]
+    assert names(tmp_path) == {"export.zip"}
+
+
+def test_a_passing_memory_leaves_nothing_where_nobody_closes_it(tmp_path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from quipu import Memory
+memory = Memory(stores="sqlite://:memory:", embedder="none")
+asyncio.run(memory.remember("x"))
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+assert os.listdir(os.environ["TMPDIR"])
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    assert not [file for file in tmp_path.iterdir() if file.name.startswith("quipu-")]
+
+
+async def test_a_home_of_nobody_is_told() -> None:
+    memory = Memory(stores="sqlite://~nobody-is-called-so/memory.db", embedder="none")
+    with pytest.raises(InvalidError) as refused:
+        await memory.remember("x")
+    assert refused.value.faults[0].pointer == "/stores"

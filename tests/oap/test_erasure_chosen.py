@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from quipu.model.operations import RememberRequest
+from quipu.model.operations import MergeRequest, MergeStrategy, RememberRequest
 from quipu.model.record import Link, MemoryType
 from tests.oap.hosts import OWNER, Host, pair
 from tests.requirement import requirement
@@ -95,6 +95,44 @@ def test_what_compaction_made_of_an_item_goes_with_it(hosts: tuple[Host, Host]) 
     other = a.remember("Something else.", links=(Link(first, "related_to"),))
     erase(a, item_ids=[first])
     assert [is_there(a, name) for name in (first, second, third, other)] == [False, False, False, True]
+
+
+@requirement("oap:erasure.everywhere")
+def test_what_a_merge_took_of_an_item_goes_with_it_and_what_it_left_alone_stays(
+    hosts: tuple[Host, Host],
+) -> None:
+    a, _ = hosts
+    joined, left = a.remember("The door is green."), a.remember("The door is red.")
+    words, others = a.remember("The word is zyxwv."), a.remember("The word is vwxyz.")
+    for canonical, duplicate, strategy in (
+        (joined, words, MergeStrategy.MERGE_CONTENT),
+        (left, others, MergeStrategy.KEEP_CANONICAL),
+    ):
+        merge = MergeRequest(
+            agent_id="assistant", canonical=canonical, duplicates=(duplicate,), strategy=strategy
+        )
+        assert a.at.do(a.at.service.merge(OWNER, merge)).merged_count == 1
+    receipt = erase(a, item_ids=[words, others]).json()["output"]["receipt"]
+    assert receipt["scope"]["items_deleted"] == 3
+    assert [is_there(a, name) for name in (joined, left)] == [False, True]
+
+
+@requirement("oap:erasure.everywhere")
+def test_what_was_made_of_an_item_and_waits_for_a_person_goes_with_it(hosts: tuple[Host, Host]) -> None:
+    a, _ = hosts
+    item_id = a.remember("The word is zyxwv.")
+    request = RememberRequest(
+        agent_id="assistant",
+        type=MemoryType.SEMANTIC,
+        content="The word is zyxwv.",
+        source="consolidation",
+        links=(Link(item_id, "derived_from"),),
+        approval_required=True,
+    )
+    assert a.at.do(a.at.service.remember(OWNER, request)).pending_approval
+    erase(a, item_ids=[item_id])
+    (held,) = a.at.do(a.parts.ledger.proposals("default"))
+    assert (held.status, held.request) == ("rejected", {})
 
 
 @requirement("oap:erasure.everywhere")

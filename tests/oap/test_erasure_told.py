@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from quipu.model.change import Commit, Erase
-from quipu.model.disclosure import ErasureStep
+from quipu.model.disclosure import Erasure, ErasureStep, Question, Writes
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import ForgetRequest
+from quipu.model.record import Link
 from quipu.ports.keys import Answer
 from quipu.testing.builders import FixedClock
 from tests.oap.hosts import OWNER, Host, pair
@@ -142,4 +144,50 @@ def test_what_is_being_carried_out_is_not_begun_a_second_time(
     a.at.do(both())
     kinds = [one.type for one in a.at.do(a.sharing.grants.receipts(OWNER))]
     assert kinds.count("deletion") == 1
+    assert held(b) == 0
+
+
+@requirement("oap:erasure.retried")
+@pytest.mark.parametrize("step", [ErasureStep.ACCEPTED, ErasureStep.PROPAGATING])
+def test_servers_that_go_on_with_an_erasure_at_once_write_one_receipt(
+    hosts: tuple[Host, Host], clock: FixedClock, step: ErasureStep
+) -> None:
+    a, b = hosts
+    request = {"ids": [lent(a, b)], "reason": "erased", "scope_id": None, "cascade": True, "actor": "local"}
+    begun = Erasure(tenant="default", id="era_1", step=step, requested_at=clock(), request=request)
+
+    async def together() -> None:
+        await a.parts.ledger.lending.decide("default", Question(), lambda _: Writes(erasure=begun))
+        servers = [copy.copy(a.sharing.erasing) for _ in range(6)]
+        for server in servers:
+            server._at_work = set()
+        await asyncio.gather(*(server.resume("default") for server in servers))
+
+    a.at.do(together())
+    kinds = [one.type for one in a.at.do(a.sharing.grants.receipts(OWNER))]
+    assert kinds.count("deletion") == 1
+    (erasure,) = a.at.do(a.sharing.erasing.list(OWNER))
+    assert erasure.receipt is not None
+    assert erasure.step is ErasureStep.DONE
+    assert held(b) == (0 if step is ErasureStep.ACCEPTED else 1)
+
+
+@requirement("oap:erasure.resumed")
+def test_what_was_made_while_an_erasure_was_left_undone_goes_with_it(
+    hosts: tuple[Host, Host], clock: FixedClock
+) -> None:
+    a, b = hosts
+    item_id = lent(a, b)
+    request = {"ids": [item_id], "reason": "erased", "scope_id": None, "cascade": True, "actor": "local"}
+    begun = Erasure(
+        tenant="default", id="era_1", step=ErasureStep.ACCEPTED, requested_at=clock(), request=request
+    )
+    a.at.do(a.parts.ledger.lending.decide("default", Question(), lambda _: Writes(erasure=begun)))
+    links = (Link(item_id, "derived_from"),)
+    made = a.remember("The word is zyxwv.", source="consolidation", links=links)
+    a.at.do(a.sharing.erasing.resume("default"))
+    assert a.at.do(a.parts.ledger.read("default", [made]))[made].is_emptied
+    (erasure,) = a.at.do(a.sharing.erasing.list(OWNER))
+    assert erasure.request["ids"] == [item_id, made]
+    assert erasure.receipt["scope"]["items_deleted"] == 2
     assert held(b) == 0

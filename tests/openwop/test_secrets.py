@@ -17,13 +17,14 @@ from quipu.errors import InvalidError, SecretLeakageError
 from quipu.model.governance import Decision, Edit
 from quipu.model.operations import Line, RememberRequest
 from quipu.model.record import MemoryType
-from quipu.model.runs import Run, RunStatus
+from quipu.model.runs import EventType, ForkMode, Run, RunError, RunStatus, Variable
 from quipu.rules.runs_workflows import TEST_SECRETS
 from quipu.service import runs_nodes
 from quipu.service.runs import OpenRequest
+from quipu.service.runs_forking import ForkRequest
 from tests.faces.serving import Program
 from tests.openwop.conftest import Opened
-from tests.openwop.hosts import Host
+from tests.openwop.hosts import REF, Host
 from tests.requirement import requirement
 
 SECRET = "conformance-test-secret"  # noqa: S105  its name
@@ -271,3 +272,110 @@ def _ended(client: httpx.Client, name: str) -> Any:
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+# -- what an orchestrator outside says ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", ["node", "variable", "code", "end", "last"])
+async def test_a_name_that_holds_a_secret_is_refused_and_nothing_of_it_is_kept(host: Host, said: str) -> None:
+    """Names of nodes and results and codes of failures cannot be rewritten without meaning something else."""
+    runs, me = host.service.runs, host.principal
+    await host.service.secrets.register(me, label="db", value=VALUE)
+    run = await host.open()
+    before = len(await host.events(run))
+    error, results = RunError(VALUE, "It broke."), [Variable(VALUE, 1)]
+    done, failed = EventType.NODE_COMPLETED, EventType.NODE_FAILED
+    ways = {
+        "node": lambda: runs.node(me, run.id, VALUE, done),
+        "variable": lambda: runs.node(me, run.id, "first", done, variables=results),
+        "code": lambda: runs.node(me, run.id, "first", failed, error=error),
+        "end": lambda: runs.fail(me, run.id, error),
+        "last": lambda: runs.complete(me, run.id, results),
+    }
+    with pytest.raises(SecretLeakageError) as refused:
+        await ways[said]()
+    assert VALUE not in repr(refused.value)
+    assert (len(await host.events(run)), (await host.run(run)).status) == (before, RunStatus.RUNNING)
+
+
+async def test_no_ref_is_given_out_for_an_agent_whose_name_is_a_secret(host: Host) -> None:
+    await host.service.secrets.register(host.principal, label="db", value=VALUE)
+    head = await host.running.parts.ledger.head(host.principal.tenant)
+    with pytest.raises(SecretLeakageError):
+        await host.service.runs.mint(host.principal, VALUE, "main")
+    assert await host.running.parts.ledger.head(host.principal.tenant) == head
+
+
+async def test_a_result_is_read_under_its_name_and_beside_the_others(host: Host) -> None:
+    await host.service.secrets.register(host.principal, label="db", value=VALUE)
+    run = await host.open()
+    key = "q7XvN2mB9sKdR4tZ"
+    said = [Variable("api_key", key), Variable("one", VALUE[:14]), Variable("two", VALUE[14:])]
+    await host.service.runs.complete(host.principal, run.id, said)
+    kept = await host.variables(run)
+    assert sorted(kept) == ["api_key", "one", "two"]
+    for part in (key, VALUE[:14], VALUE[14:]):
+        assert part not in str(kept)
+
+
+async def test_a_secret_that_is_cut_in_two_stays_out_of_what_a_run_is_opened_with(host: Host) -> None:
+    await host.service.secrets.register(host.principal, label="db", value=VALUE)
+    run = await host.open(tags=(VALUE[:14], VALUE[14:]), metadata={"a": "plain"})
+    assert not {VALUE[:14], VALUE[14:]}.intersection(run.tags)
+    assert run.metadata == {"a": "plain"}
+
+
+@pytest.mark.parametrize("way", ["open", "node", "complete", "fail", "branch"])
+async def test_a_secret_registered_while_a_run_is_written_stays_out_of_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Another server registers it after the texts were checked and before they are committed."""
+    host, other = await opened(), await opened()
+    runs, me, ledger = host.service.runs, host.principal, host.running.parts.ledger
+    run = await host.open()
+    ended = await host.open()
+    await host.complete(ended)
+    real, told = ledger.commit, list[bool]()
+
+    async def late(*commits: Any, guard: int | None = None) -> Any:
+        if VALUE in repr(commits) and not told:
+            told.append(True)
+            await other.service.secrets.register(me, label="db", value=VALUE)
+        return await real(*commits, guard=guard)
+
+    monkeypatch.setattr(ledger, "commit", late)
+    said = [Variable("result", f"it is {VALUE}")]
+    error = RunError("broken", f"It was {VALUE}.")
+    match way:
+        case "open":
+            run = await host.open(inputs={"a": VALUE})
+        case "node":
+            await runs.node(me, run.id, "first", EventType.NODE_FAILED, error=error, variables=said)
+        case "complete":
+            await runs.complete(me, run.id, said)
+        case "fail":
+            await runs.fail(me, run.id, error)
+        case _:
+            asked = ForkRequest(run_id=ended.id, mode=ForkMode.BRANCH, inputs={"a": VALUE})
+            run = (await runs.fork(me, asked)).run
+    assert told
+    assert VALUE not in repr([await host.run(run), await host.events(run), await host.variables(run)])
+
+
+@pytest.mark.parametrize("kind", ["registered", "shaped", "armoured"])
+async def test_a_secret_cut_in_two_stays_out_of_the_entry_that_both_become(host: Host, kind: str) -> None:
+    await host.service.secrets.register(host.principal, label="db", value=VALUE)
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    halves = {
+        "registered": (f"it is {VALUE[:14]}", VALUE[14:]),
+        "shaped": ("the key is sk-ant-api03-", "CANARYshape0123456789" * 2 + "abcdefghij"),
+        "armoured": ("-----BEGIN PRIVATE KEY-----", f"{body}\n-----END PRIVATE KEY-----"),
+    }
+    for half in halves[kind]:
+        await host.put(half)
+        host.clock.move(1)
+    made = await host.service.runs.deriving.compact(host.principal, REF)
+    assert made is not None
+    assert "<REDACTED:" in made.record.content
+    assert halves[kind][1].partition("\n")[0] not in made.record.content

@@ -73,6 +73,71 @@ def test_a_fork_is_made_once_for_each_key(a: Suite) -> None:
     assert told[0] == told[1]
 
 
+@requirement("openwop:server.idempotency")
+@requirement("openwop:server.idempotent-fork")
+def test_a_repeated_request_is_answered_as_the_first_was_whatever_became_of_the_run(a: Suite) -> None:
+    source = a.run("conformance-noop")["runId"]
+    asked = {
+        "/v1/runs": {"workflowId": "conformance-noop"},
+        "/v1/x-host-quipu-runs": {"workflowId": "driven"},
+        f"/v1/runs/{source}:fork": {"mode": "branch", "fromSeq": 0},
+    }
+    for place, body in asked.items():
+        key = {"Idempotency-Key": f"later {place}"}
+        first = a.client.post(place, json=body, headers=key)
+        run_id = first.json()["runId"]
+        if "x-host" in place:
+            a.client.post(f"/v1/x-host-quipu-runs/{run_id}/complete", json={}).raise_for_status()
+        assert a.ended(run_id)["status"] == "completed"
+        again = a.client.post(place, json=body, headers=key)
+        assert again.headers["openwop-Idempotent-Replay"] == "true"
+        assert (again.status_code, again.content) == (first.status_code, first.content), place
+
+
+@requirement("openwop:server.errors")
+def test_what_is_wrong_inside_a_member_is_told_by_its_place(a: Suite) -> None:
+    run = f"/v1/x-host-quipu-runs/{a.outside()}"
+    wrong: dict[str, tuple[str, dict[str, Any]]] = {
+        "/options/limit": ("/v1/x-host-quipu-memory/list", {"options": {"limit": -1}}),
+        "/options": ("/v1/x-host-quipu-memory/list", {"options": []}),
+        "/entry/content": ("/v1/x-host-quipu-memory/put", {"entry": {"content": 5}}),
+        "/entry/tags/0": ("/v1/x-host-quipu-memory/put", {"entry": {"content": "x", "tags": ["x" * 257]}}),
+        "/error/code": (f"{run}/fail", {"error": {"message": "m"}}),
+        "/error/message": (f"{run}/nodes", {"nodeId": "n", "status": "failed", "error": {"code": "c"}}),
+        "/variables/name": (f"{run}/complete", {"variables": {"": 1}}),
+    }
+    for pointer, (place, body) in wrong.items():
+        told = a.post(place, {"memoryRef": "m/a", **body}, "error-envelope", 400)
+        assert told["details"]["faults"][0]["pointer"] == pointer
+
+
+@requirement("openwop:server.idempotency")
+def test_an_entry_is_put_once_for_each_key(a: Suite) -> None:
+    place, key = "/v1/x-host-quipu-memory/put", {"Idempotency-Key": "entry"}
+    body = {"memoryRef": "put/once", "entry": {"content": "The pump is oiled.", "tags": ["pump"]}}
+
+    def ask(_: int) -> httpx.Response:
+        return httpx.post(f"{a.at.url}{place}", json=body, headers={**a.at.headers(), **key}, timeout=30)
+
+    with ThreadPoolExecutor(10) as pool:
+        told = list(pool.map(ask, range(10)))
+    assert {(one.status_code, one.content) for one in told} == {(201, told[0].content)}
+    assert sum("openwop-Idempotent-Replay" not in one.headers for one in told) == 1
+    entry = told[0].json()["entry"]
+    assert a.memory("list", memoryRef="put/once")["entries"] == [entry]
+
+    for otherwise in ({**body, "memoryRef": "put/other"}, {**body, "entry": {"content": "Not oiled."}}):
+        other = a.client.post(place, json=otherwise, headers=key)
+        assert other.status_code == 409
+        assert checked("error-envelope", other.json())["error"] == "idempotency_key_mismatch"
+
+    assert a.memory("delete", memoryRef="put/once", id=entry["id"]) == {"deleted": True}
+    again = a.client.post(place, json=body, headers=key)
+    assert (again.status_code, again.content) == (201, told[0].content)
+    assert a.memory("list", memoryRef="put/once")["entries"] == []
+    assert a.client.post(place, json=body, headers={"Idempotency-Key": "x" * 200}).status_code == 400
+
+
 def frames(response: httpx.Response) -> list[dict[str, str]]:
     found = []
     for block in response.text.split("\n\n"):

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from quipu.errors import InvalidError
+from quipu.errors import ConflictError, InvalidError
+from quipu.model.operations import ForgetRequest
 from quipu.model.principal import Principal, local
 from quipu.model.record import Trust
 from quipu.rules.runs_options import ListOptions, NewEntry
-from quipu.rules.runs_refs import WORKSPACE
+from quipu.rules.runs_refs import WORKSPACE, derived_id
 from quipu.service.runs_commitments import Condition
 from tests.openwop.conftest import Opened
 from tests.openwop.hosts import REF, Host
@@ -141,6 +142,18 @@ async def test_distillation_keeps_an_index_and_tells_of_it(host: Host) -> None:
     told = {event.type.value: event.payload for event in await host.events(run)}
     assert payload_checked("workspace.updated", told["workspace.updated"]) == {"path": "MEMORY-INDEX.json"}
     assert payload_checked("memory.compacted", told["memory.compacted"])["distillation"]["indexUpdated"]
+
+
+async def test_an_index_that_was_erased_is_not_written_again(host: Host) -> None:
+    upkeep, index = host.service.runs.upkeep, derived_id(WORKSPACE, "MEMORY-INDEX.json")
+    await host.put("The lamp is lit. Boats wait.", REF)
+    await upkeep.distill(host.principal, REF, 8000, with_index=True)
+    asked = ForgetRequest(agent_id=WORKSPACE, ids=(index,), hard_delete=True)
+    assert (await host.service.forget(local(), asked)).forgotten_ids == (index,)
+    with pytest.raises(ConflictError) as refused:
+        await upkeep.distill(host.principal, REF, 8000, ["A door."], with_index=True)
+    assert refused.value.reason == "index_erased"
+    await upkeep.distill(host.principal, REF, 8000, ["A door."])
 
 
 @requirement("openwop:upkeep.server")

@@ -15,7 +15,7 @@ from quipu.errors import UnverifiableError
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Mention, Op
 from quipu.model.record import Ending, Link, MemoryType, PrivacyIntent, Provenance, Record, State, Tier
 from quipu.rules import chain
-from quipu.service.audit import verified_export
+from quipu.service.exported_audit import verified_export
 from quipu.testing import strategies
 from quipu.testing.builders import canonical, mention, sealed, tied
 
@@ -561,3 +561,104 @@ def test_a_line_that_names_no_version_is_told_as_such(line: dict[str, Any]) -> N
     (fault,) = chain.version_faults(line, chain.Walk(canonical))
     assert (fault.kind, fault.id, fault.seq) == ("unjournaled_record", None, line.get("born"))
     assert "None" not in fault.detail
+
+
+# -- what nobody could have written, and how versions end -------------------------------------------------------------
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [900, 960, 980, 990, 993, 5000])
+def test_what_is_nested_too_deep_to_be_hashed_is_an_altered_line(depth: int) -> None:
+    """At some depths it can still be parsed, and no longer be spelt."""
+    deep = "[" * depth + "]" * depth
+    lines = EXPORT["journal.ndjson"].splitlines()
+    lines[1] = lines[1].replace('"detail":{', f'"detail":{{"deep":{deep},', 1).replace(",}", "}", 1)
+    assert "altered_entry" in named({**EXPORT, "journal.ndjson": "\n".join(lines)})
+
+
+def test_an_entry_or_a_version_that_has_no_canonical_bytes_is_altered() -> None:
+    entries = journal()
+    assert ("altered_entry", 2) in walked([entries[0], replace(entries[1], detail={"x": nested(2000)})])
+    walk = chain.Walk(canonical)
+    record = sealed(plain_record())
+    walk.lives["mem_1", 1] = chain.Life(record.digest, 1)
+    body = {**chain.version_body(replace(record, born=1)), "metadata": {"x": nested(2000)}}
+    assert [fault.kind for fault in chain.version_faults(body, walk)] == ["altered_record"]
+
+
+def plain_record() -> Record:
+    return Record(
+        tenant="t",
+        id="mem_1",
+        version=1,
+        store_id="ms_1",
+        agent_id="a",
+        type=MemoryType.SEMANTIC,
+        tier=Tier.LONG_TERM,
+        state=State.LIVE,
+        content="tea",
+        confidence=1.0,
+        provenance=Provenance(written_by="a"),
+        created_at=1,
+        updated_at=1,
+    )
+
+
+@pytest.mark.parametrize("name", ["seq", "at"])
+def test_a_checkpoint_with_a_number_that_nobody_could_sign_is_not_signed(name: str) -> None:
+    entries = journal()
+    point = replace(signed(entries[1]), **{name: 2**60})
+    assert ("bad_signature", point.seq) in walked(entries, point)
+
+
+def test_a_member_that_no_version_has_is_found_in_an_emptied_one_too() -> None:
+    lines = EXPORT["records.ndjson"].splitlines()
+    lines[1] = lines[1][:-1] + ',"note":"planted"}'
+    assert named({**EXPORT, "records.ndjson": "\n".join(lines)}) == ["altered_record"]
+
+
+def test_what_a_new_record_was_made_of_ends_with_its_entry() -> None:
+    first, made = Mention("mem_1", 1, "aa" * 32), Mention("mem_2", 1, "bb" * 32)
+    walk = chain.Walk(canonical)
+    walk.follow(
+        tied(
+            [
+                entry(Op.GENESIS),
+                entry(Op.REMEMBER, records=(first,)),
+                entry(Op.REMEMBER, records=(made, first)),
+            ]
+        )
+    )
+    life = walk.lives["mem_1", 1]
+    assert (life.died, life.ending, life.merged_into) == (3, Ending.MERGED, "mem_2")
+    assert walk.lives["mem_2", 1].died is None
+
+
+@pytest.mark.parametrize(
+    ("op", "ending"),
+    [
+        (Op.FORGET, Ending.FORGOTTEN),
+        (Op.EXPIRE, Ending.EXPIRED),
+        (Op.SWEEP, Ending.EXPIRED),
+        (Op.DELETE_STORE, Ending.FORGOTTEN),
+        (Op.MERGE, Ending.MERGED),
+        (Op.ERASE, None),
+    ],
+)
+def test_a_version_ends_as_the_operation_says(op: Op, ending: Ending | None) -> None:
+    one = Mention("mem_1", 1, "aa" * 32)
+    detail = {"canonical": "mem_9"} if op is Op.MERGE else {}
+    walk = chain.Walk(canonical)
+    walk.follow(
+        tied(
+            [entry(Op.GENESIS), entry(Op.REMEMBER, records=(one,)), entry(op, records=(one,), detail=detail)]
+        )
+    )
+    life = walk.lives["mem_1", 1]
+    assert (life.died, life.ending, life.merged_into) == (3, ending, detail.get("canonical"))

@@ -12,7 +12,7 @@ from quipu.errors import InvalidError
 from quipu.model.operations import ExpirePolicy
 from quipu.model.record import Mark, MemoryType, PrivacyIntent, Provenance, Record
 from quipu.rules.durations import DAY_MS, HOUR_MS
-from quipu.rules.expiry import POLICY_KEYS, checked_policy, effective_expiry, matches_policy
+from quipu.rules.expiry import POLICY_KEYS, checked_policy, created_to, effective_expiry, matches_policy
 from quipu.testing.strategies import privacy_intents, records
 
 NOW = 1_800_000_000_000
@@ -123,6 +123,13 @@ def test_another_key_never_widens_a_policy(
     ]
     if matches_policy(narrow, record, mark, NOW):
         assert all(policy == ExpirePolicy() or matches_policy(policy, record, mark, NOW) for policy in wide)
+        assert record.created_at <= (created_to(narrow, NOW) or NOW)
+
+
+def test_what_is_too_young_for_a_policy_need_not_be_looked_at() -> None:
+    assert created_to(ExpirePolicy(older_than_days=7), NOW) == NOW - 7 * DAY_MS
+    assert created_to(ExpirePolicy(no_recall_in_days=9, older_than_days=7), NOW) == NOW - 9 * DAY_MS
+    assert created_to(ExpirePolicy(confidence_below=0.5), NOW) is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from quipu.crypto import keys
 from quipu.crypto.canonical import canonical
 from quipu.model.outcomes import Verification
 from quipu.model.record import Record
-from quipu.service.audit import Audit, verified_export
+from quipu.service.audit import Audit
+from quipu.service.exported_audit import verified_export
 from quipu.testing.builders import FixedClock
 from tests.service.looks import found, kept
 

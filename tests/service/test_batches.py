@@ -78,3 +78,24 @@ async def test_atomic_batches_that_contend_for_a_record_all_get_through(memory: 
     )
     assert (await memory.get(one)).content == "one" + 8 * "\nmore"
     assert len(await ids(memory)) == 9
+
+
+async def test_linked_memories_of_a_batch_are_written_together_and_refused_one_by_one(memory: Memory) -> None:
+    one = await kept(memory, "one")
+    before = (await memory.journal())[-1].seq
+    answers: Any = await memory.remember_many(
+        [
+            {"content": "about one", "links": [{"to": one, "rel": "about"}]},
+            {
+                "content": "about nothing",
+                "links": [{"to": one, "rel": "about"}, {"to": "mem_none", "rel": "about"}],
+            },
+            {"content": "plain"},
+        ]
+    )
+    assert (await memory.get(answers[0].id)).links[0].to == one
+    assert isinstance(answers[1], InvalidError)
+    assert answers[1].faults[0].pointer == "/links/1/to"
+    assert (await memory.get(answers[2].id)).content == "plain"
+    assert (await memory.journal())[-1].seq == before + 1
+    assert await verifies(memory)

@@ -164,6 +164,22 @@ async def test_merge_changes_the_text_and_keeps_what_is_not_given(memory: Memory
     assert (record.tags, record.confidence, record.importance, record.source) == (("t",), 0.5, 0.5, "user")
 
 
+@pytest.mark.parametrize("strategy", ["append", "merge"])
+async def test_what_is_added_makes_nothing_that_could_not_be_written_at_once(
+    memory: Memory, strategy: str
+) -> None:
+    half = {"a": "x" * 200_000} if strategy == "merge" else {}
+    text = "y" * 700_000 if strategy == "append" else "y"
+    record_id = (await memory.remember(text, metadata=half)).id
+    with pytest.raises(InvalidError) as refused:
+        await memory.remember(
+            text, id=record_id, update_strategy=strategy, metadata={"b": half["a"]} if half else None
+        )
+    assert refused.value.faults[0].reason == "too_large"
+    assert refused.value.faults[0].pointer == ("/content" if strategy == "append" else "/metadata")
+    assert (await memory.get(record_id)).version == 1
+
+
 async def test_append_joins_with_one_newline_and_keeps_what_is_not_given(memory: Memory) -> None:
     record_id = await full(memory)
     await memory.remember("and cake", id=record_id, update_strategy="append", tags=["u"], confidence=0.6)

@@ -112,6 +112,62 @@ async def test_erasing_a_record_takes_a_staged_change_of_it_along(memory: Memory
     assert await memory.proposals() == ()
 
 
+async def test_erasing_by_filter_takes_a_batch_along_that_would_change_a_record(memory: Memory) -> None:
+    one = await kept(memory, "tea", tags=["x"])
+    other = await kept(memory, "coffee")
+    for record_id in (one, other):
+        change = {"content": f"{record_id} is changed", "id": record_id, "approval_required": True}
+        await memory.remember_many([change, "cake"], atomic=True)
+    await memory.forget(filter={"tags": "x"}, hard_delete=True)
+    (waiting,) = await memory.proposals()
+    assert waiting.request["record_ids"][0] == other
+
+
+async def test_erasing_a_record_takes_along_what_is_said_where_its_removal_waits(memory: Memory) -> None:
+    one, two, three = [await kept(memory, f"tea {n}") for n in range(3)]
+    await memory.forget(ids=[one], reason="Mara asked", approval_required=True)
+    await memory.merge(two, [one], approval_required=True)
+    await memory.forget(ids=[one, three], reason="they are old", approval_required=True)
+    filtered = await memory.forget(
+        ids=[one], filter={"old": True}, reason="as these are", approval_required=True
+    )
+    await memory.forget(ids=[one], hard_delete=True)
+    waiting = {one.id: one.request["reason"] for one in await memory.proposals()}
+    assert sorted(waiting.values()) == ["as these are", "they are old"]
+    assert filtered.extensions["proposal_id"] in waiting
+    assert await verifies(memory)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_who_erases_a_duplicate_is_told_where_a_merge_took_its_words(
+    memory: Memory, dry_run: bool
+) -> None:
+    last = await kept(memory, "tea for all")
+    one, two, best = await kept(memory, "tea"), await kept(memory, "cake"), await kept(memory, "jam")
+    await memory.merge(one, [two], strategy="merge_content")
+    await memory.remember("tea", id=one)
+    await memory.merge(last, [one], strategy="merge_content")
+    weak = await kept(memory, "a jam", confidence=0.1)
+    await memory.merge(weak, [best], strategy="keep_highest_confidence")
+    told = await memory.forget(ids=[two, best], hard_delete=True, dry_run=dry_run)
+    assert told.extensions["warnings"] == [
+        f"What {into} took from {source} when they were merged stays there: erase {into} too, if it is to go."
+        for into, source in ((one, two), (weak, best))
+    ]
+    both = await memory.forget(ids=[one, two, weak, best], hard_delete=True, dry_run=True)
+    assert "warnings" not in both.extensions
+
+
+async def test_nobody_is_warned_where_a_merge_took_nothing(memory: Memory) -> None:
+    one, two, three = await kept(memory, "tea"), await kept(memory, "old tea"), await kept(memory, "tea")
+    await memory.merge(one, [two])
+    await memory.merge(one, [three], strategy="merge_content")
+    await kept(memory, "tea and cake", id=one)
+    told = await memory.forget(ids=[two, three], hard_delete=True)
+    assert set(told.forgotten_ids) == {two, three}
+    assert "warnings" not in told.extensions
+
+
 async def test_only_the_own_agent_user_and_store_reach_a_staged_write(memory: Memory) -> None:
     await memory.create_store("attic")
     held = await memory.remember("tea", user_id="mara", store="attic", approval_required=True)

@@ -41,3 +41,25 @@ async def test_an_erasure_reaches_what_retention_has_emptied(
     assert (erased.record.user_id, erased.record.session_id, erased.reason) == (None, None, None)
     assert (await memory.get(stays)).user_id == "tom"
     assert await verifies(memory)
+
+
+@pytest.mark.parametrize("strategy", ["merge", "overwrite", "append"])
+async def test_a_change_that_is_kept_for_the_session_lasts_a_day_however_old_the_memory_is(
+    memory: Memory, clock: FixedClock, strategy: str
+) -> None:
+    one = await kept(memory, "The desk is booked", session_id="s1")
+    clock.move(3 * DAY)
+    changed = await memory.remember(
+        "Until noon", id=one, update_strategy=strategy, privacy_intent={"retain": "session"}
+    )
+    assert changed.extensions["outcome"] == "updated"
+    assert (await memory.get(one)).expires_at == clock() + DAY
+    # What was given an end of its own still ends then.
+    await memory.remember(
+        "Until ten",
+        id=one,
+        update_strategy=strategy,
+        privacy_intent={"retain": "session"},
+        expires_at=clock() + 1_000,
+    )
+    assert (await memory.get(one)).expires_at == clock() + 1_000

@@ -25,17 +25,22 @@ from quipu.errors import (
 from quipu.model.journal import Op
 from quipu.model.operations import (
     CreateStoreRequest,
+    Embedding,
     ExpireAction,
     ExpirePolicy,
     ExpireRequest,
     ForgetRequest,
     Line,
+    ListRequest,
     MergeRequest,
+    MergeStrategy,
     RecallRequest,
     RememberRequest,
+    UpdateStrategy,
 )
 from quipu.model.principal import Permission, Principal, local
 from quipu.model.record import MemoryType
+from quipu.rules.runs_options import ListOptions
 from quipu.service.memory import MemoryService
 from quipu.service.runs import OpenRequest
 from quipu.testing.builders import FixedClock
@@ -370,6 +375,46 @@ async def test_without_the_key_nothing_is_written(running: Opened, tmp_path: Pat
     assert refused.value.reason == "missing_key"
 
 
+@pytest.mark.parametrize("first", ["secret", "webhook", "another tenant's"])
+@pytest.mark.parametrize("second", ["secret", "webhook"])
+async def test_a_lost_key_is_not_replaced_by_a_second_one(
+    running: Opened, tmp_path: Path, first: str, second: str
+) -> None:
+    """With two keys, what was sealed with one of them could never be opened again beside the other."""
+    key = tmp_path / "m.db.sealing-key"
+
+    async def sealing(service: MemoryService, what: str, label: str, who: Principal = OWNER) -> str:
+        if what == "webhook":
+            return (await service.notices.add(who, url="https://example.com/told")).webhook.id
+        return (await service.secrets.register(who, label=label, value=f"{VALUE}-{label}")).id
+
+    one = await running()
+    other = replace(OWNER, tenant="other")
+    await one.parts.ledger.open(other.tenant)
+    was = other if first == "another tenant's" else OWNER
+    kept = await sealing(one.service, first, "first", was)
+    lost = key.read_bytes()
+    key.unlink()
+    later = (await running()).service
+    with pytest.raises(UnverifiableError) as refused:
+        await sealing(later, second, "second")
+    assert refused.value.reason == "missing_key"
+    assert "back" in str(refused.value.hint)
+    assert not key.exists()
+    key.write_bytes(lost)
+    await sealing((await running()).service, second, "second")
+    # Lost for good: what nobody can open is removed, and a new key is made.
+    key.unlink()
+    last = (await running()).service
+    await (last.notices.remove(was, kept) if first == "webhook" else last.secrets.remove(was, kept))
+    for secret in await last.secrets.list(OWNER):
+        await last.secrets.remove(OWNER, secret.id)
+    for webhook in await last.notices.list(OWNER):
+        await last.notices.remove(OWNER, webhook.id)
+    await sealing(last, second, "third")
+    assert key.read_bytes() != lost
+
+
 async def test_shapes_are_found_without_registration_unless_switched_off(running: Opened) -> None:
     shape = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
     service = (await running()).service
@@ -421,3 +466,136 @@ async def test_the_journal_names_the_label_alone(service: MemoryService) -> None
     ]
     assert VALUE not in repr(entries)
     assert (await service.audit.verify(OWNER)).holds
+
+
+# -- what is joined -------------------------------------------------------------------------------------------------
+
+BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+#: Two texts, and what neither of them holds alone.
+HALVES = {
+    "registered": ("it is tr0ub4dor-", "and-three", "and-three"),
+    "encoded": ("dHIwdWI0ZG9yLWFu", "ZC10aHJlZQ==", "ZC10aHJlZQ"),
+    "shaped": ("the key is sk-ant-api03-", f"{'CANARYshape0123456789' * 2}abcdefghij", "CANARYshape"),
+    "armoured": ("-----BEGIN PRIVATE KEY-----", f"{BODY}\n-----END PRIVATE KEY-----", BODY),
+}
+JOINS = ("append", "append held", "append together", "merge", "merge held", "merge_into")
+
+
+async def joined(service: MemoryService, way: str, one: str, other: str) -> str:
+    """The id of what two texts became."""
+    first = (await service.remember(OWNER, fact(one))).id
+    held = way.endswith("held")
+    if way.startswith("append"):
+        more = fact(other, id=first, update_strategy=UpdateStrategy.APPEND, approval_required=held)
+        if way == "append together":
+            await service.remember_many(OWNER, [more], atomic=True)
+            return first
+        answer: Any = await service.remember(OWNER, more)
+    elif way == "merge_into":
+        answer = await service.remember(OWNER, fact(other, approval_required=True))
+    else:
+        second = (await service.remember(OWNER, fact(other))).id
+        asked = MergeRequest(
+            agent_id="ana",
+            canonical=first,
+            duplicates=(second,),
+            strategy=MergeStrategy.MERGE_CONTENT,
+            approval_required=held,
+        )
+        answer = await service.merge(OWNER, asked)
+    if answer.pending_approval:
+        name = str(answer.extensions["proposal_id"])
+        seen = await service.reviewing.review(OWNER, name)
+        more_said: dict[str, Any] = {"etag": seen.etag}
+        if way == "merge_into":
+            more_said = {"merge_into": first, "strategy": MergeStrategy.MERGE_CONTENT}
+        await service.decide(OWNER, name, approved=True, **more_said)
+    return first
+
+
+@pytest.mark.parametrize("way", JOINS)
+@pytest.mark.parametrize("kind", HALVES)
+async def test_what_only_two_texts_together_hold_is_marked_when_they_are_joined(
+    service: MemoryService, way: str, kind: str
+) -> None:
+    await registered(service)
+    one, other, telling = HALVES[kind]
+    text = await told(service, await joined(service, way, one, other))
+    assert telling not in text
+    assert "<REDACTED:" in text
+
+
+@pytest.mark.parametrize("way", JOINS)
+async def test_what_holds_no_secret_is_joined_as_it_is(service: MemoryService, way: str) -> None:
+    await registered(service)
+    one, other = "it is tr0ub4dor- without its end", "the key is sk-ant- and so on\nand another line"
+    assert await told(service, await joined(service, way, one, other)) == f"{one}\n{other}"
+
+
+async def test_under_reject_texts_that_hold_a_secret_together_are_not_joined(running: Opened) -> None:
+    service = (await running(secrets_policy="reject")).service
+    await registered(service)
+    one, other, _ = HALVES["registered"]
+    for way in ("append", "append together", "merge"):
+        with pytest.raises(SecretLeakageError) as refused:
+            await joined(service, way, one, other)
+        assert "and-three" not in repr(refused.value)
+    page = await service.reading.list(OWNER, ListRequest(agent_id="ana"))
+    assert sorted(record.content for record in page.records) == ["and-three", one, one, one]
+
+
+@pytest.mark.parametrize("strategy", [UpdateStrategy.APPEND, UpdateStrategy.MERGE])
+async def test_metadata_that_holds_a_secret_together_is_marked(
+    service: MemoryService, strategy: UpdateStrategy
+) -> None:
+    await registered(service)
+    first = (await service.remember(OWNER, fact("x", metadata={"a": "tr0ub4dor-"}))).id
+    more = fact("y", id=first, metadata={"b": "and-three"}, update_strategy=strategy)
+    await service.remember(OWNER, more)
+    record = await service.reading.get(OWNER, "ana", first, None)
+    assert record.metadata == {"a": MARK, "b": MARK}
+
+
+async def test_a_vector_of_the_callers_goes_with_the_words_that_were_marked(service: MemoryService) -> None:
+    """It would tell what the words were."""
+    await registered(service)
+    one, other, _ = HALVES["registered"]
+    first = (await service.remember(OWNER, fact(one))).id
+    vector = Embedding(WordEmbedder().model, WordEmbedder().vector("something else entirely"))
+    more = fact(other, id=first, update_strategy=UpdateStrategy.APPEND, embedding=vector)
+    await service.remember(OWNER, more)
+    assert MARK in await told(service, first)
+    asked = RecallRequest(agent_id="ana", query="x", embedding=vector, explain=True, min_relevance=0)
+    (hit,) = (await service.recall(OWNER, asked)).results
+    assert hit.why is not None
+    assert float(str(hit.why["cosine"])) < 0.99
+
+
+async def test_a_secret_in_the_place_of_an_agent_is_not_noted_by_reads(
+    running: Opened, tmp_path: Path
+) -> None:
+    """Who only reads may name any agent, and the journal keeps the name."""
+    here = await running()
+    service = here.service
+    await registered(service)
+    await service.remember(OWNER, fact("tea"))
+    await service.recall(OWNER, RecallRequest(agent_id=VALUE, query="tea"))
+    await service.recall(OWNER, RecallRequest(agent_id="ana", query="tea"))
+    await service.runs.memory.list(OWNER, VALUE, ListOptions())
+    async for _ in service.exchange.export(OWNER, ListRequest(agent_id=VALUE)):
+        pass
+    await service.flush()
+    noted = [entry for entry in await here.parts.ledger.entries(OWNER.tenant, 0, 100) if entry.agent]
+    assert {entry.agent for entry in noted} == {"ana", MARK}
+    await here.close()
+    assert holding(tmp_path, VALUE) == []
+
+
+async def test_without_the_key_a_read_is_noted_and_names_nobody(running: Opened, tmp_path: Path) -> None:
+    await registered((await running()).service)
+    (tmp_path / "m.db.sealing-key").unlink()
+    later = await running()
+    await later.service.recall(OWNER, RecallRequest(agent_id=VALUE, query="tea"))
+    await later.service.flush()
+    last = (await later.parts.ledger.entries(OWNER.tenant, 0, 100))[-1]
+    assert (last.op, last.agent) == (Op.RECALL, None)

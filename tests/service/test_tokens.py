@@ -272,8 +272,18 @@ async def test_bad_tenants(service: MemoryService, tenant: str) -> None:
         {"roles": [Role.AGENT], "agents": [""]},
         {"roles": [Role.AGENT], "rate": 0},
         {"roles": [Role.AGENT], "recall_budget": -1},
+        {"roles": [Role.AGENT], "agents": ["shop-*", "\ud800"]},
+        {"roles": [Role.AGENT], "agents": ["a\x00"]},
+        {"roles": [Role.AGENT], "user_id": "\udfff"},
+        {"roles": [Role.AGENT], "user_id": "a\x00"},
+        {"roles": [Role.AGENT], "user_id": "x" * 10_000},
+        {"roles": [Role.REVIEWER], "review_stores": ["\ud800"]},
     ],
-)
+    ids=[
+        "nothing", "no agents", "an empty agent", "no rate", "no budget", "an agent that is no text",
+        "an agent with a null", "a user that is no text", "a user with a null", "a long user", "a store that is no text",
+    ],
+)  # fmt: skip
 async def test_bad_grants(service: MemoryService, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidError):
         await service.tokens.issue(OWNER, name="bot", **given)

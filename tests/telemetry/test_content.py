@@ -7,8 +7,9 @@ import logging
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 
-from quipu.errors import SecretLeakageError
+from quipu.errors import NotFoundError, SecretLeakageError
 from quipu.telemetry import content
 from quipu.telemetry.settings import Capture, capture_of
 from tests.requirement import requirement
@@ -117,6 +118,66 @@ async def test_a_hook_that_fails_lets_nothing_through(opened: Opened, shown: Sho
     await memory.remember("Mara likes tea")
     assert "tea" not in shown.text
     assert shown.spans[0].status.status_code.name == "UNSET"
+
+
+@requirement("telemetry:content.hook")
+@pytest.mark.parametrize("capture", ["span_only", "span_and_event"])
+@pytest.mark.parametrize(
+    "passed",
+    [None, "text", 7, ["text"], {"content": "x"}, [{"content": object()}], [{"content": {1, 2}}]],
+    ids=["nothing", "text", "number", "texts", "record", "object", "set"],
+)
+async def test_a_hook_that_gives_back_no_records_lets_nothing_through_and_loses_no_span(
+    opened: Opened, shown: Shown, passed: Any, capture: str
+) -> None:
+    given = {"redact": lambda records, operation: passed}
+    settings = {"telemetry_capture_content": capture, "telemetry_convention": "both"}
+    memory = await opened(given, **settings, telemetry_events=True)
+    await memory.remember("Mara likes tea")
+    await memory.recall("what does Mara like?")
+    assert [span.name for span in shown.spans] == ["update_memory main", "search_memory main"]
+    assert [span.parent for span in shown.spans] == [None, None]
+    assert "tea" not in shown.text
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert sum(point.count for _, point in shown.points("gen_ai.client.operation.duration")) == 3
+
+
+async def test_a_span_that_cannot_be_described_ends_and_stands_above_nothing(
+    opened: Opened, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = await opened()
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr("quipu.telemetry.operating.ended", failing)
+        await memory.remember("Mara likes tea")
+        with pytest.raises(NotFoundError):
+            await memory.get("mem_nowhere")
+    await memory.remember("Mara likes cake")
+    first, second, third = shown.spans
+    assert (first.name, second.name, third.name) == ("update_memory", "search_memory", "update_memory main")
+    assert (first.parent, second.parent, third.parent) == (None, None, None)
+    assert attributes(second)["error.type"] == "not_found"
+    assert sum(point.count for _, point in shown.points("gen_ai.client.operation.duration")) == 4
+
+
+@requirement("telemetry:content.limit")
+def test_of_a_thousand_long_records_no_more_is_written_than_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    plain = json.dumps
+
+    def counted(value: Any, **options: Any) -> str:
+        text = plain(value, **options)
+        written.append(len(text))
+        return text
+
+    records = [{"id": f"mem_{number}", "content": "tea " * 100} for number in range(1_000)]
+    monkeypatch.setattr("quipu.telemetry.content.json.dumps", counted)
+    text, is_cut = content.records_text(records, 4_096)
+    assert (is_cut, len(json.loads(text))) == (True, 9)
+    assert sum(written) < 3 * 4_096
 
 
 @requirement("telemetry:content.limit")

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from quipu.errors import QuipuError
 from quipu.telemetry.endings import Endings
-from quipu.telemetry.exporting import Tracers
+from quipu.telemetry.exporting import Exporting, Tracers
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
 from tests.telemetry.shown import Keeping, Shown, attributes
@@ -152,3 +153,15 @@ def test_a_program_that_is_ready_does_not_look_through_what_stays_again_and_agai
     frozen, young = map(int, ended.stdout.split())
     assert frozen > 10_000
     assert young > 512 * 13, "more than one export of spans holds"
+
+
+@requirement("telemetry:export.unreachable")
+def test_all_that_is_sent_at_the_end_has_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quipu.telemetry.exporting._PATIENCE_S", 0.5)
+    hanging = threading.Event()
+    exporting = Exporting(traces="", metrics="", version="1")
+    exporting._closing += [hanging.wait] * 4
+    began = time.monotonic()
+    exporting.close()
+    hanging.set()
+    assert 0.5 <= time.monotonic() - began < 1.5

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quipu.bootstrap.telemetry import Side, Telemetry, Watched
 from quipu.errors import NotFoundError
 from quipu.telemetry.checking import Point, checked
+from tests.faces.serving import served
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
 from tests.telemetry.shown import Shown
@@ -39,6 +41,30 @@ async def test_every_call_is_measured_once_under_its_operation(opened: Opened, s
         assert list(point.explicit_bounds)[:3] == [0.01, 0.02, 0.04]
         told = Point(name=DURATION, unit="s", boundaries=point.explicit_bounds, labels=labels)
         assert checked([], [told]) == []
+
+
+@requirement("telemetry:metrics.own")
+def test_a_word_that_is_no_method_of_mcp_is_no_label(shown: Shown) -> None:
+    """Anybody may send any word, with an id or without one."""
+    told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    with served(watched=Watched(telemetry=told, side=Side.SERVER)) as running, running.client() as http:
+        sent = [
+            {"id": 1, "method": "initialize", "params": hello},
+            {"id": 2, "method": "tools/list"},
+            {"id": 3, "method": "mara-1"},
+            {"id": 4, "method": "tools/mara-2", "params": {}},
+            {"method": "mara-3"},
+            {"method": "notifications/mara-4"},
+        ]
+        for message in sent:
+            answer = http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers=accepted)
+            assert answer.status_code < 300
+            if session := answer.headers.get("mcp-session-id"):
+                accepted["Mcp-Session-Id"] = session
+    methods = {labels["mcp.method.name"] for labels, _ in shown.points("mcp.server.operation.duration")}
+    assert methods == {"initialize", "tools/list", "_OTHER"}
 
 
 @requirement("telemetry:metrics.own")

@@ -257,6 +257,32 @@ def test_a_request_sent_before_the_last_was_answered_has_a_trace_of_its_own(show
     assert [span.parent for span in requests] == [None, None]
 
 
+@pytest.mark.parametrize("capture", ["EVENT_ONLY", "NO_CONTENT"])
+def test_events_of_a_server_reach_the_collector_too(capture: str, tmp_path: Path) -> None:
+    """Errors always, and content only where it is asked for."""
+    settings = {
+        "QUIPU_TELEMETRY_EVENTS": "true",
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": capture,
+    }
+    with receiving() as receiver:
+        url = receiver.url
+        with Program(tmp_path / "memory.db", OTEL_EXPORTER_OTLP_ENDPOINT=url, **settings) as program:
+            headers = {"Authorization": f"Bearer {program.token}"}
+            with httpx.Client(base_url=program.url, headers=headers, timeout=30) as http:
+                body = {"agent_id": "ana", "content": "Mara likes oolong", "type": "semantic"}
+                http.post("/memorywire/v0/remember", json=body).raise_for_status()
+                missing = {"agent_id": "ana", "query": "which oolong?", "store": "nowhere"}
+                assert http.post("/memorywire/v0/recall", json=missing).status_code == 404
+            assert program.stop() == 0
+        names = [record.event_name for record in receiver.logs]
+        details = ["quipu.memory.operation.details"] if capture == "EVENT_ONLY" else []
+        assert names == [*details, "gen_ai.client.operation.exception"]
+        assert {record.trace_id for record in receiver.logs} <= {span.trace_id for span in receiver.spans}
+        said = b"".join(body for _, body in receiver.bodies)
+        assert (b"Mara likes oolong" in said) is (capture == "EVENT_ONLY")
+        assert b"which oolong" not in said
+
+
 @pytest.fixture
 def black_hole() -> Iterator[str]:
     """Takes connections and never answers."""

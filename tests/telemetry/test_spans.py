@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import quipu
 from quipu import Memory
 from quipu.bootstrap.telemetry import Telemetry
 from quipu.config import Config
-from quipu.errors import InvalidError, NotFoundError
+from quipu.errors import InvalidError, NotFoundError, QuipuError
 from quipu.model.operations import ExpirePolicy
 from quipu.model.principal import local
 from quipu.testing.builders import FixedClock
+from tests.faces.serving import served
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
 from tests.telemetry.shown import Shown, attributes
@@ -333,6 +336,34 @@ async def test_an_error_has_the_code_that_the_other_faces_have(opened: Opened, s
     assert not missing.events
     assert "gen_ai.memory.search.result.count" not in attributes(invalid)
     assert shown.findings() == []
+
+
+@requirement("telemetry:errors")
+async def test_a_name_that_cannot_be_is_not_shown(opened: Opened, shown: Shown) -> None:
+    """What a refused request holds may be more than an exporter can write."""
+    memory = await opened(telemetry_identity="always")
+    for name in ("\ud800", "x" * 5_000):
+        with pytest.raises(QuipuError):
+            await memory.get(name)
+        with suppress(QuipuError):
+            await memory.recall("tea", session_id=name)
+    assert len(shown.spans) == 4
+    for span in shown.spans:
+        assert {"gen_ai.memory.id", "gen_ai.conversation.id"}.isdisjoint(attributes(span))
+
+
+@requirement("telemetry:errors")
+async def test_a_store_that_a_server_does_not_know_is_in_no_name(shown: Shown) -> None:
+    told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
+    with served() as running:
+        url, token = running.url, running.admin_token
+        async with quipu.connect(url, token=token, agent_id="ana", telemetry=told) as memory:
+            for store in ("nowhere", "\ud800", 7):
+                with pytest.raises(QuipuError):
+                    await memory.recall("tea", store=store)  # type: ignore[arg-type]  of every kind
+            await memory.recall("tea", store="main")
+    names = [span.name for span in shown.spans]
+    assert names == ["search_memory", "search_memory", "search_memory", "search_memory main"]
 
 
 @requirement("telemetry:errors")

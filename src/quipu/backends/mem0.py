@@ -46,6 +46,8 @@ T = TypeVar("T")
 _LEGAL = r"[^\s\x00]+"
 _NOBODY = "http://127.0.0.1:9/v1"
 _PAGE = 1_000
+#: Of so many tenants a `Memory` is at hand: each has connections of its own, and a database has only so many for everybody.
+_MOST_TENANTS = 16
 _FLAGS = frozenset(
     {
         Capability.GET_BY_ID,
@@ -98,12 +100,13 @@ class _Embedding:
 
 
 class Mem0Backend:
-    """One mem0 `Memory` per tenant, over one database."""
+    """One mem0 `Memory` for each of the tenants last asked for, over one database."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._profile = setup.url.partition("://")[2].partition("?")[0] if setup.scheme == "mem0" else "quipu"
         self._threads = ThreadPoolExecutor(1)
+        #: The one last used stands last.
         self._memories: dict[str, Any] = {}
         self._qdrant: Any = None
         self._embedding: _Embedding | None = None
@@ -138,23 +141,38 @@ class Mem0Backend:
         return self._setup.url.removeprefix("mem0+")
 
     def _memory(self, tenant: str) -> Any:
-        """The tenant's; made when it is first needed."""
-        if tenant not in self._memories:
-            Memory: Any = import_module("mem0").Memory
+        """The tenant's; made when it is needed and not at hand."""
+        memory = self._memories.pop(tenant, None)
+        if memory is None:
+            while len(self._memories) >= _MOST_TENANTS:
+                self._let_go(next(iter(self._memories)))
+            memory = self._made(tenant)
+        self._memories[tenant] = memory
+        return memory
 
-            embedding = self._embedding
-            assert embedding is not None  # noqa: S101  opened before it is called
-            client = {"api_key": "none", "openai_base_url": _NOBODY}
-            config = {
-                "vector_store": self._vectors(tenant),
-                "embedder": {"provider": "openai", "config": {**client, "model": "quipu"}},
-                "llm": {"provider": "openai", "config": {**client, "model": "none"}},
-                "history_db_path": ":memory:",
-            }
-            memory = Memory.from_config(config)
-            memory.embedding_model = cast(Any, embedding)
-            self._memories[tenant] = memory
-        return self._memories[tenant]
+    def _made(self, tenant: str) -> Any:
+        Memory: Any = import_module("mem0").Memory
+
+        embedding = self._embedding
+        assert embedding is not None  # noqa: S101  opened before it is called
+        client = {"api_key": "none", "openai_base_url": _NOBODY}
+        config = {
+            "vector_store": self._vectors(tenant),
+            "embedder": {"provider": "openai", "config": {**client, "model": "quipu"}},
+            "llm": {"provider": "openai", "config": {**client, "model": "none"}},
+            "history_db_path": ":memory:",
+        }
+        memory = Memory.from_config(config)
+        memory.embedding_model = cast(Any, embedding)
+        return memory
+
+    def _let_go(self, tenant: str) -> None:
+        """Its connections too, which mem0 has no word for; the folder's client is everybody's and stays."""
+        memory = self._memories.pop(tenant, None)
+        for store in (getattr(memory, "vector_store", None), getattr(memory, "_entity_store", None)):
+            pool = getattr(store, "connection_pool", None)
+            if pool is not None:
+                pool.close()
 
     def _vectors(self, tenant: str) -> dict[str, Any]:
         lent = embedder_of(self._setup)
@@ -241,7 +259,7 @@ class Mem0Backend:
 
     def _compact(self, tenant: str) -> None:
         # What mem0 remembers of its own calls is only in this process's memory: it goes with a fresh one.
-        self._memories.pop(tenant, None)
+        self._let_go(tenant)
         if self._qdrant is not None:
             for file in self._folder.rglob("*.sqlite"):
                 with closing(sqlite3.connect(file)) as connection:
@@ -309,9 +327,10 @@ class Mem0Backend:
         return Health(is_up=True, version=version("mem0ai"))
 
     async def close(self) -> None:
+        await self._run(lambda: [self._let_go(tenant) for tenant in list(self._memories)])
         if self._qdrant is not None:
             await self._run(self._qdrant.close)
-        self._memories, self._qdrant, self._embedding = {}, None, None
+        self._qdrant, self._embedding = None, None
         self._threads.shutdown()
 
 

@@ -80,7 +80,15 @@ def address(url: str) -> Address:
 
 
 def _file(text: str) -> Path:
-    path = Path(text).expanduser()
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:
+        raise InvalidError.at(
+            "/stores",
+            "bad_value",
+            "A path begins with ~ and leads nowhere: nobody on this machine is called so, or there is no home.",
+            hint="Write the whole path, from / on.",
+        ) from None
     if not path.name:
         raise InvalidError.at(
             "/stores",

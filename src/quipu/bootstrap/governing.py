@@ -29,7 +29,8 @@ def rules_document(path: str) -> object:
             reason="no_file",
             hint="Check the path; QUIPU_RULES names the file that is read at the start.",
         ) from error
-    except ValueError as error:
+    # The latter where it is nested without end.
+    except (ValueError, RecursionError) as error:
         raise InvalidError(
             f"The rules file {file} is neither TOML nor JSON: {error}",
             reason="bad_setting",

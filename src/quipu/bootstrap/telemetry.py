@@ -183,6 +183,7 @@ def exported(config: Config) -> Generator[None]:
         if config.telemetry_metrics
         else "",
         version=__version__,
+        events=base and f"{base}/v1/logs" if config.telemetry_events else "",
     )
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(name="audit", cls=Group, no_args_is_help=True)
 
 _PAGE = 1000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: So much of a hash tells it apart.
+_SHOWN = 12
 
 
 @app.callback(cls=Group, rich_help_panel="Proof")
@@ -35,7 +39,9 @@ def audit() -> None:
 
 
 @app.command("verify", cls=Command)
-def verify(ctx: typer.Context, export: proof.Export = None, keys: proof.Keys = None) -> None:
+def verify(
+    ctx: typer.Context, export: proof.Export = None, keys: proof.Keys = None, kept: proof.Kept = None
+) -> None:
     """Check that nothing was altered; the same as `quipu verify`.
 
     [bold]Examples[/bold]
@@ -45,7 +51,7 @@ def verify(ctx: typer.Context, export: proof.Export = None, keys: proof.Keys = N
     Exit codes: 0 all holds, 1 not all could be checked (a key, a signature, the records or the memory is missing), 2 a fault.
     See also: audit export, audit keys, doctor.
     """
-    proof.verify(ctx, export, keys)
+    proof.verify(ctx, export, keys, kept)
 
 
 @app.command("export", cls=Command)
@@ -121,7 +127,7 @@ def log(
         return
     columns = ["seq", "when", "op", "actor", "agent", "records", "detail", "hash"]
     rows = [
-        [e.seq, output.when(e.at), e.op.value, e.actor, e.agent, _records(e), _detail(e), e.hash[:12]]
+        [e.seq, output.when(e.at), e.op.value, e.actor, e.agent, _records(e), _detail(e), e.hash[:_SHOWN]]
         for e in found
     ]
     output.console().print(output.table(columns, rows, whole=("seq", "when", "op", "hash")))
@@ -157,7 +163,9 @@ def _detail(entry: Entry) -> str | None:
 
 
 def _said(value: object) -> str:
-    """A value as a person writes it."""
+    """A value as a person writes it; a digest by its beginning, as the hash beside it."""
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return value[:_SHOWN]
     if isinstance(value, (list, tuple)):
         return " and ".join(str(one) for one in cast("list[object]", value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

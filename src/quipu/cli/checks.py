@@ -118,6 +118,10 @@ async def ledger_checks(
         await running.parts.ledger.open(principal.tenant)
         checks = [] if is_quick else [await _integrity(running, principal, progress)]
         checks += [await _chain(running, principal), *await _contents(running, principal)]
+        # Who has read every text knows whether its terms are right, whoever cut them.
+        if is_quick and await running.parts.ledger.has_other_terms(principal.tenant):
+            said = "by another build's rules: some texts may not be found by their words"
+            checks.append(Check("terms", "warn", said, "Run `quipu reembed`."))
         return checks, await running.parts.ledger.space(principal.tenant)
     except QuipuError as error:
         return [Check("ledger", "fail", error.message, _mending(error))], None
@@ -136,7 +140,9 @@ async def _integrity(running: Running, principal: Principal, progress: Callable[
         first = found.faults[0]
         where = f" at position {first.seq}" if first.seq is not None else ""
         said = f"{output.counted(len(found.faults), 'fault')}, the first: {first.kind}{where}: {first.detail}"
-        return Check("integrity", "fail", said, "`quipu verify` shows all; restore a backup that verifies.")
+        is_of_index = all(fault.kind == "index_differs" for fault in found.faults)
+        mending = ", and what mends each" if is_of_index else "; restore a backup that verifies"
+        return Check("integrity", "fail", said, f"`quipu verify` shows all{mending}.")
     if found.unverifiable:
         advice = "Put the former key file back beside the memory."
         return Check("integrity", "warn", f"not everything could be checked: {found.unverifiable[0]}", advice)

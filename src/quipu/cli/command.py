@@ -118,11 +118,23 @@ def _reads_well(command: TyperCommand | TyperGroup) -> None:
     command.help = flowed(command.help or "")
 
 
+def _in_a_line(suggested: list[Any]) -> list[Any]:
+    """A shell reads one suggestion a line, so what is said of each is short enough not to be broken."""
+    import textwrap
+
+    for one in suggested:
+        one.help = one.help and textwrap.shorten(one.help, 60, placeholder="...")
+    return suggested
+
+
 class Command(TyperCommand):
     """A command with the shared options."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **attributes: Any) -> None:
         super().__init__(name, params=_with_shared(params), **attributes)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return _in_a_line(super().shell_complete(ctx, incomplete))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _reads_well(self)
@@ -135,6 +147,9 @@ class Group(TyperGroup):
     def __init__(self, *, params: list[Any] | None = None, **attributes: Any) -> None:
         super().__init__(params=_with_shared(params), **attributes)
         self.suggest_commands = False  # by likeness alone; `meant` knows better
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return _in_a_line(super().shell_complete(ctx, incomplete))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _reads_well(self)

@@ -58,10 +58,10 @@ def erase(
     if run.answer_json(done):
         return
     receipt, report = done["receipt"], done["report"]
-    console = output.console()
-    console.print(
-        f"Erased {output.counted(receipt['scope']['items_deleted'], 'memory', 'memories')}", markup=False
-    )
+    console, erased = output.console(), receipt["scope"]["items_deleted"]
+    console.print(f"Erased {output.counted(erased, 'memory', 'memories')}", markup=False)
+    if ids and (missing := len(set(ids)) - erased) > 0:
+        run.warn(f"{missing} of {output.counted(len(set(ids)), 'id')} led to nothing: check them.")
     console.print(f"Receipt {receipt['receipt_id']}", markup=False)
     for step in report["steps"]:
         console.print(f"  {step['did']}: {step.get('status', 'done')}", markup=False)

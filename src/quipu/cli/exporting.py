@@ -149,9 +149,9 @@ def _target(file: Path, *, force: bool) -> Generator[TextIO | None]:
         raise InvalidError.at("/file", "bad_value", f"{file} is a directory.", hint="Name a file in it.")
     if file.exists() and not force:
         raise _taken(file)
-    from quipu.memory.files import writing  # who asks for help needs no memory
+    from quipu.memory.files import draft_of, writing  # who asks for help needs no memory
 
-    draft = file.with_name(f".{file.name}.draft")
+    draft = draft_of(file)
     with writing(file):
         try:
             if file.suffix == ".gz":

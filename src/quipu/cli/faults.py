@@ -68,6 +68,8 @@ _LAST_HINTS: Mapping[str, str] = {
 }
 #: An option as people type it; anything else after "no such option" might be a memory.
 _OPTION = re.compile(r"--?[A-Za-z][\w-]{0,40}")
+#: What Python says of `~name` where nobody has that name.
+_NO_HOME = "Could not determine home directory."
 #: As the library says it, with the word in Python's notation.
 _NO_COMMAND = re.compile(r"""No such command (['"])(.*)\1\.""", re.DOTALL)
 
@@ -147,6 +149,12 @@ def _as_ours(error: Exception) -> QuipuError:
             f"The system refused: {error.strerror or type(error).__name__}{place}.",
             reason="cannot_open",
             hint="Check the path, its permissions and the space on the disk.",
+        )
+    if isinstance(error, RuntimeError) and str(error) == _NO_HOME:
+        return InvalidError(
+            "A path begins with ~ and leads nowhere: nobody on this machine is called so, or there is no home.",
+            reason="bad_value",
+            hint="Write the whole path, from / on.",
         )
     if isinstance(error, UnicodeError):
         return InvalidError("The input is not UTF-8 text.", reason="bad_value", hint="Convert it to UTF-8.")

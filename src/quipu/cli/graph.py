@@ -84,6 +84,7 @@ def graph(
 def _write_html(run: Session, found: Graph, file: Path, *, force: bool) -> None:
     """The file stands there only when it is whole, and for nobody else to read."""
     from quipu.faces.web import graph_file
+    from quipu.memory.files import draft_of
 
     text = graph_file.html(found)
     if str(file) == "-":
@@ -93,7 +94,7 @@ def _write_html(run: Session, found: Graph, file: Path, *, force: bool) -> None:
         raise InvalidError(
             f"{file} exists already.", reason="exists", hint="Choose another name, or repeat with --force."
         )
-    draft = file.with_name(f".{file.name}.draft")
+    draft = draft_of(file)
     try:
         draft.touch(mode=0o600)
         draft.write_text(text, "utf-8")

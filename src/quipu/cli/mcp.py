@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -19,6 +18,19 @@ from quipu.errors import InvalidError
 if TYPE_CHECKING:
     from quipu.config import Config
 
+
+def _profiles() -> list[str]:
+    from quipu.faces.mcp.profiles import PROFILES
+
+    return list(PROFILES)
+
+
+def _hosts() -> list[str]:
+    from quipu.cli.mcp_clients import CLIENTS
+
+    return list(CLIENTS)
+
+
 app = typer.Typer(name="mcp", cls=Group, invoke_without_command=True, rich_help_panel="Start here")
 
 
@@ -30,6 +42,7 @@ def mcp(
         typer.Option(
             "--profile",
             metavar="NAME",
+            autocompletion=_profiles,
             help="readonly, default, admin, graph, anthropic or chatgpt. QUIPU_MCP_PROFILE.",
         ),
     ] = None,
@@ -151,7 +164,10 @@ _Url: TypeAlias = Annotated[
     typer.Option("--url", metavar="URL", help="A server's /mcp, instead of a process on this machine."),
 ]
 _Profile: TypeAlias = Annotated[
-    str | None, typer.Option("--profile", metavar="NAME", help="Which tools the client shall see.")
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME", autocompletion=_profiles, help="Which tools the client shall see."
+    ),
 ]
 _User: TypeAlias = Annotated[
     str | None,
@@ -162,7 +178,7 @@ _User: TypeAlias = Annotated[
 @app.command("install", cls=Command)
 def install(
     ctx: typer.Context,
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help=_CLIENTS)],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", autocompletion=_hosts, help=_CLIENTS)],
     url: _Url = None,
     profile: _Profile = None,
     user: _User = None,
@@ -173,7 +189,10 @@ def install(
       quipu mcp install claude-desktop
       quipu mcp install claude-code --profile readonly
       quipu mcp install cursor --url https://memory.example.org/mcp
+      quipu mcp install codex --agent coder --store-url ~/work/memory.db
 
+    The host will use the memory that this shell uses: what options and QUIPU_ variables
+    say here is written into its settings, or the address of the server that is spoken to.
     See also: mcp, mcp config, serve, token create.
     """
     _show(Session.of(ctx), client, url, profile, user)
@@ -182,7 +201,7 @@ def install(
 @app.command("config", cls=Command)
 def config(
     ctx: typer.Context,
-    client: Annotated[str, typer.Option("--client", metavar="CLIENT", help=_CLIENTS)],
+    client: Annotated[str, typer.Option("--client", metavar="CLIENT", autocompletion=_hosts, help=_CLIENTS)],
     url: _Url = None,
     profile: _Profile = None,
     user: _User = None,
@@ -199,34 +218,25 @@ def config(
 
 
 def _show(run: Session, client: str, url: str | None, profile: str | None, user: str | None) -> None:
+    from quipu.cli import mcp_told
     from quipu.cli.mcp_clients import snippet
 
-    shown = snippet(client, url=url, words=_words(run, profile), profile=profile, user=user)
-    body = {"client": shown.client, "where": shown.where, "snippet": shown.text, "notes": list(shown.notes)}
+    if profile is not None and profile not in _profiles():
+        raise InvalidError.at("/profile", "bad_value", "There is no such MCP profile.", accepted=_profiles())
+    if url is None and (server := run.server_of(run.config())) is not None:
+        url = f"{server.rstrip('/')}/mcp"  # the memory that this shell uses is there
+    env, kept_back = ({}, []) if url is not None else mcp_told.surroundings(run, profile)
+    words = mcp_told.words(run, profile)
+    shown = snippet(client, url=url, words=words, profile=profile, user=user, env=env)
+    notes = [*shown.notes, *(_unsaid(name) for name in kept_back)]
+    body = {"client": shown.client, "where": shown.where, "snippet": shown.text, "notes": notes}
     if run.answer_json(body):
         return
     run.note(f"{shown.where}:")
     output.console().print(shown.text, markup=False, highlight=False, soft_wrap=True)
-    for note in shown.notes:
+    for note in notes:
         run.note(note)
 
 
-def _words(run: Session, profile: str | None) -> list[str]:
-    """The command's own words behind `quipu mcp`: what this run was told is what the host's will be told."""
-    words: list[str] = []
-    for name, value in (("--profile", profile), ("--agent", run.agent), ("--embedder", run.embedder)):
-        words += [] if value is None else [name, value]
-    for store in run.store_urls:
-        words += ["--store-url", _from_anywhere(store)]
-    return words
-
-
-def _from_anywhere(store: str) -> str:
-    """A host starts in a folder of its own, so a file is named by its whole path."""
-    from quipu.bootstrap.addresses import SQLITE_SCHEMES
-
-    scheme, mark, place = store.partition("://") if "://" in store else ("", "", store)
-    place, query, rest = place.partition("?") if mark else (place, "", "")
-    if place in ("", ":memory:") or (mark and scheme.lower() not in SQLITE_SCHEMES):
-        return store
-    return f"{scheme}{mark}{Path(place).expanduser().absolute()}{query}{rest}"
+def _unsaid(name: str) -> str:
+    return f"{name} is set here and may hold a secret, so it is not shown: give it to the host yourself, or the settings file."

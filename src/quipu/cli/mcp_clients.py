@@ -7,14 +7,15 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quipu.errors import InvalidError
 
+_RESTART = "Restart the host completely after the change."
 _FAULTS = (
     "If the host does not find the command: it starts with a bare PATH, so the full path stands above.",
-    "Restart the host completely after the change.",
+    _RESTART,
     "If it cannot read what the command says: something printed to standard output, such as a shell's start-up file.",
 )
 _USER = "QUIPU_USER_ID"
@@ -46,24 +47,32 @@ def snippet(
     words: Sequence[str] = (),
     profile: str | None = None,
     user: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Snippet:
     """The settings of one host: for a process of its own, or for a server's address."""
-    make = _CLIENTS.get(client)
+    make = CLIENTS.get(client)
     if make is None:
         raise InvalidError.at(
             "/client",
             "bad_value",
             f"There is no client {client!r}.",
-            accepted=list(_CLIENTS),
-            hint=f"Choose from {', '.join(_CLIENTS)}.",
+            accepted=list(CLIENTS),
+            hint=f"Choose from {', '.join(CLIENTS)}.",
         )
     if url is not None and profile is None and client == "chatgpt" and "profile=" not in url:
         profile = "chatgpt"  # the only tools it knows
     if url is not None and profile is not None:
         url = f"{url}{'&' if '?' in url else '?'}profile={profile}"
     command, *first = _command()
-    env = {} if user is None else {_USER: user}
-    return make(client, _Asked(command, (*first, "mcp", *words), url, env))
+    given = {**(env or {}), **({} if user is None else {_USER: user})}
+    shown = make(client, _Asked(command, (*first, "mcp", *words), url, given))
+    return shown if url is None else replace(shown, notes=_of_a_server(shown))
+
+
+def _of_a_server(shown: Snippet) -> tuple[str, ...]:
+    """There is no command to be found; but who is asked for a token has to have one."""
+    token = f"Set {_TOKEN} where the host starts; `quipu token create` makes a token."
+    return ((token,) if _TOKEN in shown.text else ()) + ((_RESTART,) if _RESTART in shown.notes else ())
 
 
 def _command() -> list[str]:
@@ -161,7 +170,7 @@ def _python(client: str, asked: _Asked) -> Snippet:
     return Snippet(client, "Python", "\n".join(lines))
 
 
-_CLIENTS: Mapping[str, Callable[[str, _Asked], Snippet]] = {
+CLIENTS: Mapping[str, Callable[[str, _Asked], Snippet]] = {
     "claude-desktop": _claude_desktop,
     "claude-code": _claude_code,
     "cursor": _cursor,

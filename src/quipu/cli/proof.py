@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
@@ -15,6 +16,7 @@ from quipu.cli.session import Session
 from quipu.errors import InvalidError, TamperedError, UnverifiableError
 
 if TYPE_CHECKING:
+    from quipu.model.journal import Checkpoint
     from quipu.model.outcomes import Verification
 
 app = typer.Typer()
@@ -33,10 +35,18 @@ Keys: TypeAlias = Annotated[
     Path | None,
     typer.Option("--keys", metavar="FILE", help="Public keys you trust, as `quipu audit keys` prints them."),
 ]
+Kept: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--kept",
+        metavar="PATH",
+        help="Signed positions that you kept elsewhere: an earlier export, or a file of them. The journal must pass through each.",
+    ),
+]
 
 
 @app.command("verify", cls=Command, rich_help_panel="Proof")
-def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None:
+def verify(ctx: typer.Context, export: Export = None, keys: Keys = None, kept: Kept = None) -> None:
     """Check that nothing was altered, and name the first fault.
 
     [bold]Examples[/bold]
@@ -44,17 +54,19 @@ def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None
       quipu audit keys > trusted.json                  once, kept somewhere else
       quipu export --journal proof/
       quipu verify --export proof/ --keys trusted.json
+      quipu verify --kept proof/ --keys trusted.json   nothing was cut off or written anew since
 
-    Checked are the chain, every digest, the signatures and the index.
+    Checked are the chain, every digest, the signatures, the index and what stands beside the records.
     Exit codes: 0 all holds, 1 not all could be checked (a key, a signature, the records or the memory is missing), 2 a fault.
     See also: export --journal, audit log, doctor.
     """
     run = Session.of(ctx)
-    if keys is not None and export is None:
+    if keys is not None and export is None and kept is None:
         raise InvalidError(
-            "--keys goes with --export.", reason="usage", hint="The memory knows its own keys."
+            "--keys goes with --export or --kept.", reason="usage", hint="The memory knows its own keys."
         )
-    found = live(run) if export is None else offline(export, keys)
+    points = [] if kept is None else kept_points(kept)
+    found = live(run, points, keys) if export is None else offline(export, keys, points)
     report(run, found)
     if export is not None and keys is None and found.holds:
         run.note(
@@ -66,15 +78,67 @@ def verify(ctx: typer.Context, export: Export = None, keys: Keys = None) -> None
         raise typer.Exit(UNCHECKED)
 
 
-def live(run: Session) -> Verification:
-    with run.memory() as memory, run.bar("Checking", "entries") as bar:
-        return memory.verify(bar)
+def live(run: Session, kept: Sequence[Checkpoint] = (), keys: Path | None = None) -> Verification:
+    with run.memory() as memory:
+        with run.bar("Checking", "entries") as bar:
+            found = memory.verify(bar)
+        if not kept:
+            return found
+        passed: dict[int, str | None] = {}
+        for point in kept:
+            entries = memory.journal(after=point.seq - 1, limit=1) if point.seq > 0 else ()
+            passed[point.seq] = entries[0].hash if entries and entries[0].seq == point.seq else None
+        return _against(found, kept, passed, trusted(keys) if keys else dict(memory.signing_keys()))
 
 
-def offline(folder: Path, keys: Path | None) -> Verification:
+def _against(
+    found: Verification, kept: Sequence[Checkpoint], passed: dict[int, str | None], keys: dict[str, str]
+) -> Verification:
+    """The same, and whether the chain passes through what was signed before and kept elsewhere."""
+    from quipu import bootstrap
+    from quipu.rules import chain
+    from quipu.service.exported_audit import check_points, in_words
+
+    walk = chain.Walk(bootstrap.canonical, wanted=passed)
+    faults = list(found.faults)
+
+    def check(message: bytes, key: str, signature: str) -> bool:
+        return bootstrap.verify(message, key, signature, keys)
+
+    unchecked = in_words(check_points(kept, walk, bootstrap.canonical, check, faults))
+    return replace(
+        found,
+        faults=chain.in_order(dict.fromkeys(faults)),
+        checkpoints=found.checkpoints + len(kept),
+        unverifiable=tuple(dict.fromkeys((*found.unverifiable, *unchecked["unverifiable"]))),
+        reasons=tuple(dict.fromkeys((*found.reasons, *unchecked["reasons"]))),
+    )
+
+
+def kept_points(place: Path) -> list[Checkpoint]:
+    """Signed positions out of an earlier export, or a file with one in each line."""
+    from quipu.service.exported_audit import checkpoint_of
+
+    file = place / "checkpoints.ndjson" if place.is_dir() else place
+    try:
+        lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
+        points = [checkpoint_of(json.loads(line)) for line in lines]
+    except (OSError, ValueError, RecursionError):
+        points = []
+    kept = [point for point in points if point is not None]
+    if not kept or len(kept) < len(points):
+        raise UnverifiableError(
+            f"There are no signed positions in {file}, or something else stands among them.",
+            reason="missing_file",
+            hint="`quipu export --journal DIR` writes them; each line of DIR/checkpoints.ndjson is one.",
+        )
+    return kept
+
+
+def offline(folder: Path, keys: Path | None, kept: Sequence[Checkpoint] = ()) -> Verification:
     """Check the exported files, and nothing but them."""
     from quipu import bootstrap
-    from quipu.service.audit import verified_export
+    from quipu.service.exported_audit import verified_export
 
     if not (folder / "journal.ndjson").is_file():
         raise UnverifiableError(
@@ -87,7 +151,7 @@ def offline(folder: Path, keys: Path | None) -> Verification:
     }
     files["keys.json"] = [json.dumps(trusted(keys or folder / "keys.json"))]
     try:
-        return verified_export(files, bootstrap.canonical, bootstrap.verify)
+        return verified_export(files, bootstrap.canonical, bootstrap.verify, kept)
     except (ValueError, TypeError, KeyError) as error:
         raise TamperedError(
             "An exported file does not have the form that export gives it.",
@@ -135,7 +199,10 @@ def report(run: Session, found: Verification) -> None:
             shown.print(f"             {_said(fault)}", markup=False)
         if len(rest) >= _LISTED:
             shown.print(f"             and {len(rest) - _LISTED + 1} more", markup=False)
-        run.note("Restore a backup that verifies, and find out who could write to the file.")
+        if all(fault.kind == "index_differs" for fault in found.faults):
+            run.note("Every memory is what it was: only the search index differs, and is mended as said.")
+        else:
+            run.note("Restore a backup that verifies, and find out who could write to the file.")
     for why in found.unverifiable:
         shown.print(f"Not checked: {why}", style="yellow", markup=False)
     if found.holds:

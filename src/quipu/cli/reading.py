@@ -111,12 +111,19 @@ def list_records(
             cursor=cursor,
             all_agents=all_agents,
         )
+        elsewhere: str | None = None
+        if not page.records and not all_agents and not run.is_json:
+            from quipu.cli import others
+
+            elsewhere = others.advice(run, memory)
     if run.is_json:
         records = [_listed(record, page.store_names) for record in page.records]
         output.write_json({"records": records, "next_cursor": page.next_cursor})
         return
     if not page.records:
-        run.note("No records. `quipu remember` keeps one.")
+        is_narrowed = any((user, session, store, type, state, chosen, as_of, cursor))
+        empty = "No records match." if is_narrowed else "No records. `quipu remember` keeps one."
+        run.note(elsewhere or empty)
         return
     columns = ["id", "type", "memory", "user", "created", "state", "agent"]
     hidden = {name for name, is_shown in (("state", state), ("agent", all_agents)) if not is_shown}

@@ -85,6 +85,11 @@ def recall(
             store=store,
             fresher_than_days=fresher_than_days,
         )
+        elsewhere: str | None = None
+        if not response.results and not run.is_json:
+            from quipu.cli import others
+
+            elsewhere = others.advice(run, memory)
     if run.is_json:
         from quipu.faces.memorywire import wire
 
@@ -97,6 +102,8 @@ def recall(
             run.note(
                 f"{output.counted(below, 'weaker memory', 'weaker memories')}: see them with --min-relevance off."
             )
+        elif elsewhere is not None:
+            run.note(elsewhere)
 
 
 def show_hits(shown: Console, response: RecallResponse) -> None:

@@ -83,6 +83,8 @@ def forget(
         shown.print(f"  {name}", markup=False)
     for name in output.names(told, "not_found"):
         run.note(f"not found: {name}")
+    for warning in output.names(told, "warnings"):
+        run.warn(warning)
     if gone and not hard and not dry_run:
         run.note("`quipu restore ID` brings one back.")
 

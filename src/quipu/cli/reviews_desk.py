@@ -45,7 +45,9 @@ class Desk:
         for place, proposal in enumerate(waiting, start=1):
             try:
                 seen = self._memory.review(proposal.id)
-            except QuipuError:
+            except QuipuError as error:
+                if error.retryable:  # the memory does not answer: that nothing waits would be untrue
+                    raise
                 continue  # somebody else has decided on it meanwhile
             if seen.proposal.status == "pending" and not self._one(seen, place, len(waiting)):
                 break

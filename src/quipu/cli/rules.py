@@ -178,7 +178,7 @@ def accept(ctx: typer.Context, suggestion: Suggested) -> None:
     [bold]Example[/bold]
       quipu rules accept sug_...
 
-    It stands before your other rules; `quipu rules set` without it takes it away. See also: rules suggested.
+    It stands before the rule whose work it takes over; `quipu rules set` without it takes it away. See also: rules suggested.
     """
     run = Session.of(ctx)
     with run.memory() as memory:

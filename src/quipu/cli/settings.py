@@ -82,18 +82,16 @@ def effective(run: Session) -> list[dict[str, Any]]:
         "server_url": run.server,
         "server_token": run.token_file,
     }
-    environment = dict(_environment())
-    for name in settings.of_the_cluster(environment):
-        del environment[name]
-    in_file = _names_in(file_in_use(environment))
+    given_here = environment()
+    in_file = _names_in(file_in_use(given_here))
     rows: list[dict[str, Any]] = []
     for setting in settings.SETTINGS:
         value = getattr(values, setting.name)
         if given.get(setting.name) is not None:
             source = "option"
-        elif environment.get(setting.environment):
+        elif given_here.get(setting.environment):
             source = "environment"
-        elif setting.alias and environment.get(setting.alias):
+        elif setting.alias and given_here.get(setting.alias):
             source = f"environment ({setting.alias})"
         else:
             source = "file" if setting.name in in_file else "default"
@@ -122,11 +120,11 @@ def masked(name: str, value: Any) -> Any:
     return _PARAMETERS.sub(rf"\1{_MASK}", _CREDENTIALS.sub(rf"\1{_MASK}@", value))
 
 
-def file_in_use(environment: Mapping[str, str] | None = None) -> Path | None:
+def file_in_use(given: Mapping[str, str] | None = None) -> Path | None:
     """The settings file that was read, if there is one."""
     from quipu.config import settings_file
 
-    path = settings_file(_environment() if environment is None else environment)
+    path = settings_file(_variables() if given is None else given)
     return path if path is not None and path.exists() else None
 
 
@@ -134,5 +132,14 @@ def _names_in(file: Path | None) -> frozenset[str]:
     return frozenset() if file is None else frozenset(tomllib.loads(file.read_text("utf-8")))
 
 
-def _environment() -> Mapping[str, str]:
+def environment() -> Mapping[str, str]:
+    """The variables of this process, without those that nobody chose."""
+    from quipu.config import of_the_cluster
+
+    given = _variables()
+    unchosen = of_the_cluster(given)
+    return {name: value for name, value in given.items() if name not in unchosen}
+
+
+def _variables() -> Mapping[str, str]:
     return os.environ  # noqa: TID251  only tells which settings the environment holds; quipu.config reads them

@@ -10,7 +10,7 @@ import typer
 from quipu.cli import output
 from quipu.cli.command import Command
 from quipu.cli.session import Session, Use
-from quipu.errors import BackendUnavailableError, UnsupportedError
+from quipu.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
     from quipu.bootstrap import Address
@@ -166,25 +166,24 @@ def vacuum(
 
 @app.command("reembed", cls=Command, rich_help_panel="Upkeep")
 def reembed(ctx: typer.Context) -> None:
-    """Embed every memory with the configured embedder.
+    """Renew the index: search terms, and vectors by the configured embedder.
 
     [bold]Examples[/bold]
-      quipu reembed                                    after `quipu import --embedder none`
+      quipu reembed                                    after `quipu import --embedder none`, or an upgrade
       QUIPU_EMBEDDER=openai quipu reembed              move to another model
 
-    Stop it anywhere: the next run goes on. Recall stays with the former model until the last vector is there.
-    See also: doctor, config, import.
+    Terms are renewed where an earlier build cut a text otherwise; that needs no embedder. Stop it anywhere: the next
+    run goes on. Recall stays with the former model until the last vector is there.
+    See also: doctor, verify, config, import.
     """
     run = Session.of(ctx)
     config = run.config()
-    if config.embedder == "none" and run.server_of(config) is None:
-        raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
-    with run.memory(model=True) as memory, run.bar("Embedding", "versions") as bar:
+    by_words = config.embedder == "none" and run.server_of(config) is None
+    with run.memory(model=True) as memory, run.bar("Renewing", "versions") as bar:
         counts = memory.statistics()
         most = counts["versions"]
         done = memory.reembed(lambda count: bar(count, max(most, count)))
     if not run.answer_json({"embedded": done}):
-        said = (
-            f"Embedded {output.counted(done, 'version')}" if done else "Every version has its vector already"
-        )
-        output.console().print(said, markup=False)
+        had = "its terms" if by_words else "its terms and its vector"
+        said = f"Renewed the index of {output.counted(done, 'version')}"
+        output.console().print(said if done else f"Every version has {had} already", markup=False)

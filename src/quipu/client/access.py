@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from quipu.client.address import segment
 from quipu.client.answers import part, understood
+from quipu.client.bodies import sent
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import PREFIX
 from quipu.model.access import IssuedToken, KeptSecret, Role, Tenant, Token
 from quipu.model.principal import Permission, Principal
@@ -75,7 +75,7 @@ class RemoteTokens:
             "review_operations": list(review_operations),
             "tenant": tenant,
         }
-        call = Call(method="POST", path=f"{PREFIX}/tokens", body=plain(body), repeat=Repeat.UNSENT)
+        call = Call(method="POST", path=f"{PREFIX}/tokens", body=sent(body), repeat=Repeat.UNSENT)
         return understood(IssuedToken, await self._transport.call(call))
 
     async def list(self, principal: Principal, tenant: str | None = None) -> tuple[Token, ...]:

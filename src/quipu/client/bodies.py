@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
-from dataclasses import MISSING, Field, fields
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, cast
 
-from quipu.errors import UnsupportedError
+from quipu.errors import InvalidError, UnsupportedError
 from quipu.faces.rest.forms import plain
 from quipu.model.operations import (
     Embedding,
@@ -31,7 +31,7 @@ def remember_body(request: RememberRequest) -> dict[str, Any]:
             "A server does not take runs and nodes from a client; it knows them itself.",
             reason="run_by_client",
         )
-    body = _given(request, _NOT_SENT) | plain(request.details) | _embedding(request.embedding)
+    body = _given(request, _NOT_SENT) | sent(request.details) | _embedding(request.embedding)
     # The header asks for all that an answer has; the body, whether near-duplicates are looked for.
     return body | {"extensions": request.finds_similar}
 
@@ -56,18 +56,42 @@ def expire_body(request: ExpireRequest) -> dict[str, Any]:
     return _given(request)
 
 
+def sent(value: object) -> Any:
+    """A value of a request, ready for JSON. What is none would be taken for another: bytes for a text that nobody wrote."""
+    try:
+        return _sent(value)
+    except TypeError:
+        # `from None`: the cause may hold the value.
+        raise InvalidError.at("", "bad_value", "The request holds what JSON cannot carry.") from None
+
+
+def _sent(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _sent(member) for name, member in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_sent(item) for item in cast("Sequence[object]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        members = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {name: _sent(member) for name, member in members if member is not None}
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError
+    return plain(value)
+
+
 def _given(request: Any, left_out: Collection[str] = ()) -> dict[str, Any]:
     """The fields that say something else than their default."""
     told = ((field, getattr(request, field.name)) for field in fields(request))
     return {
-        field.name: plain(value)
+        field.name: sent(value)
         for field, value in told
-        if field.name not in left_out and value is not None and value != _default(field)
+        if field.name not in left_out and not _is_default(field, value)
     }
 
 
-def _default(field: Field[Any]) -> object:
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+def _is_default(field: Field[Any], value: object) -> bool:
+    """The very same: 0 is no False, and None where something has to be is the server's to refuse."""
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return type(value) is type(default) and value == default
 
 
 def _embedding(embedding: Embedding | None) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from quipu.client.answers import understood
+from quipu.client.bodies import sent
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
 from quipu.errors import QuipuError
-from quipu.faces.rest.forms import dumped, plain
+from quipu.faces.rest.forms import dumped
 from quipu.faces.rest.paths import PREFIX
 from quipu.model.operations import Line, ListRequest
 from quipu.model.outcomes import ImportSummary
@@ -86,7 +87,7 @@ class RemoteExchange:
 
     async def export(self, principal: Principal, request: ListRequest) -> AsyncGenerator[Record]:
         """All records a list request means."""
-        call = Call(method="POST", path=f"{PREFIX}/export", body=plain(request))
+        call = Call(method="POST", path=f"{PREFIX}/export", body=sent(request))
         async with aclosing(self._transport.lines(call)) as lines:
             async for line in lines:
                 yield understood(Record, line)
@@ -106,7 +107,7 @@ async def _parts(
                 break
             continue
         sending.sent.append(sending.read)
-        waiting += dumped(plain(line))
+        waiting += dumped(sent(line))
         count += 1
         if count >= _LINES or len(waiting) >= _BYTES:
             yield bytes(waiting)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from quipu.client.address import segment
 from quipu.client.answers import part, understood
+from quipu.client.bodies import sent
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import MEMORYWIRE, PREFIX
 from quipu.model.governance import Rule
 from quipu.model.learning import Suggestion
@@ -48,7 +48,7 @@ class RemoteRecovery:
     async def recover(self, principal: Principal, request: RecoverRequest) -> RecoverResponse:
         """A dry run may be repeated; what is applied is sent once."""
         repeat = Repeat.HARMLESS if request.dry_run else Repeat.UNSENT
-        call = Call(method="POST", path=f"{PREFIX}/recover", body=plain(request), repeat=repeat)
+        call = Call(method="POST", path=f"{PREFIX}/recover", body=sent(request), repeat=repeat)
         return understood(RecoverResponse, await self._transport.call(call))
 
 
@@ -73,7 +73,7 @@ class RemoteNotices:
             "agents": list(agents),
             "with_content": with_content,
         }
-        call = Call(method="POST", path=f"{PREFIX}/webhooks", body=plain(body), repeat=Repeat.UNSENT)
+        call = Call(method="POST", path=f"{PREFIX}/webhooks", body=sent(body), repeat=Repeat.UNSENT)
         return understood(IssuedWebhook, await self._transport.call(call))
 
     async def list(self, principal: Principal) -> tuple[Webhook, ...]:

@@ -12,6 +12,7 @@ from quipu.client.access import RemoteSecrets, RemoteTenancy, RemoteTokens
 from quipu.client.address import segment
 from quipu.client.answers import part, understood
 from quipu.client.audit import PLAIN, RemoteAudit, RemoteUpkeep
+from quipu.client.bodies import sent
 from quipu.client.changes import RemoteChanges
 from quipu.client.exchange import RemoteExchange
 from quipu.client.failures import misunderstood
@@ -29,7 +30,6 @@ from quipu.client.reading import (
 from quipu.client.settling import RemoteConsolidating, RemoteGraphs, RemoteProcedures
 from quipu.client.transport import Answer, Call, Transport, encoded
 from quipu.errors import QuipuError
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import MEMORYWIRE, PREFIX
 from quipu.model.governance import Decision, Edit
 from quipu.model.operations import (
@@ -196,7 +196,7 @@ class RemoteHost:
             supersedes=tuple(supersedes),
         )
         # Taking a decision back is the page's own.
-        body = {name: part for name, part in plain(said).items() if name != "undoable"}
+        body = {name: part for name, part in sent(said).items() if name != "undoable"}
         path = f"{PREFIX}/proposals/{segment(proposal_id)}/decision"
         told = await self._transport.call(Call(method="POST", path=path, body=body, repeat=Repeat.UNSENT))
         operation = answers.part(object, told, "operation")
@@ -223,7 +223,7 @@ class RemoteHost:
         return part(int, await self._transport.call(call), "closed")
 
     async def reembed(self, principal: Principal) -> AsyncIterator[int]:
-        """How many versions were embedded each time. A broken stream stops nothing that was done."""
+        """How many versions got terms or a vector each time. A broken stream stops nothing that was done."""
         call = Call(method="POST", path=f"{PREFIX}/reembed", headers=PLAIN)
         done = 0
         async with aclosing(self._transport.lines(call)) as lines:

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from quipu.client.address import segment
 from quipu.client.answers import part, understood
+from quipu.client.bodies import sent
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import PREFIX
 from quipu.model.moving import (
     ExportedFile,
@@ -124,7 +124,7 @@ class RemoteExporting:
         call = Call(
             method="POST",
             path=f"{PREFIX}/exports",
-            body=plain(request),
+            body=sent(request),
             headers={"Accept-Encoding": "identity"},
             read_s=_WORKING_S,
         )

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from quipu.client.host import RemoteHost
 from quipu.client.reading import RemoteReading, RemoteStores
 from quipu.client.transport import Transport
-from quipu.errors import QuipuError
+from quipu.errors import InvalidError, NotFoundError, QuipuError
 from quipu.model.observation import Observation
 from quipu.model.operations import (
     CreateStoreRequest,
@@ -69,16 +69,27 @@ class Observed:
             if not seen.is_watched:
                 return await work()
             seen.clean, seen.wants_content = self.clean, False
-            if store and store.startswith(_STORE_ID):
-                seen.store_id = store
-            elif store:
-                seen.store_name = store
-            answer = await work()
+            try:
+                answer = await work()
+            except BaseException as error:
+                # What was refused may name any text for a store, or one that is not there: nobody knows it then.
+                if not isinstance(error, InvalidError | NotFoundError):
+                    _within(seen, store)
+                raise
+            _within(seen, store)
             try:
                 told(seen, answer)
             except Exception as error:  # noqa: BLE001  a call that was answered must not fail for being watched
                 _log.warning("Something was left off a span. (%s)", type(error).__name__)
             return answer
+
+
+def _within(seen: Observation, store: object) -> None:
+    """The store that a caller named: by its id, or by its name."""
+    if isinstance(store, str) and store.startswith(_STORE_ID):
+        seen.store_id = store
+    elif isinstance(store, str) and store:
+        seen.store_name = store
 
 
 class ObservedReading(RemoteReading):

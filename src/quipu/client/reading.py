@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from quipu.client.address import segment
 from quipu.client.answers import part, understood
+from quipu.client.bodies import sent
 from quipu.client.patience import Repeat
 from quipu.client.transport import Call, Transport
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import MEMORYWIRE, PREFIX
 from quipu.model.change import Proposal
 from quipu.model.governance import Effect, Replayed, Review, Rule, Verdict
@@ -39,7 +39,7 @@ class RemoteReading:
         return understood(Record, body)
 
     async def list(self, principal: Principal, request: ListRequest) -> Page:
-        call = Call(method="POST", path=f"{PREFIX}/records/query", body=plain(request))
+        call = Call(method="POST", path=f"{PREFIX}/records/query", body=sent(request))
         return understood(Page, await self._transport.call(call))
 
     async def history(
@@ -57,7 +57,7 @@ class RemoteStores:
         self._transport = transport
 
     async def create(self, principal: Principal, request: CreateStoreRequest) -> Store:
-        call = Call(method="POST", path=f"{PREFIX}/stores", body=plain(request), repeat=Repeat.UNSENT)
+        call = Call(method="POST", path=f"{PREFIX}/stores", body=sent(request), repeat=Repeat.UNSENT)
         return understood(Store, await self._transport.call(call))
 
     async def list(self, principal: Principal) -> tuple[Store, ...]:

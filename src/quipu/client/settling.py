@@ -8,11 +8,11 @@ from typing import Any
 from quipu.client.address import segment
 from quipu.client.answers import understood
 from quipu.client.audit import PLAIN, result_of
+from quipu.client.bodies import sent
 from quipu.client.failures import misunderstood
 from quipu.client.patience import Repeat
 from quipu.client.reading import record_path
 from quipu.client.transport import Call, Transport
-from quipu.faces.rest.forms import plain
 from quipu.faces.rest.paths import MEMORYWIRE, PREFIX
 from quipu.model.consolidation import ConsolidateRequest, Consolidation, Undone
 from quipu.model.graph import Graph, GraphRequest
@@ -31,7 +31,7 @@ class RemoteProcedures:
 
     async def step(self, principal: Principal, request: StepRequest) -> StepResponse:
         """A step always has a key: when an answer is lost, it is asked for again and taken once."""
-        body = plain(request)
+        body = sent(request)
         for name in ("id", "agent_id", "if_version"):
             body.pop(name, None)
         body.setdefault("idempotency_key", self._mint_id("idem"))
@@ -72,7 +72,7 @@ class RemoteConsolidating:
             if progress is not None:
                 progress(int(line["done"]), int(line["of"]))
 
-        call = Call(method="POST", path=f"{PREFIX}/consolidate", body=plain(request), headers=PLAIN)
+        call = Call(method="POST", path=f"{PREFIX}/consolidate", body=sent(request), headers=PLAIN)
         return understood(Consolidation, await result_of(self._transport, call, told))
 
     async def undo(self, principal: Principal, pass_id: str) -> Undone:
@@ -88,7 +88,7 @@ class RemoteGraphs:
         self._transport = transport
 
     async def around(self, principal: Principal, request: GraphRequest) -> Graph:
-        given = plain(request)
+        given = sent(request)
         given.pop("id")
         query = {name: str(value) for name, value in given.items()}
         path = f"{record_path(request.id)}/neighbours"

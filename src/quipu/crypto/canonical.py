@@ -36,9 +36,8 @@ def _is_plain(value: object) -> bool:
         parts = cast("list[object]", value)
     else:
         return _is_plain_leaf(value, kind)
-    for (
-        part
-    ) in parts:  # leaves are looked at here: most values are leaves, and a call for each would cost the most
+    # Leaves are looked at here: most values are leaves, and a call for each would cost the most.
+    for part in parts:
         kind = type(part)
         if kind is str or part is None:
             continue

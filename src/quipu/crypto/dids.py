@@ -53,6 +53,10 @@ class _Key:
         self.agreement = made.public_key().public_bytes_raw()
 
     @property
+    def is_retired(self) -> bool:
+        return self.expires is not None or self.revoked is not None
+
+    @property
     def jwk(self) -> dict[str, Any]:
         return {"kty": "OKP", "crv": "Ed25519", "x": b64(self.raw)}
 
@@ -131,11 +135,10 @@ class FileKeyring:
             )
         keys = self._keys(who)
         last = keys[-1]
-        if is_compromised:
-            last.revoked = at
-        else:
-            last.expires = at
-        self._write_fate(who, last)
+        # Once this is written the next key is made, if not here then by whoever reads the keys.
+        expires, revoked = (None, at) if is_compromised else (at, None)
+        self._write_fate(who, last.number, expires, revoked)
+        last.expires, last.revoked = expires, revoked
         keys.append(self._made(who, last.number + 1))
         return self._kid(who, keys[-1])
 
@@ -163,7 +166,10 @@ class FileKeyring:
         name = self._name(who)
         changed = self._changed(name)
         if name not in self._known or self._seen.get(name) != changed:
-            self._known[name] = self._read(name) or [self._made(who, 1)]
+            keys = self._read(name) or [self._made(who, 1)]
+            if keys[-1].is_retired:  # whoever rotated it was stopped before there was another
+                keys.append(self._made(who, keys[-1].number + 1))
+            self._known[name] = keys
             self._seen[name] = self._changed(name)
         return self._known[name]
 
@@ -199,10 +205,10 @@ class FileKeyring:
             found.append(key)
         return found
 
-    def _write_fate(self, who: str | None, key: _Key) -> None:
+    def _write_fate(self, who: str | None, number: int, expires: int | None, revoked: int | None) -> None:
         if self.folder is not None:
-            told = json.dumps({"expires": key.expires, "revoked": key.revoked})
-            write_once(self.folder / self._name(who) / f"key-{key.number}.retired", told.encode("utf-8"))
+            told = json.dumps({"expires": expires, "revoked": revoked})
+            write_once(self.folder / self._name(who) / f"key-{number}.retired", told.encode("utf-8"))
 
     def _agreement(self, who: str | None) -> PublicKey:
         key = self._keys(who)[-1]

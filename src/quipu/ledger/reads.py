@@ -9,6 +9,7 @@ from quipu.errors import NotFoundError
 from quipu.ledger import admission, rows
 from quipu.ledger.walking import PAGE, walk
 from quipu.model.access import Tenant, Token
+from quipu.model.beside import KeptAnswer, KeptLink, KeptReason
 from quipu.model.journal import Checkpoint, Entry, Head
 from quipu.model.record import Record
 from quipu.model.search import Selection, Snapshot
@@ -97,3 +98,65 @@ class Reads:
         if not found:
             raise NotFoundError("There is no such tenant.", reason="tenant")
         return admission.guard_of(tenant, found)
+
+    # -- what stands beside them ----------------------------------------------------------------------------------
+
+    async def misfiled(self, tenant: str, limit: int = 100) -> Sequence[tuple[str, int]]:
+        return [(row[0], row[1]) for row in await self._select("misfiled", tenant=tenant, limit=limit)]
+
+    async def every_link(self, tenant: str) -> AsyncIterator[KeptLink]:
+        last = KeptLink(from_id="", to_id="", rel="", born=0, died=None)
+        while True:
+            page = await self._select(
+                "links_after",
+                tenant=tenant,
+                from_id=last.from_id,
+                to_id=last.to_id,
+                rel=last.rel,
+                born=last.born,
+                limit=PAGE,
+            )
+            for row in page:
+                last = _link_of(row)
+                yield last
+            if len(page) < PAGE:
+                return
+
+    async def links_from(self, tenant: str, record_id: str) -> Sequence[KeptLink]:
+        return [_link_of(row) for row in await self._select("links_from", tenant=tenant, id=record_id)]
+
+    async def demoted(self, tenant: str) -> frozenset[str]:
+        return frozenset(row[0] for row in await self._select("demoted", tenant=tenant))
+
+    async def token_hashes(self, tenant: str) -> Mapping[str, str]:
+        return {row[0]: row[1].hex() for row in await self._select("token_hashes", tenant=tenant)}
+
+    async def every_reason(self, tenant: str) -> AsyncIterator[KeptReason]:
+        last = KeptReason(record_id="", seq=0, text="")
+        while True:
+            page = await self._select(
+                "reasons_after", tenant=tenant, id=last.record_id, seq=last.seq, limit=PAGE
+            )
+            for record_id, seq, text in page:
+                last = KeptReason(record_id=record_id, seq=seq, text=text)
+                yield last
+            if len(page) < PAGE:
+                return
+
+    async def every_answer(self, tenant: str) -> AsyncIterator[KeptAnswer]:
+        last = ("", "", "")
+        while True:
+            principal, operation, key = last
+            page = await self._select(
+                "answers_after", tenant=tenant, principal=principal, operation=operation, key=key, limit=PAGE
+            )
+            for principal, operation, key, answer, at, seq in page:
+                last = (principal, operation, key)
+                yield KeptAnswer(operation=operation, answer=rows.decoded(answer), at=at, seq=seq)
+            if len(page) < PAGE:
+                return
+
+
+def _link_of(row: rows.Row) -> KeptLink:
+    from_id, to_id, rel, born, died = row
+    return KeptLink(from_id=from_id, to_id=to_id, rel=rel, born=born, died=died)

@@ -13,6 +13,8 @@ from quipu.model.search import Scope, Snapshot
 #: Above every id, and above every position.
 _TOP = "\U0010ffff"
 _NOW = 1 << 62
+#: So many records are looked at by one statement.
+_AT_ONCE = 1_000
 
 
 class RunReads:
@@ -103,7 +105,10 @@ class RunReads:
         return [rows.record_of(row) for row in found]
 
     async def derived_from(self, tenant: str, ids: Sequence[str]) -> Sequence[str]:
-        made: list[str] = []
-        for record_id in ids:
-            made.extend(row[0] for row in await self._select("derived_from", tenant=tenant, id=record_id))
-        return list(dict.fromkeys(made))
+        made: dict[str, None] = {}
+        for start in range(0, len(ids), _AT_ONCE):
+            wanted = rows.encoded(list(ids[start : start + _AT_ONCE]))
+            made |= dict.fromkeys(
+                row[0] for row in await self._select("derived_from", tenant=tenant, ids=wanted)
+            )
+        return list(made)

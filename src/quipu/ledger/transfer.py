@@ -33,7 +33,7 @@ TABLES: Mapping[LiteralString, Table] = {
     "tenant": Table(
         (
             "tenant", "created_at", "seq", "hash", "at", "changed", "horizon", "space", "refilled", "suspended_at",
-            "guarded", "rules", "ahead",
+            "guarded", "rules", "ahead", "terms",
         ),
         ("tenant",),
     ),

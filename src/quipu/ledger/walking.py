@@ -1,4 +1,7 @@
-"""A walk through records, a page at a time: which page to read, and what of it is wanted."""
+"""A walk through records, a page at a time: which page to read, and what of it is wanted.
+
+The ledger leaves out what is of others, and most of what cannot pass the filter; what is wanted is said here.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from quipu.model.record import Record, State
 from quipu.model.search import Selection, Snapshot
 from quipu.model.store import Store
 from quipu.rules import filters
+from quipu.rules.filter_needs import Needs, needs
 
 PAGE = 500
+#: Who wants few is read few at first.
+_FEWEST = 50
 #: Above every id.
 _TOP = "\U0010ffff"
 #: A statement and its values → the records it finds.
@@ -26,8 +32,10 @@ async def walk(
     below = selection.below or _TOP
     names = {store.id: store.name for store in stores}
     tree = None if selection.filter is None else filters.compiled(selection.filter)
+    needed = needs(tree)
+    size = PAGE if left is None else min(PAGE, max(left, _FEWEST))
     while left is None or left > 0:
-        page = await read(*_page(selection, snapshot, below))
+        page = await read(*_page(selection, snapshot, needed, below, size))
         for record in page:
             if _selected(record, selection, snapshot) and (
                 tree is None or filters.passes(tree, record, names.get(record.store_id, ""))
@@ -35,15 +43,29 @@ async def walk(
                 yield record
                 if left is not None and (left := left - 1) <= 0:
                     return
-        if len(page) < PAGE:
+        if len(page) < size:
             return
-        below = page[-1].id
+        below, size = page[-1].id, PAGE
 
 
-def _page(selection: Selection, snapshot: Snapshot, below: str) -> tuple[str, Mapping[str, Value]]:
-    """A stretch of the walk, before what narrows it. Forgotten records are only found by their newest version."""
+def _page(
+    selection: Selection, snapshot: Snapshot, needed: Needs, below: str, size: int
+) -> tuple[str, Mapping[str, Value]]:
+    """A stretch of the walk. Forgotten records are only found by their newest version."""
     by_newest = bool(selection.states & {State.FORGOTTEN, State.ERASED}) and snapshot.seq is None
-    values: dict[str, Value] = {"tenant": selection.tenant, "below": below, "limit": PAGE}
+    values: dict[str, Value] = {
+        "tenant": selection.tenant,
+        "below": below,
+        "limit": size,
+        "user_id": selection.user_id,
+        "session_id": selection.session_id,
+        "store_id": selection.store_id,
+        "types": " ".join(sorted(selection.types)) or None,
+        "created_to": selection.created_to,
+        "source": needed.source,
+        "in_metadata": needed.in_metadata,
+        "in_tags": needed.in_tags,
+    }
     name = "page_of_newest" if by_newest else "page_at"
     if selection.agent_id is not None:
         name = "page_of_agent_newest" if by_newest else "page_of_agent_at"
@@ -64,5 +86,5 @@ def _selected(record: Record, selection: Selection, snapshot: Snapshot) -> bool:
         and (selection.session_id is None or record.session_id == selection.session_id)
         and (selection.store_id is None or record.store_id == selection.store_id)
         and (not selection.types or record.type in selection.types)
-        and (selection.ids is None or record.id in selection.ids)
+        and (selection.created_to is None or record.created_at <= selection.created_to)
     )

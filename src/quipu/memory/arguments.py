@@ -15,7 +15,7 @@ from quipu.ports.embedder import Embedder
 from quipu.rules.texts import is_keepable
 
 if TYPE_CHECKING:
-    from quipu.model.value import Json
+    from quipu.model.value import Json, JsonObject
 
 E = TypeVar("E", bound=str)
 T = TypeVar("T")
@@ -160,6 +160,23 @@ def instance(value: object, kind: type, pointer: str, hint: str | None = None) -
         raise InvalidError.at(
             pointer, "bad_value", f"{pointer[1:]} is no {kind.__name__}.", accepted=[kind.__name__], hint=hint
         )
+
+
+def maybe_whole(value: object, pointer: str) -> int | None:
+    return None if value is None else whole(value, pointer)
+
+
+def content(value: object) -> None:
+    """Told here, since a server reads it off the wire, where whatever is neither is told otherwise."""
+    if not isinstance(value, str | Mapping):
+        raise InvalidError.at("/content", "wrong_type", "content is not text.", accepted=["text"])
+
+
+def filter(value: object) -> JsonObject | None:
+    """Told here for the same reason."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidError.at("/filter", "bad_filter", "A filter is an object.")
+    return cast("JsonObject | None", value)
 
 
 def maybe_text(value: object, pointer: str) -> str | None:

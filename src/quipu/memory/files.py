@@ -6,6 +6,7 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from quipu.errors import BackendUnavailableError
 
@@ -20,6 +21,11 @@ def writing(target: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise _unwritable(target, error) from error
+
+
+def draft_of(file: Path) -> Path:
+    """Where a file is made before it stands in its place. Two who write one file at once have one each."""
+    return file.with_name(f".{file.name}.{token_hex(4)}.draft")
 
 
 def _unwritable(target: Path, error: OSError) -> BackendUnavailableError:

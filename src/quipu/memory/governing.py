@@ -59,13 +59,16 @@ class Governing(Session):
         """
         from quipu.model.recovery import Action, RecoverRequest
 
+        words = {"detectors": detectors, "quarantine": quarantine, "hard": hard, "apply": apply}
+        for name, word in words.items():
+            arguments.truth(word, f"/{name}")
         request = RecoverRequest(
             agent_id=self.agent_id,
             sources=arguments.several(sources, "/sources"),
-            run_id=run_id,
-            import_id=import_id,
-            proposal_id=arguments.maybe_text(proposal_id, "/proposal_id"),
-            principal=principal,
+            run_id=arguments.maybe_plain(run_id, "/run_id"),
+            import_id=arguments.maybe_plain(import_id, "/import_id"),
+            proposal_id=arguments.maybe_plain(proposal_id, "/proposal_id"),
+            principal=arguments.maybe_plain(principal, "/principal"),
             since=None if since is None else str(since),
             until=None if until is None else str(until),
             trusted=arguments.several(trusted, "/trusted"),
@@ -76,7 +79,7 @@ class Governing(Session):
             action=Action.QUARANTINE if quarantine else Action.UNDO,
             hard_delete=hard,
             dry_run=not apply,
-            reason=reason,
+            reason=arguments.maybe_plain(reason, "/reason"),
             limit=arguments.whole(limit, "/limit"),
         )
         return await (await self._service()).recovery.recover(self._principal, request)

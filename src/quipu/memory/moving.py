@@ -84,7 +84,9 @@ class Moving(Session):
         """One decision over everything of an import that waits for a person."""
         service = await self._service()
         asked = arguments.text(import_id, "/import_id")
-        return await service.imports.decide(self._principal, asked, approved=approved, reason=reason)
+        arguments.truth(approved, "/approved")
+        why = arguments.maybe_plain(reason, "/reason")
+        return await service.imports.decide(self._principal, asked, approved=approved, reason=why)
 
     async def roll_back_import(
         self, import_id: str, /, *, force: bool = False, dry_run: bool = False
@@ -132,7 +134,7 @@ class Moving(Session):
             agent_id=None if all_agents else self.agent_id,
             user_id=arguments.maybe_text(user_id, "/user_id"),
             store=arguments.maybe_text(store, "/store"),
-            filter=filter,
+            filter=arguments.filter(filter),
             as_of=None if as_of is None else str(as_of),
             as_lines=as_lines,
             non_exportable=non_exportable,
@@ -161,21 +163,26 @@ class Moving(Session):
 
 async def _written(made: ExportedFile, path: Path, passphrase: str | None) -> ExportReport:
     """The file in its place, where it stands only when it is whole."""
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        # What is to be sealed lies nowhere under a name before.
-        plain = draft.open("wb") if passphrase is None else tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by with
-        with plain as target:
-            while piece := await asyncio.to_thread(made.file.read, _PIECE):
-                await made.check()
-                target.write(piece)
+        # A folder of its own: two who write one file at once would write into one draft.
+        with tempfile.TemporaryDirectory(
+            ".draft", ".quipu-", path.parent, ignore_cleanup_errors=True
+        ) as folder:
+            draft = Path(folder) / "file"
+            # What is to be sealed lies nowhere under a name before.
+            plain = draft.open("wb") if passphrase is None else tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  closed by with
+            with plain as target:
+                while piece := await asyncio.to_thread(made.file.read, _PIECE):
+                    await made.check()
+                    target.write(piece)
+                if passphrase is not None:
+                    await asyncio.to_thread(_seal, cast("BinaryIO", target), draft, passphrase)
+            report = made.report
             if passphrase is not None:
-                await asyncio.to_thread(_seal, cast("BinaryIO", target), draft, passphrase)
-        report = made.report if passphrase is None else await asyncio.to_thread(_sealed, draft, made.report)
-        draft.replace(path)
+                report = await asyncio.to_thread(_sealed, draft, report)
+            draft.replace(path)
     finally:
         made.close()
-        draft.unlink(missing_ok=True)
     return report
 
 

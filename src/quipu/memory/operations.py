@@ -75,6 +75,7 @@ class Operations(Session):
         service = self._host or await self._service()
         if isinstance(content, RememberRequest):
             return await service.remember(self._principal, content)
+        arguments.content(content)
         request = RememberRequest(
             agent_id=self.agent_id,
             type=arguments.member(MemoryType, type, "/type"),
@@ -89,7 +90,7 @@ class Operations(Session):
             session_id=session_id,
             id=id,
             update_strategy=arguments.member(UpdateStrategy, update_strategy, "/update_strategy"),
-            if_version=if_version,
+            if_version=arguments.maybe_whole(if_version, "/if_version"),
             importance=importance,
             idempotency_key=idempotency_key,
             privacy_intent=arguments.privacy(privacy_intent),
@@ -144,7 +145,7 @@ class Operations(Session):
             ),
             hops=hops,
             fusion=self._fusion if fusion is None else arguments.member(Fusion, fusion, "/fusion"),
-            filter=filter,
+            filter=arguments.filter(filter),
             fresher_than_days=fresher_than_days,
             store=store,
             session_id=session_id,
@@ -184,7 +185,7 @@ class Operations(Session):
                 agent_id=self.agent_id,
                 user_id=user_id,
                 ids=arguments.several(() if ids is None else ids, "/ids"),
-                filter=filter,
+                filter=arguments.filter(filter),
                 hard_delete=hard_delete,
                 reason=reason,
                 store=store,
@@ -244,7 +245,7 @@ class Operations(Session):
             action=arguments.member(ExpireAction, action, "/action"),
             user_id=user_id,
             store=store,
-            filter=filter,
+            filter=arguments.filter(filter),
             reason=reason,
             dry_run=dry_run,
             approval_required=approval_required,

@@ -60,7 +60,7 @@ class Reads(Session):
             states=tuple(
                 arguments.member(State, state, "/states") for state in arguments.several(states, "/states")
             ),
-            filter=filter,
+            filter=arguments.filter(filter),
             as_of=None if as_of is None else str(as_of),
             limit=limit,
             cursor=cursor,
@@ -74,8 +74,8 @@ class Reads(Session):
 
     async def restore(self, record_id: str, /, *, reason: str | None = None) -> RememberResponse:
         """Bring back what was forgotten, merged away, archived or demoted."""
-        named = arguments.text(record_id, "/id")
-        return await (await self._service()).restore(self._principal, self.agent_id, named, reason)
+        named, why = arguments.text(record_id, "/id"), arguments.maybe_text(reason, "/reason")
+        return await (await self._service()).restore(self._principal, self.agent_id, named, why)
 
     async def create_store(
         self,
@@ -103,9 +103,9 @@ class Reads(Session):
     async def delete_store(self, name: str, /, *, confirm: str, hard_delete: bool = False) -> int:
         """Take a store away with all it holds; `confirm` is its name once more. Returns how many records went."""
         service = await self._service()
-        asked = arguments.text(name, "/name")
+        asked, named = arguments.text(name, "/name"), arguments.text(confirm, "/confirm")
         arguments.truth(hard_delete, "/hard_delete")
-        return await service.stores.delete(self._principal, asked, confirm, hard_delete=hard_delete)
+        return await service.stores.delete(self._principal, asked, named, hard_delete=hard_delete)
 
     async def proposals(self, status: str | None = "pending") -> tuple[Proposal, ...]:
         """Writes that wait for a person, or were decided; None: all of them."""
@@ -138,17 +138,23 @@ class Reads(Session):
         `etag` is that of the review that was seen; if what it would do has changed since, nothing is decided. `edit`
         changes it first, `merge_into` merges it into a live record, `supersedes` also forgets these records.
         """
+        from quipu.model.governance import Edit
+
+        arguments.truth(approved, "/approved")
+        arguments.instance(edit, Edit, "/edit")
         service = await self._service()
         return await service.decide(
             self._principal,
             arguments.text(proposal_id, "/proposal_id"),
             approved=approved,
-            reason=reason,
-            etag=etag,
+            reason=arguments.maybe_plain(reason, "/reason"),
+            etag=arguments.maybe_text(etag, "/etag"),
             edit=edit,
-            merge_into=merge_into,
+            merge_into=arguments.maybe_plain(merge_into, "/merge_into"),
             strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
-            supersedes=arguments.several(supersedes, "/supersedes"),
+            supersedes=tuple(
+                arguments.plain(one, "/supersedes") for one in arguments.several(supersedes, "/supersedes")
+            ),
         )
 
     async def rules(self, *, own: bool = False) -> tuple[Rule, ...]:
@@ -158,6 +164,7 @@ class Reads(Session):
 
     async def set_rules(self, document: JsonObject, /) -> tuple[Rule, ...]:
         """Replace the tenant's own rules by those of `{"rules": [...]}`. Returns all that decide now."""
+        arguments.mapping(document, "")
         return await (await self._service()).policies.set(self._principal, document)
 
     async def test_rules(

@@ -44,7 +44,7 @@ class Settling(Session):
             facts=dict(arguments.mapping(facts or {}, "/facts")),
             replay=None if replay is None else arguments.several(replay, "/replay"),
             persist=persist,
-            if_version=if_version,
+            if_version=arguments.maybe_whole(if_version, "/if_version"),
             approval_required=approval_required,
             idempotency_key=idempotency_key,
         )
@@ -67,8 +67,11 @@ class Settling(Session):
         arguments.called(progress, "/progress")
         from quipu.model.consolidation import ConsolidateRequest
 
+        arguments.truth(dry_run, "/dry_run")
         request = ConsolidateRequest(
-            agent_id=None if all_agents else self.agent_id, user_id=user_id, dry_run=dry_run
+            agent_id=None if all_agents else self.agent_id,
+            user_id=arguments.maybe_plain(user_id, "/user_id"),
+            dry_run=dry_run,
         )
         service = await self._service()
         return await service.consolidating.consolidate(self._principal, request, progress)
@@ -97,6 +100,6 @@ class Settling(Session):
             hops=arguments.whole(hops, "/hops"),
             limit=arguments.whole(limit, "/limit"),
             as_of=None if as_of is None else str(as_of),
-            valid_at=valid_at,
+            valid_at=arguments.maybe_whole(valid_at, "/valid_at"),
         )
         return await (await self._service()).graphs.around(self._principal, request)

@@ -134,7 +134,7 @@ class Upkeep(Session):
         request = ListRequest(
             agent_id=None if all_agents else self.agent_id,
             states=arguments.members(State, states, "/states"),
-            filter=filter,
+            filter=arguments.filter(filter),
             as_of=None if as_of is None else str(as_of),
             store=arguments.maybe_text(store, "/store"),
         )
@@ -200,7 +200,10 @@ class Upkeep(Session):
             await service.upkeep.backup(self._principal, path, progress)
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed everything with the configured embedder; safe to stop and to run again."""
+        """Renew search terms that an earlier build cut otherwise, and embed everything with the configured embedder.
+
+        Returns how many terms and vectors were made. Safe to stop and to run again.
+        """
         arguments.called(progress, "/progress")
         service = await self._service()
         done = 0

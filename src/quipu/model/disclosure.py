@@ -137,6 +137,8 @@ class Standing:
     replayed: frozenset[str] = frozenset()
     #: What was answered before under the key that was asked about.
     answered: JsonObject | None = None
+    #: The erasure that was asked about.
+    erasure: Erasure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,7 @@ class Question:
     once: tuple[str, ...] = ()
     #: The caller's key of a request that is to happen once; ConflictError where it was another request's.
     key: Once | None = None
+    erasure_id: str | None = None
     now: int = 0
 
 

@@ -133,7 +133,7 @@ class Selection:
     types: frozenset[MemoryType] = frozenset()
     states: frozenset[State] = frozenset({State.LIVE})
     filter: JsonObject | None = None
-    ids: tuple[str, ...] | None = None
+    created_to: int | None = None
     #: Continue below this id.
     below: str | None = None
     limit: int | None = None

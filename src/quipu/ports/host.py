@@ -210,7 +210,7 @@ class Host(Operations, Protocol):
     async def sweep(self, principal: Principal) -> int: ...
 
     def reembed(self, principal: Principal) -> AsyncIterator[int]:
-        """How many versions were embedded each time."""
+        """How many versions got terms or a vector each time."""
         ...
 
     async def flush(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from quipu.ports.beside import Beside
 from quipu.ports.runs import Runs
 
 if TYPE_CHECKING:
@@ -246,6 +247,18 @@ class Upkeep(Protocol):
         """Compare index rows with what they should be."""
         ...
 
+    async def has_other_terms(self, tenant: str) -> bool:
+        """Whether the terms may have been cut by other rules than this program's."""
+        ...
+
+    async def renew_terms(self, tenant: str, expected: Sequence[Indexed]) -> int:
+        """Give versions the terms of their text where the index says something else; returns how many got them."""
+        ...
+
+    async def settle_terms(self, tenant: str) -> None:
+        """Note that the terms of every version are those of this program's rules."""
+        ...
+
     async def integrity_faults(self) -> Sequence[Fault]:
         """The engine's own check of its files."""
         ...
@@ -259,7 +272,7 @@ class Upkeep(Protocol):
         ...
 
     async def compact(self) -> None:
-        """Give unused space back to the file system."""
+        """Give unused space back to the file system, and drop vectors that belong to no version."""
         ...
 
     async def statistics(self, tenant: str) -> Mapping[str, int]:
@@ -267,7 +280,7 @@ class Upkeep(Protocol):
         ...
 
 
-class Ledger(Records, Journal, Registry, Finding, Upkeep, Runs, Protocol):
+class Ledger(Records, Journal, Registry, Finding, Upkeep, Beside, Runs, Protocol):
     """All of it."""
 
     @property

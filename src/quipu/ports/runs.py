@@ -77,5 +77,5 @@ class Runs(Protocol):
         ...
 
     async def derived_from(self, tenant: str, ids: Sequence[str]) -> Sequence[str]:
-        """Records that were made out of these: by compaction, at whatever time."""
+        """Records that were made here out of these, by compaction, consolidation or a model, at whatever time."""
         ...

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from quipu.errors import UnverifiableError
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Op
 from quipu.model.outcomes import Fault
-from quipu.model.record import PrivacyIntent, Record, Trust
+from quipu.model.record import Ending, PrivacyIntent, Record, Trust
 from quipu.model.value import Json
 from quipu.rules.spelling import exact, spelt_entry, spelt_record
 
@@ -113,8 +113,16 @@ def checkpoint_body(checkpoint: Checkpoint) -> dict[str, Json]:
     }
 
 
-#: Operations whose mention of a version that already stood closes it.
-_CLOSING = frozenset({Op.FORGET, Op.MERGE, Op.EXPIRE, Op.SWEEP, Op.DELETE_STORE})
+#: Operations whose mention of a version that already stood closes it, and how. What is remembered may be made of
+#: others, which then end in it.
+_CLOSING: Mapping[Op, Ending] = {
+    Op.REMEMBER: Ending.MERGED,
+    Op.FORGET: Ending.FORGOTTEN,
+    Op.MERGE: Ending.MERGED,
+    Op.EXPIRE: Ending.EXPIRED,
+    Op.SWEEP: Ending.EXPIRED,
+    Op.DELETE_STORE: Ending.FORGOTTEN,
+}
 
 
 @dataclass(slots=True)
@@ -124,6 +132,8 @@ class Life:
     digest: str
     born: int
     died: int | None = None
+    ending: Ending | None = None
+    merged_into: str | None = None
 
 
 @dataclass(slots=True)
@@ -165,21 +175,24 @@ class Walk:
             self.pruned_to = max(self.pruned_to, horizon)
         for mention in entry.records:
             life = self.lives.get((mention.id, mention.version))
+            ending: Ending | None = None
             if life is None:
                 self.lives[mention.id, mention.version] = Life(mention.digest, entry.seq)
                 life = self.lives.get((mention.id, mention.version - 1))
-                closes = life is not None and life.died is None
+                closes, ending = life is not None, Ending.REPLACED
             else:
-                closes = entry.op is Op.ERASE or (entry.op in _CLOSING and life.died is None)
-            if closes and life is not None:
-                life.died = entry.seq if life.died is None else life.died
+                ending = _CLOSING.get(entry.op)
+                closes = entry.op is Op.ERASE or ending is not None
+            if closes and life is not None and life.died is None:
+                life.died, life.ending = entry.seq, ending
+                life.merged_into = _merged_into(entry) if ending is Ending.MERGED else None
             if entry.op is Op.ERASE:
                 self.erased.add(mention.id)
 
     def _hash_of(self, entry: Entry) -> str | None:
         try:
             return entry_hash(entry, self.canonical)
-        except ValueError:  # no canonical bytes: a number or a text that nobody could have hashed
+        except (ValueError, RecursionError):  # no canonical bytes: nobody could have hashed such a thing
             return None
 
     def _faults_of(self, entry: Entry) -> Iterator[Fault]:
@@ -199,6 +212,14 @@ class Walk:
             yield Fault(kind="time_runs_back", seq=entry.seq, detail="the entry is older than the one before")
 
 
+def _merged_into(entry: Entry) -> str | None:
+    """What took in the versions that an entry closes: the record it names, or the one that it writes."""
+    named = entry.detail.get("canonical")
+    if entry.op is Op.REMEMBER:
+        return entry.records[0].id
+    return named if isinstance(named, str) else None
+
+
 #: What an exported version carries beside what its digest covers.
 _BESIDE = frozenset({"born", "died", "salt", "digest"})
 
@@ -213,6 +234,13 @@ def body_as_of(record: Record, seq: int) -> dict[str, Json]:
     """The same as of a position: whatever ended the version behind it had not happened yet."""
     is_later = record.died is not None and record.died > seq
     return version_body(replace(record, died=None) if is_later else record)
+
+
+def ledger_faults(record: Record, walk: Walk, seq: int | None = None) -> Iterator[Fault]:
+    """Is a version that stands in a ledger what the journal says, and did it end as it says? As of a position, or now."""
+    is_later = seq is not None and record.died is not None and record.died > seq
+    standing = replace(record, died=None, ending=None, merged_into=None) if is_later else record
+    yield from version_faults(version_body(standing), walk, (standing.ending, standing.merged_into))
 
 
 def late_faults(records: Iterable[Record], later: Walk, end: int) -> Iterator[Fault]:
@@ -234,8 +262,13 @@ def late_faults(records: Iterable[Record], later: Walk, end: int) -> Iterator[Fa
                 yield from version_faults(version_body(replace(record, died=died)), later)
 
 
-def version_faults(body: Mapping[str, Json], walk: Walk) -> Iterator[Fault]:
-    """Is a version what the journal says it is, born and ended where the journal says? Takes it off `lives`."""
+def version_faults(
+    body: Mapping[str, Json], walk: Walk, ended: tuple[Ending | None, str | None] | None = None
+) -> Iterator[Fault]:
+    """Is a version what the journal says it is, born and ended where the journal says? Takes it off `lives`.
+
+    `ended` is how, and in what, which is known of one that stands in a ledger.
+    """
     name, version, born, died = str(body.get("id")), body.get("version"), body.get("born"), body.get("died")
     if not isinstance(body.get("id"), str) or not isinstance(version, int):
         detail = "what stands for a version names no record, or not which version of it"
@@ -263,13 +296,29 @@ def version_faults(body: Mapping[str, Json], walk: Walk) -> Iterator[Fault]:
             id=name,
             detail=f"version {version} was born at {life.born} and ended at {life.died} by the journal",
         )
+    elif ended is not None and not _ended_so(*ended, life, is_erased=name in walk.erased):
+        yield Fault(
+            kind="life_differs",
+            seq=life.died or life.born,
+            id=name,
+            detail=f"version {version} is said to have ended otherwise than by the journal",
+        )
+
+
+def _ended_so(ending: Ending | None, into: str | None, life: Life, *, is_erased: bool) -> bool:
+    """Whether a version ended the way the journal tells. An erasure takes away what it was merged into."""
+    if ending is not life.ending:
+        return False
+    if ending is not Ending.MERGED or is_erased:
+        return into is None
+    return life.merged_into in (None, into)
 
 
 def _body_digest(body: Mapping[str, Json], canonical: Canonical) -> str:
     try:
         salt = bytes.fromhex(str(body["salt"]))
         covered = canonical({key: value for key, value in body.items() if key not in _BESIDE})
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return hashlib.sha256(salt + covered).hexdigest()
 
@@ -285,20 +334,30 @@ def _emptied_faults(body: Mapping[str, Json], name: str, life: Life, walk: Walk)
 #: What is left of an emptied version in these says nothing.
 _SAYING = ("content", "metadata", "tags", "links", "source", "details", "privacy")
 _SILENT = ("", None, Trust.UNKNOWN.value)
+#: The members that a version has in an export; in an emptied one no digest covers them.
+_KNOWN = _BESIDE | {
+    "tenant", "id", "version", "store_id", "agent_id", "user_id", "session_id", "type", "tier", "state", "content",
+    "metadata", "tags", "links", "confidence", "importance", "source", "provenance", "details", "privacy", "created_at",
+    "updated_at", "expires_at",
+}  # fmt: skip
 
 
 def _says_something(body: Mapping[str, Json]) -> bool:
     provenance = body.get("provenance")
     written = provenance.values() if isinstance(provenance, Mapping) else (provenance,)
-    return any(body.get(name) for name in _SAYING) or any(value not in _SILENT for value in written)
+    if any(body.get(name) for name in _SAYING) or any(value not in _SILENT for value in written):
+        return True
+    return not body.keys() <= _KNOWN
 
 
 def in_order(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """The first one first: by position, and an index that differs behind what it differs from."""
+    """The first one first: by position. What differs from records comes behind what is wrong with them, and last what
+    stands beside, which may only follow from that."""
 
     def place(fault: Fault) -> tuple[bool, int, bool]:
         is_of_index = fault.kind == "index_differs"
-        return is_of_index and fault.seq is None, fault.seq or 0, is_of_index
+        is_last = fault.kind == "beside_differs" or (is_of_index and fault.seq is None)
+        return is_last, fault.seq or 0, is_of_index
 
     return tuple(sorted(faults, key=place))
 
@@ -330,9 +389,11 @@ def checkpoint_faults(
             kind="rewritten", seq=checkpoint.seq, detail="the chain does not pass through its checkpoint"
         )
     try:
-        if not check(canonical(checkpoint_body(checkpoint)), checkpoint.key_id, checkpoint.signature):
-            yield Fault(
-                kind="bad_signature", seq=checkpoint.seq, detail="the checkpoint's signature is wrong"
-            )
+        is_right = check(canonical(checkpoint_body(checkpoint)), checkpoint.key_id, checkpoint.signature)
     except UnverifiableError as error:
         yield error
+        return
+    except ValueError:  # no canonical bytes: nobody could have signed such a thing
+        is_right = False
+    if not is_right:
+        yield Fault(kind="bad_signature", seq=checkpoint.seq, detail="the checkpoint's signature is wrong")

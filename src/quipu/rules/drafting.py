@@ -98,7 +98,7 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
         details=details,
         privacy=request.privacy_intent,
         updated_at=now,
-        expires_at=_end(current, request, is_renewed=is_renewed),
+        expires_at=_end(current, request, now, is_renewed=is_renewed),
         born=0,
         died=None,
         ending=None,
@@ -106,12 +106,15 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
     )
 
 
-def _end(current: Record, request: RememberRequest, *, is_renewed: bool) -> int | None:
+def _end(current: Record, request: RememberRequest, now: int, *, is_renewed: bool) -> int | None:
     """When the next version ends. A promise that is not renewed reaches as far as it did.
 
-    It may have come by a merge, with a text that was written later than this record: then it counts from that.
+    It may have come by a merge, with a text that was written later than this record: then it counts from that. What is
+    kept for a session is written in it now, however old the record is.
     """
-    end = effective_expiry(current.created_at, request.expires_at, request.privacy_intent)
+    end = effective_expiry(
+        current.created_at, request.expires_at, request.privacy_intent, session_written_at=now
+    )
     if is_renewed or end is None or request.expires_at is None or current.expires_at is None:
         return end
     return max(end, min(request.expires_at, current.expires_at))

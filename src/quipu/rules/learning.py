@@ -1,22 +1,31 @@
 """What decisions teach: held writes that are alike, and were all decided alike, suggest a rule.
 
 Five decisions the same way within 90 days and none the other way. Never suggested: erasures, procedures, what is labelled
-secret; and nothing is learnt from who decided on their own write, or changed what they let through.
+secret; and nothing is learnt from who decided on their own write, or changed what they let through. Who let small removals
+through, or such as can be brought back, has said nothing about large ones or about forgetting.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from quipu.model.change import Proposal
 from quipu.model.governance import Effect, Origin, Rule, When
 from quipu.model.learning import Suggestion
-from quipu.model.operations import BatchRequest, ForgetRequest, RecallRequest, RememberRequest
+from quipu.model.operations import (
+    BatchRequest,
+    ExpireAction,
+    ExpireRequest,
+    ForgetRequest,
+    RecallRequest,
+    RememberRequest,
+)
 from quipu.model.record import MemoryType, Sensitivity
 from quipu.model.value import Json
+from quipu.rules.policy import BULK, BULK_REMOVAL
 from quipu.rules.settling import SETTLES
 from quipu.rules.staging import Waiting, operation_of
 
@@ -25,8 +34,8 @@ WINDOW_MS = LIFE_MS = 90 * 24 * 3600 * 1000
 _TOLD = 20
 _UNTAUGHT = frozenset({"recall", "batch"})
 
-#: Operation, agent, writer, and what the write is like.
-Kind: TypeAlias = tuple[str, str, str, tuple[tuple[str, Json], ...]]
+#: Operation, agent, writer, what the write is like, and whether it was held because so much would go.
+Kind: TypeAlias = tuple[str, str, str, tuple[tuple[str, Json], ...], bool]
 
 
 def traits(request: Waiting) -> dict[str, Json]:
@@ -40,6 +49,8 @@ def traits(request: Waiting) -> dict[str, Json]:
             like["source"] = request.source
     elif isinstance(request, ForgetRequest) and request.hard_delete:
         like["hard_delete"] = True
+    elif isinstance(request, ExpireRequest):
+        like["action"] = request.action.value
     elif isinstance(request, BatchRequest | RecallRequest):
         return like
     return like
@@ -69,13 +80,21 @@ def _teaches(proposal: Proposal, now: int) -> bool:
         and not like.get("hard_delete")
         and like.get("type") != MemoryType.PROCEDURAL.value
         and like.get("sensitivity") != Sensitivity.SECRET.value
+        and not _is_lesser(proposal)
     )
+
+
+def _is_lesser(proposal: Proposal) -> bool:
+    """Whether a yes was to an expiry that forgets nothing: a rule about expiries would be about those that do, too."""
+    is_expiry = proposal.operation == "expire" and proposal.status == "approved"
+    return is_expiry and proposal.traits.get("action") != ExpireAction.FORGET.value
 
 
 def _kind(proposal: Proposal) -> Kind:
     # Which memories a pass asked about is no likeness: every such write has others.
     like: Mapping[str, Json] = {name: value for name, value in proposal.traits.items() if name != SETTLES}
-    return (proposal.operation, proposal.agent_id, proposal.writer, tuple(sorted(like.items())))
+    is_bulk = BULK_REMOVAL in proposal.held_by
+    return (proposal.operation, proposal.agent_id, proposal.writer, tuple(sorted(like.items())), is_bulk)
 
 
 def _is_clear(group: list[Proposal]) -> bool:
@@ -86,7 +105,9 @@ def _suggested(kind: Kind, group: list[Proposal], now: int) -> Suggestion:
     newest = sorted(group, key=lambda one: -(one.reviewed_at or 0))
     moments = [one.reviewed_at or 0 for one in group]
     effect = Effect.ALLOW if group[0].status == "approved" else Effect.DENY
-    name = hashlib.sha256(repr((kind, effect)).encode("utf-8")).hexdigest()[:16]
+    *plain, is_bulk = kind
+    named = kind if is_bulk else tuple(plain)  # the names of those that were accepted or dismissed go on
+    name = hashlib.sha256(repr((named, effect)).encode("utf-8")).hexdigest()[:16]
     word = "approved" if effect is Effect.ALLOW else "rejected"
     rule = Rule(
         id=f"learned-{name}",
@@ -110,7 +131,7 @@ def _suggested(kind: Kind, group: list[Proposal], now: int) -> Suggestion:
 
 def _when(kind: Kind) -> When:
     """Writes of exactly this kind. What the evidence does not cover is not decided by it."""
-    operation, agent, writer, traited = kind
+    operation, agent, writer, traited, is_bulk = kind
     like = dict(traited)
     if operation != "remember":
         # Nobody learns to erase, and a rule about forgetting would be about erasing, too.
@@ -120,6 +141,7 @@ def _when(kind: Kind) -> When:
             agents=(literal(agent),),
             principals=(literal(writer),),
             hard_delete=is_hard,
+            count_above=BULK if is_bulk else None,
         )
     return When(
         operations=(operation,),
@@ -130,6 +152,19 @@ def _when(kind: Kind) -> When:
         imported=False,
         filter={"source": like.get("source"), "record.sensitivity": like.get("sensitivity")},
     )
+
+
+def placed(learnt: Rule, own: Sequence[Rule], held_by: Collection[str]) -> tuple[Rule, ...]:
+    """The tenant's rules with one that was learnt: just before the first of those whose work it takes over.
+
+    What an operator wrote before that was never asked about by the evidence, and goes on deciding first. Where none of
+    these rules had held it, it comes behind all of them. Of several that were learnt the newest comes first.
+    """
+    others = [rule for rule in own if rule.id != learnt.id]
+    place = next((place for place, rule in enumerate(others) if rule.id in held_by), len(others))
+    while place and others[place - 1].origin is Origin.LEARNED:
+        place -= 1
+    return (*others[:place], learnt, *others[place:])
 
 
 def literal(text: str) -> str:

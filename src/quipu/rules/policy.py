@@ -1,6 +1,8 @@
 """What becomes of a write: an ordered list of rules, of which the first that matches decides.
 
 After the operator's rules come the two that ship, then the caller's own wish to have it looked at, then the default.
+What was learnt lets through what would be held. It says nothing where a rule that was written denies it, nor of a large
+removal, unless it was learnt from large ones.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from quipu.rules.readings import folded
 from quipu.rules.texts import composed
 
 BULK = 10
+BULK_REMOVAL = "shipped-bulk-removal"
 #: For everybody without memory:admin.
 SHIPPED = (
     Rule(
-        id="shipped-bulk-removal",
+        id=BULK_REMOVAL,
         when=When(operations=("forget", "expire"), count_above=BULK, admin=False),
         effect=Effect.HOLD,
         reason=f"More than {BULK} memories would go at once.",
@@ -56,12 +59,14 @@ class Asked(StrEnum):
 def open_questions(rules: Sequence[Rule], facts: WriteFacts, now: int) -> frozenset[Asked]:
     """What must be looked up before the rules can decide, given what is known without looking."""
     asked: set[Asked] = set()
+    may_yield = False
     for rule in rules:
         if is_over(rule, now) or not _fits_surface(rule.when, facts):
             continue
         needs = _needs(rule.when)
         asked |= needs
-        if not needs:
+        may_yield = may_yield or _yields(rule)
+        if not needs and not (may_yield and (_yields(rule) or rule.effect is Effect.HOLD)):
             break  # this one matches, whatever the rest say
     return frozenset(asked)
 
@@ -90,9 +95,13 @@ def decided(
     default: Effect = Effect.ALLOW,
 ) -> Verdict:
     """The verdict on a write."""
-    for rule in rules:
-        if not is_over(rule, now) and matches(rule.when, facts):
-            return Verdict(rule.effect, rule.id, rule.reason, rule.approvals)
+    matching = (rule for rule in rules if not is_over(rule, now) and matches(rule.when, facts))
+    first = next(matching, None)
+    if first is not None and _yields(first):
+        written = [rule for rule in matching if rule.origin is not Origin.LEARNED]
+        first = written[0] if any(_stands_before(rule, first) for rule in written) else first
+    if first is not None:
+        return Verdict(first.effect, first.id, first.reason, first.approvals)
     if caller_asks:
         return Verdict(Effect.HOLD, "caller")
     return Verdict(default, "default")
@@ -114,6 +123,15 @@ def matches(when: When, facts: WriteFacts) -> bool:
         return True
     names = dict(facts.store_names)
     return any(_fits(when, record, names.get(record.store_id, "")) for record in facts.records)
+
+
+def _yields(rule: Rule) -> bool:
+    """Whether it lets through by habit only, which is no reason against what an operator has written."""
+    return rule.origin is Origin.LEARNED and rule.effect is Effect.ALLOW
+
+
+def _stands_before(rule: Rule, learnt: Rule) -> bool:
+    return rule.effect is Effect.DENY or (rule.id == BULK_REMOVAL and learnt.when.count_above is None)
 
 
 def is_over(rule: Rule, now: int) -> bool:

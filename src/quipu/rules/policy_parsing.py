@@ -138,6 +138,8 @@ def _known(body: Mapping[str, object], keys: Sequence[str], pointer: str) -> Non
 def _text(given: object, pointer: str, *, longest: int = 256, least: int = 1) -> str:
     if not isinstance(given, str) or not least <= len(given) <= longest:
         raise _bad(pointer, "A text is needed here.", [f"{least} to {longest} characters"])
+    if any("\ud800" <= sign <= "\udfff" for sign in given):
+        raise _bad(pointer, "A text holds no unpaired surrogate.")
     return given
 
 

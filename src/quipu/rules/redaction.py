@@ -144,6 +144,21 @@ def guarded_text(text: str, redaction: Redaction, pointer: str) -> tuple[str, tu
     return clean, tuple(found)
 
 
+def guarded_lines(text: str, redaction: Redaction, pointer: str) -> str:
+    """A text that was made of others, as it may be kept: a secret may begin in one line and go on in the next."""
+    leaves = [Leaf(line) for line in text.split("\n")]
+    marker = Marker(redaction.template)
+    for redactor in redaction.redactors:
+        if hasattr(redactor, "across"):
+            _join(leaves, cast("Spreading", redactor), marker)
+    found = [label for leaf in leaves for label in leaf.found]
+    if not found:
+        return text
+    if redaction.policy is Policy.REJECT:
+        raise _leakage([(pointer, found)])
+    return "\n".join(leaf.text for leaf in leaves)
+
+
 def guarded_request(
     request: RememberRequest, redaction: Redaction, batch: Batch | None = None
 ) -> tuple[RememberRequest, tuple[str, ...]]:

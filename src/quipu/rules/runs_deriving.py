@@ -14,8 +14,6 @@ from quipu.rules.marking import normalised_markers
 from quipu.rules.runs_options import size
 from quipu.rules.runs_wire import entry_id
 
-#: How a derived record is linked to what it was made of, so that erasing one erases the other.
-COMPACTED_FROM: Final = "compacted_from"
 #: The tag of commitments that have not fired, and the key under which each keeps its condition.
 COMMITMENT_TAG: Final = "commitment"
 MOST_BUDGET: Final = 100_000

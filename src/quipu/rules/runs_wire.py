@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from quipu.errors import InvalidError
@@ -115,3 +116,17 @@ def run_body(run: Run, variables: JsonObject, node_states: JsonObject) -> JsonOb
         ours["historyExpired"] = True
     body["vendor.quipu"] = ours
     return body
+
+
+def node_states(events: Sequence[RunEvent]) -> JsonObject:
+    """Where each node stands, read off the log."""
+    words = {
+        EventType.NODE_STARTED: "running",
+        EventType.NODE_COMPLETED: "completed",
+        EventType.NODE_FAILED: "failed",
+    }
+    return {
+        event.node_id: words[event.type]
+        for event in events
+        if event.node_id is not None and event.type in words
+    }

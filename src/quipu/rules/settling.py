@@ -16,11 +16,10 @@ from quipu.model.operations import RememberRequest
 from quipu.model.record import Link, MemoryType, Record, Trust
 from quipu.model.settling import Settling
 from quipu.model.value import Json
+from quipu.rules.derivations import CONSOLIDATION, DERIVED_FROM
 from quipu.rules.drafting import least_trusted
 from quipu.rules.policy_relations import relation, words_of
 
-SOURCE = "consolidation"
-DERIVED_FROM = "derived_from"
 #: The trait of a held settlement that names the versions it is about.
 SETTLES = "settles"
 _FRESH_MS = 3_600_000
@@ -239,7 +238,7 @@ def promotion(records: Sequence[Record], store: str, found: Sequence[Link] = ())
         tags=tuple(dict.fromkeys(tag for record in reversed(records) for tag in record.tags)) or None,
         confidence=max(record.confidence for record in records),
         importance=max((one.importance for one in records if one.importance is not None), default=None),
-        source=SOURCE,
+        source=CONSOLIDATION,
         expires_at=min((one.expires_at for one in records if one.expires_at is not None), default=None),
         session_id=newest.session_id if len(sessions) == 1 else None,
         store=store,

@@ -24,7 +24,7 @@ from quipu.model.operations import (
     RememberRequest,
     UpdateStrategy,
 )
-from quipu.model.record import DETAIL_FIELDS, MemoryType
+from quipu.model.record import DETAIL_FIELDS, MemoryType, Record
 from quipu.model.value import Json, JsonObject
 from quipu.rules import durations, expiry, filters, procedures, values
 from quipu.rules.values import Faults
@@ -41,6 +41,17 @@ def checked_remember(request: RememberRequest, limits: Limits) -> RememberReques
     if tags == request.tags and reasoning == request.reasoning:
         return request
     return replace(request, tags=tags, reasoning=reasoning)
+
+
+def checked_joined(record: Record, limits: Limits) -> None:
+    """What was put together of others must itself be a memory that one could have written."""
+    _refuse(joined_faults(record, limits))
+
+
+def joined_faults(record: Record, limits: Limits) -> Faults:
+    yield from values.text_faults("/content", record.content, limits.content_bytes)
+    yield from values.json_faults("/metadata", record.metadata, limits)
+    yield from values.count_faults("/tags", record.tags, limits.tags)
 
 
 def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:

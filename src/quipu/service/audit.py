@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from quipu.errors import TamperedError, UnverifiableError
-from quipu.model.journal import Checkpoint, Entry, Head, Mention, Op
+from quipu.errors import TamperedError
+from quipu.model.journal import Checkpoint, Entry, Head
 from quipu.model.outcomes import Fault, Verification
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
@@ -17,8 +17,11 @@ from quipu.model.value import Json
 from quipu.ports.ledger import Indexed
 from quipu.ports.parts import Parts
 from quipu.rules import chain, validation, values
-from quipu.service import held, rechecking
+from quipu.rules.beside import Told
+from quipu.rules.edges import Seen
+from quipu.service import beside, rechecking
 from quipu.service.access import Access
+from quipu.service.exported_audit import check_points, in_words
 from quipu.service.exporting_watch import Watch
 from quipu.service.sight import Sight
 
@@ -32,42 +35,45 @@ class Audit:
     def __init__(self, parts: Parts, access: Access) -> None:
         self._parts, self._access = parts, access
         self._sight = Sight(parts, access)
+        #: Of each tenant the last one that was seen, its position and time. Others may have signed since.
+        self._last_seen: dict[str, tuple[int, int]] = {}
 
     async def verify(self, principal: Principal, progress: Progress | None = None) -> Verification:
         """Check everything that can be checked, and name the first fault."""
         self._access.authorise(principal, Permission.READ)
         ledger, tenant = self._parts.ledger, principal.tenant
-        damage = list(await ledger.integrity_faults())
-        if MAIN not in await self._access.stores(tenant):
-            damage.append(Fault(kind="damaged_file", detail="the store main is missing"))
+        faults = list(await ledger.integrity_faults())
         checkpoints = await ledger.checkpoints(tenant)
         walk = chain.Walk(self._parts.canonical, wanted={point.seq: None for point in checkpoints})
+        told, seen = Told(), Seen()
         head = await ledger.head(tenant)
-        faults: list[Fault] = damage
         records = 0
         try:
+            if MAIN not in await self._access.stores(tenant):
+                faults.append(Fault(kind="damaged_file", detail="the store main is missing"))
             after = before = 0
             while True:  # others may write meanwhile: the end is where nothing more has come
-                after = await self._follow(tenant, after, head.seq, walk, progress)
+                after = await self._follow(tenant, after, head.seq, walk, progress, told)
                 head = await ledger.head(tenant)
                 if after >= head.seq or after == before:
                     break
                 before = after
             faults.extend(walk.faults)
-            if (walk.seq, walk.hash) != (head.seq, head.hash):
+            if (walk.seq, walk.hash, walk.at, walk.pruned_to) != (head.seq, head.hash, head.at, head.horizon):
                 faults.append(
                     Fault(kind="wrong_head", seq=head.seq, detail="the head is not the end of the chain")
                 )
-            records = await self._check_records(tenant, walk, faults)
-            faults.extend([fault async for fault in held.faults(self._parts, tenant)])
+            records = await self._check_records(tenant, walk, faults, seen)
         except TamperedError as error:
             faults.append(Fault(kind=error.reason or "altered", detail=error.message))
+        else:
+            faults.extend(await beside.faults(self._parts, tenant, told, seen))
         keys = self._parts.signer.known_keys
 
         def check(message: bytes, key: str, signature: str) -> bool:
             return self._parts.verify(message, key, signature, keys)
 
-        unchecked = _check_points(checkpoints, walk, self._parts.canonical, check, faults)
+        unchecked = check_points(checkpoints, walk, self._parts.canonical, check, faults)
         return Verification(
             entries=walk.seq,
             records=records,
@@ -76,21 +82,29 @@ class Audit:
             head_hash=head.hash,
             faults=chain.in_order(faults),
             last_checkpoint=checkpoints[-1] if checkpoints else None,
-            **_told(unchecked),
+            **in_words(unchecked),
         )
 
     async def _follow(
-        self, tenant: str, after: int, last: int, walk: chain.Walk, progress: Progress | None
+        self,
+        tenant: str,
+        after: int,
+        last: int,
+        walk: chain.Walk,
+        progress: Progress | None = None,
+        told: Told | None = None,
     ) -> int:
         """Walk on behind a position; returns the last one."""
         while entries := await self._parts.ledger.entries(tenant, after):
             walk.follow(entries)
+            if told is not None:
+                told.follow(entries)
             after = entries[-1].seq
             if progress is not None:
                 progress(after, last)
         return after
 
-    async def _check_records(self, tenant: str, walk: chain.Walk, faults: list[Fault]) -> int:
+    async def _check_records(self, tenant: str, walk: chain.Walk, faults: list[Fault], seen: Seen) -> int:
         """Every version against the walk. What others wrote behind its end meanwhile is held against that."""
         count = 0
         found: list[Fault] = []
@@ -98,10 +112,11 @@ class Audit:
         waiting: list[Indexed] = []
         async for record in self._parts.ledger.every_version(tenant):
             count += 1
+            seen.note(record)
             if max(record.born, record.died or 0) > walk.seq:
                 late.append(record)
             if record.born <= walk.seq:
-                found.extend(chain.version_faults(chain.body_as_of(record, walk.seq), walk))
+                found.extend(chain.ledger_faults(record, walk, walk.seq))
             waiting.append(Indexed(record=record, search_text=rechecking.indexed_text(record)))
             if len(waiting) >= _CHUNK:
                 found.extend(await self._parts.ledger.index_faults(tenant, waiting))
@@ -110,7 +125,7 @@ class Audit:
         found.extend(chain.missing_faults(walk))
         if late or found:
             later = walk.onward()
-            await self._follow(tenant, walk.seq, walk.seq, later, None)
+            await self._follow(tenant, walk.seq, walk.seq, later)
             faults.extend(later.faults)
             found.extend(chain.late_faults(late, later, walk.seq))
         faults.extend(await rechecking.standing(self._parts, tenant, found))
@@ -134,17 +149,27 @@ class Audit:
         signature = self._parts.signer.sign(self._parts.canonical(chain.checkpoint_body(draft)))
         signed = replace(draft, signature=signature)
         await self._parts.ledger.add_checkpoint(signed)
+        self._last_seen[tenant] = signed.seq, signed.at
         return signed
 
     async def checkpoint_if_due(
         self, principal: Principal, *, every_ms: int, every_entries: int
     ) -> Checkpoint | None:
         """Sign when enough has happened, or enough time has passed since the last signature; whoever is at work."""
-        head = await self._parts.ledger.head(principal.tenant)
-        points = await self._parts.ledger.checkpoints(principal.tenant)
-        last_seq, last_at = (points[-1].seq, points[-1].at) if points else (0, 0)
-        due = head.seq - last_seq >= every_entries or self._parts.clock() - last_at >= every_ms
-        return await self._signed(principal.tenant) if head.seq > last_seq and due else None
+        tenant, now = principal.tenant, self._parts.clock()
+        head = await self._parts.ledger.head(tenant)
+
+        def is_due(last: tuple[int, int]) -> bool:
+            seq, at = last
+            # A signature far ahead is of a clock that was wrong: nobody waits until it is right.
+            return head.seq > seq and (head.seq - seq >= every_entries or abs(now - at) >= every_ms)
+
+        # Nothing is due by a newer signature that was not by an older one, so that all are read only now and then.
+        if (seen := self._last_seen.get(tenant)) is not None and not is_due(seen):
+            return None
+        points = await self._parts.ledger.checkpoints(tenant)
+        last = self._last_seen[tenant] = (points[-1].seq, points[-1].at) if points else (0, 0)
+        return await self._signed(tenant) if is_due(last) else None
 
     async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
         """A stretch of the journal behind a position, as far as the principal may act for the agents in it, and look."""
@@ -203,165 +228,6 @@ class Audit:
             if record.born <= end:
                 yield "records.ndjson", _line(chain.body_as_of(record, end))
         await watch.still()
-
-
-def verified_export(
-    files: Mapping[str, Iterable[str]], parts_canonical: chain.Canonical, verify: Callable[..., bool]
-) -> Verification:
-    """Check an export by its files alone: no ledger, no network. `keys.json` should come from a place of its own."""
-    keys: dict[str, str] = {}
-    faults: list[Fault] = []
-    for _, body in _parsed("keys.json", files, faults):
-        keys.update((name, key) for name, key in body.items() if isinstance(key, str))
-    points: list[Checkpoint] = []
-    for number, body in _parsed("checkpoints.ndjson", files, faults):
-        if _fits(body, _POINT):
-            points.append(Checkpoint(**body))
-        else:
-            faults.append(Fault(kind="bad_signature", seq=number, detail="the line is no checkpoint"))
-    walk = chain.Walk(parts_canonical, wanted={point.seq: None for point in points})
-    for number, body in _parsed("journal.ndjson", files, faults):
-        entry = _entry(body)
-        if entry is None:
-            faults.append(Fault(kind="altered_entry", seq=number, detail="the line is no journal entry"))
-        else:
-            walk.follow([entry])
-    faults.extend(walk.faults)
-
-    def check(message: bytes, key: str, signature: str) -> bool:
-        return verify(message, key, signature, keys)
-
-    unchecked = _check_points(points, walk, parts_canonical, check, faults)
-    signed = max((point.seq for point in points), default=0)
-    if signed < walk.seq:  # an export signs its end: who takes signatures away can make up what they covered
-        unchecked.append(
-            UnverifiableError(
-                f"The entries behind position {signed} are not signed: nothing proves who wrote them.",
-                reason="unsigned_end",
-            )
-        )
-    if "records.ndjson" not in files and walk.lives:
-        unchecked.append(
-            UnverifiableError(
-                f"The records are not in the export: the chain and its signatures were checked, and none of the "
-                f"{len(walk.lives)} versions that the journal tells of.",
-                reason="missing_records",
-            )
-        )
-    records = _check_exported_records(files, walk, faults)
-    return Verification(
-        entries=walk.seq,
-        records=records,
-        checkpoints=len(points),
-        head_seq=walk.seq,
-        head_hash=walk.hash,
-        faults=chain.in_order(faults),
-        last_checkpoint=points[-1] if points else None,
-        **_told(unchecked),
-    )
-
-
-def _check_exported_records(files: Mapping[str, Iterable[str]], walk: chain.Walk, faults: list[Fault]) -> int:
-    if "records.ndjson" not in files:
-        return 0
-    count = 0
-    for _, body in _parsed("records.ndjson", files, faults):
-        count += 1
-        faults.extend(chain.version_faults(body, walk))
-    faults.extend(chain.missing_faults(walk))
-    return count
-
-
-def _check_points(
-    points: Iterable[Checkpoint],
-    walk: chain.Walk,
-    canonical: chain.Canonical,
-    check: chain.Check,
-    faults: list[Fault],
-) -> list[UnverifiableError]:
-    """Adds what is wrong to the faults; returns what could not be checked."""
-    unchecked: list[UnverifiableError] = []
-    for point in points:
-        for found in chain.checkpoint_faults(point, walk, canonical, check):
-            if isinstance(found, UnverifiableError):
-                unchecked.append(found)
-            else:
-                faults.append(found)
-    return unchecked
-
-
-def _told(unchecked: Iterable[UnverifiableError]) -> dict[str, tuple[str, ...]]:
-    """What could not be checked, in words and as stable ones, each once."""
-    return {
-        "unverifiable": tuple(dict.fromkeys(one.message for one in unchecked)),
-        "reasons": tuple(dict.fromkeys(one.reason or one.code for one in unchecked)),
-    }
-
-
-def _parsed(
-    name: str, files: Mapping[str, Iterable[str]], faults: list[Fault]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(files.get(name, ()), start=1):
-        try:
-            body = json.loads(line, object_pairs_hook=_named_once)
-        except (ValueError, RecursionError):
-            body = None
-        if isinstance(body, dict):
-            yield number, body
-        elif line.strip():
-            faults.append(
-                Fault(kind="altered_entry", seq=number, detail=f"line {number} of {name} is damaged")
-            )
-
-
-def _named_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. A name that stands in it twice means one thing to us and another to the next reader."""
-    body = dict(members)
-    if len(body) < len(members):
-        raise ValueError
-    return body
-
-
-_TEXT_OR_NONE = (str, type(None))
-#: What the lines of an export hold.
-_MENTION = {"id": str, "version": int, "digest": str}
-_ENTRY = {
-    "tenant": str,
-    "seq": int,
-    "at": int,
-    "actor": str,
-    "op": str,
-    "store": _TEXT_OR_NONE,
-    "agent": _TEXT_OR_NONE,
-    "run": _TEXT_OR_NONE,
-    "node": _TEXT_OR_NONE,
-    "records": list,
-    "detail": dict,
-    "prev": str,
-    "hash": str,
-}
-_POINT = {"tenant": str, "seq": int, "hash": str, "at": int, "key_id": str, "signature": str}
-
-
-def _fits(body: object, shape: Mapping[str, Any]) -> bool:
-    """An object with these members of these types, and no others."""
-    if not isinstance(body, dict):
-        return False
-    members = cast("dict[str, object]", body)
-    return members.keys() == shape.keys() and all(
-        isinstance(members[name], kind) and not isinstance(members[name], bool)
-        for name, kind in shape.items()
-    )
-
-
-def _entry(body: dict[str, Any]) -> Entry | None:
-    if not _fits(body, _ENTRY) or not all(_fits(item, _MENTION) for item in body["records"]):
-        return None
-    if body["op"] not in tuple(Op):
-        return None
-    mentions = tuple(Mention(item["id"], item["version"], item["digest"]) for item in body["records"])
-    fields: dict[str, Any] = {**body, "op": Op(body["op"]), "records": mentions}
-    return Entry(**fields)
 
 
 def _point_body(point: Checkpoint) -> dict[str, Any]:

@@ -45,18 +45,25 @@ class Batches:
     async def each(
         self, principal: Principal, requests: Sequence[RememberRequest]
     ) -> list[RememberResponse | QuipuError]:
-        """Each answered for itself. Plain new memories share transactions; the rest go one by one."""
+        """Each answered for itself. New memories share transactions, changes go one by one."""
         told: list[RememberResponse | QuipuError | None] = [None] * len(requests)
-        plain: list[tuple[int, Line]] = []
+        new: list[tuple[int, RememberRequest]] = []
         for place, request in enumerate(requests):
             try:
                 accepted = self._writing.accepted(principal, request)
-                if accepted.id is None and not accepted.approval_required and not accepted.links:
-                    plain.append((place, Line(accepted)))
+                if accepted.id is None:
+                    new.append((place, accepted))
                 else:
                     told[place] = await self._alone(principal, accepted)
             except QuipuError as error:
                 told[place] = error
+        faults = await self._writing.linked(principal, [request for _, request in new])
+        plain: list[tuple[int, Line]] = []
+        for (place, request), fault in zip(new, faults, strict=True):
+            if fault is None:
+                plain.append((place, Line(request)))
+            else:
+                told[place] = fault
         stored = await self._lines.many_stored(principal, [line for _, line in plain])
         for (place, _), answer in zip(plain, stored, strict=True):
             told[place] = answer
@@ -96,7 +103,7 @@ class Batches:
                         held.append(verdict)
             if held:
                 return await self._waiting(principal, kept, told, held, checked.position)
-            return await self._written(principal, kept, told, checked.position)
+            return await self._written(principal, kept, told, checked)
 
         return await self._secrets.checking_all(principal.tenant, accepted, work)
 
@@ -126,17 +133,17 @@ class Batches:
         principal: Principal,
         requests: Sequence[RememberRequest],
         told: dict[int, RememberResponse],
-        guard: int,
+        checked: CheckedRuns,
     ) -> list[RememberResponse]:
         fresh = [place for place in range(len(requests)) if place not in told]
         if fresh:
             batch = batch_of([requests[place] for place in fresh], self._ids(requests, fresh))
             done = await carried_out(
                 self._parts.ledger,
-                lambda: self._together.plan(principal, batch),
+                lambda: self._together.plan(principal, batch, checked),
                 is_fixed=any(request.if_version is not None for request in batch.items)
                 or all(request.id is None for request in batch.items),
-                guard=guard,
+                guard=checked.position,
             )
             told |= dict(zip(fresh, done, strict=True))
         return [told[place] for place in range(len(requests))]

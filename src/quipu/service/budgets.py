@@ -15,7 +15,7 @@ from quipu.rules.rates import Bucket
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: What the request at hand has spent since it was let in: a list by relevance is paid for in two steps.
+#: What the request at hand has spent since it was let in: a list by relevance recalls first, and is paid for once.
 _own: ContextVar[int] = ContextVar("quipu-spent-here", default=0)
 #: Whoever was not seen for longest is forgotten beyond so many.
 _MOST = 100_000
@@ -68,10 +68,11 @@ class Budgets:
                 )
 
     def charge_recall(self, principal: Principal, agent_id: str | None, count: int) -> None:
-        """So many memories are handed out; none where others who asked at the same time have spent the rest."""
-        if not count or not self._budget(principal):
-            return
+        """So many memories are handed out in all; none where others who asked at the same time have spent the rest."""
         own = _own.get()
+        count -= own  # what was handed on from one step to the next is the same memories
+        if count <= 0 or not self._budget(principal):
+            return
         self._check(principal, agent_id, own)
         _own.set(own + count)
         now = self._clock()

@@ -22,7 +22,7 @@ from quipu.model.record import Record, State, Tier
 from quipu.model.search import Scope, Snapshot
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
-from quipu.rules import links, settling
+from quipu.rules import derivations, links, settling
 from quipu.rules.settling import Decision
 from quipu.service import answers
 from quipu.service.access import Access
@@ -195,7 +195,9 @@ class Consolidating:
         tally.add(decision, outcome, into)
         if outcome is Settlement.PROMOTED and into is not None and self._extracting.is_there:
             try:
-                tally.proposed += await self._extracting.proposed(principal, source, into)
+                checked = await self._secrets.checked(principal.tenant)
+                shown = replace(source, content=checked.shown(source.content))
+                tally.proposed += await self._extracting.proposed(principal, shown, into)
             except QuipuError:  # it is promoted all the same
                 tally.unread += 1
 
@@ -301,8 +303,8 @@ class Consolidating:
         now = Snapshot(None, self._parts.clock())
         beside = (await self._parts.ledger.neighbours(scope, now, [record.id]))[record.id]
         for other in (await self._parts.ledger.read(record.tenant, sorted(beside))).values():
-            sources = {link.to for link in other.links if link.rel == settling.DERIVED_FROM}
-            if other.tier is Tier.LONG_TERM and other.source == settling.SOURCE and ids <= sources:
+            sources = {link.to for link in other.links if link.rel == derivations.DERIVED_FROM}
+            if other.tier is Tier.LONG_TERM and other.source == derivations.CONSOLIDATION and ids <= sources:
                 return other.id
         said = (other.id for other, _ in near if all(settling.is_known(one, other) for one in records))
         return next(said, None)

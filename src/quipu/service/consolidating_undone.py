@@ -13,7 +13,7 @@ from quipu.model.outcomes import ForgetResponse, RememberResponse
 from quipu.model.principal import Principal
 from quipu.model.record import Record, State
 from quipu.ports.ledger import Ledger
-from quipu.rules import settling
+from quipu.rules import derivations
 
 #: The detail of a journal entry that names the pass it belongs to.
 PASS = "pass"  # noqa: S105  the name of a journal detail, not a password
@@ -62,7 +62,7 @@ async def undone(
 
 def _origins(record: Record) -> set[str]:
     """What a promotion was made of."""
-    return {link.to for link in record.links if link.rel == settling.DERIVED_FROM}
+    return {link.to for link in record.links if link.rel == derivations.DERIVED_FROM}
 
 
 async def _entries(ledger: Ledger, tenant: str, after: int) -> AsyncIterator[Entry]:

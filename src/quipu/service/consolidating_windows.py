@@ -16,7 +16,7 @@ from quipu.model.search import Selection, Snapshot
 from quipu.model.store import Store
 from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
-from quipu.rules import settling, staging
+from quipu.rules import derivations, settling, staging
 from quipu.rules.settling import Item, Refusals
 from quipu.service.access import Access
 from quipu.service.embedding import Vectors
@@ -94,7 +94,7 @@ class Windows:
                 found.update(request.ids)
             elif isinstance(request, RememberRequest):
                 named = request.links or ()
-                found.update(link.to for link in named if link.rel == settling.DERIVED_FROM)
+                found.update(link.to for link in named if link.rel == derivations.DERIVED_FROM)
         return frozenset(found)
 
     async def refusals(self, tenant: str, windows: Sequence[Sequence[Record]]) -> Refusals:

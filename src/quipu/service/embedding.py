@@ -128,33 +128,55 @@ class Vectors:
             return [None] * len(texts)
 
     async def reembed(self, tenant: str, actor: str) -> AsyncIterator[int]:
-        """Bring every version into the configured embedder's space; yields how many were done each time.
+        """Renew terms that are not those of their texts, then bring every version into the configured embedder's space.
 
-        Stops and resumes anywhere: what has its vector is not done again. Recall stays in the former space until the
-        last vector is there.
+        Yields how many terms or vectors were made each time. Stops and resumes anywhere: what is right is not done
+        again. Recall stays in the former space until the last vector is there.
         """
-        embedder = self._parts.embedder
+        ledger, embedder = self._parts.ledger, self._parts.embedder
+        had_other_terms, terms = await ledger.has_other_terms(tenant), 0
+        from quipu.service.renewing import renewed  # hardly ever
+
+        async for count in renewed(ledger, tenant):
+            terms += count
+            yield count
         if embedder is None:
-            raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
+            if terms:
+                await self._note_reembed(tenant, actor, {"terms": terms})
+            elif not had_other_terms:
+                raise UnsupportedError("There is no embedder to embed with.", reason="no_embedder")
+            return
         target = Space(embedder.model, embedder.dimensions)
         done = 0
         async for count in self._filled(tenant, target, embedder):
             done += count
             yield count
-        await self._parts.ledger.adopt_space(tenant, target)
+        await ledger.adopt_space(tenant, target)
         self._spaces[tenant] = target
         # What was written in the former space while the last vectors were made.
         async for count in self._filled(tenant, target, embedder):
             done += count
             yield count
-        detail: dict[str, Json] = {"model": target.model, "dimensions": target.dimensions, "versions": done}
+        made: dict[str, Json] = {"model": target.model, "dimensions": target.dimensions, "versions": done}
+        await self._note_reembed(tenant, actor, {**made, "terms": terms} if terms else made)
+
+    async def _note_reembed(self, tenant: str, actor: str, detail: dict[str, Json]) -> None:
         draft = Draft(op=Op.REEMBED, actor=actor, at=self._parts.clock(), detail=detail)
         await self._parts.ledger.commit(Commit(tenant=tenant, draft=draft))
 
     async def _filled(self, tenant: str, target: Space, embedder: Embedder) -> AsyncIterator[int]:
         """Vectors for what has none in the space yet, batch by batch."""
         ledger = self._parts.ledger
+        last: set[tuple[str, int]] = set()
         while records := await ledger.without_vector(tenant, target, _BATCH):
+            named = {(record.id, record.version) for record in records}
+            if named & last:  # only two spaces have room, so that both would begin again for ever
+                raise ConflictError(
+                    "Somebody else is moving this memory to another embedder.",
+                    reason="embedding_mismatch",
+                    hint="Let one of the two finish, then run `quipu reembed` again.",
+                )
+            last = named
             vectors = await embedder.embed([embedding_text(record) for record in records])
             await ledger.add_vectors(tenant, target, list(zip(records, vectors, strict=True)))
             yield len(records)

@@ -33,6 +33,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import grants_decisions as decisions
 from quipu.rules import receipts
 from quipu.service.access import Access
+from quipu.service.derived import with_derived
 from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
 from quipu.service.erasing_cascade import Cascade
@@ -150,7 +151,12 @@ class Erasing:
         await self._parts.ledger.lending.decide(erasure.tenant, Question(), lambda _: Writes(erasure=erasure))
 
     async def _carried_out(self, erasure: Erasure) -> Erasure:
-        ids = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
+        asked = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
+        # It may have been asked for long ago: what was made out of them since then goes, too.
+        ids = await with_derived(self._parts.ledger, erasure.tenant, asked)
+        if ids != asked:
+            erasure = replace(erasure, request={**erasure.request, "ids": ids})
+            await self._note(erasure)
         await self._purge(erasure, ids)
         for start in range(0, len(ids), _BATCH):
             await self._log_deleted(erasure.tenant, ids[start : start + _BATCH])
@@ -217,22 +223,14 @@ class Erasing:
         step = ErasureStep.DONE if is_done else ErasureStep.PROPAGATING
         moved = replace(erasure, step=step)
         if erasure.receipt is None:
-            written = await self._written_elsewhere(erasure)
-            if written is None:
-                return await self._receipted(moved, steps)
-            erasure, moved = written, replace(written, step=step)
+            erasure = await self._receipted(moved, steps)
+            moved = erasure if erasure.step is ErasureStep.DONE else replace(erasure, step=step)
         if moved != erasure:
             await self._note(moved)
         return moved
 
-    async def _written_elsewhere(self, erasure: Erasure) -> Erasure | None:
-        """The same, if another server has written its receipt meanwhile: there is one."""
-        for one in await self._parts.ledger.lending.erasures(erasure.tenant):
-            if one.id == erasure.id and one.receipt is not None:
-                return one
-        return None
-
     async def _receipted(self, erasure: Erasure, steps: Sequence[CascadeStep]) -> Erasure:
+        """The same with its receipt; where another server was faster, with the one that it has written: there is one."""
         own, now, tenant = self._own, self._parts.clock(), erasure.tenant
         ids = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
         scope_id = erasure.request.get("scope_id")
@@ -254,6 +252,8 @@ class Erasing:
         done = replace(erasure, completed_at=now, receipt=receipt)
 
         def decide(standing: Standing) -> Writes:
+            if standing.erasure is not None and standing.erasure.receipt is not None:
+                return Writes(answer=standing.erasure)
             chained = receipts.receipt(
                 standing.end,
                 id=self._parts.mint_id("rcp").partition("_")[2],
@@ -270,7 +270,7 @@ class Erasing:
                     decisions.policy(self._parts.mint_id("pol"), decisions.ALLOW, [decisions.OWNER])
                 ],
             )
-            return Writes(erasure=done, receipts=[chained])
+            return Writes(erasure=done, receipts=[chained], answer=done)
 
-        await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)
-        return done
+        question = Question(erasure_id=erasure.id, now=now)
+        return cast("Erasure", (await self._parts.ledger.lending.decide(tenant, question, decide)).answer)

@@ -10,17 +10,16 @@ from quipu.model.change import Proposal
 from quipu.model.record import State
 from quipu.model.search import Selection, Snapshot
 from quipu.model.value import Json, JsonObject
-from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
-from quipu.rules import grants, grants_items, staging
+from quipu.rules import derivations, grants, grants_items, staging
 from quipu.rules.filters import MAX_LISTED
 from quipu.rules.texts import is_keepable
+from quipu.service.derived import every_proposal, living_on
 from quipu.service.lending import lending_parts
 
 _MOST_IDS = 10_000
-_PAGE = 1_000
 _BEFORE_ALL = -(1 << 62)
-#: Links that say that a record was made out of another one; what compaction made, the ledger knows itself.
+#: Links that say that a record was made out of another one; what is made here, the ledger knows itself.
 _DERIVED = ("derived_from", "summarizes", "summarises", "consolidates")
 _MEMBERS = frozenset(
     {"principal_did", "scope_id", "item_ids", "filter", "grant_id", "reason", "cascade", "provenance_tags"}
@@ -43,17 +42,16 @@ class Choosing:
         """Held writes that hold words of it: those of the records, and with a whole scope or memory all of theirs."""
         is_whole = not any(name in wanted for name in _SELECTORS)
         named = {*ids, *cast("list[str]", wanted.get("item_ids", ()))}
-        found: list[str] = []
-        place: tuple[int, str] | None = None
-        while page := await self._parts.ledger.proposals(tenant, None, Proposals(after=place, limit=_PAGE)):
-            place = (page[-1].created_at, page[-1].id)
-            found += [
-                one.id
-                for one in page
-                if one.request
-                and (staging.made_by(one) & named or (is_whole and _is_of(one, wanted.get("scope_id"))))
-            ]
-        return found
+        return [
+            one.id
+            async for one in every_proposal(self._parts.ledger, tenant)
+            if one.request
+            and (
+                staging.made_by(one) & named
+                or derivations.holds_words_of(one, named)
+                or (is_whole and _is_of(one, wanted.get("scope_id")))
+            )
+        ]
 
     async def _meant(self, tenant: str, wanted: Mapping[str, Any]) -> list[str]:
         if "item_ids" in wanted:
@@ -104,6 +102,8 @@ class Choosing:
             sources = set(fresh)
             made = [name for name, to in links if to in sources]
             made += await self._parts.ledger.derived_from(tenant, fresh)
+            # A receipt is to say that it is gone: what a merge took of it goes, too.
+            made += await living_on(self._parts.ledger, tenant, fresh)
             fresh = [name for name in dict.fromkeys(made) if name not in chosen]
             chosen |= dict.fromkeys(fresh)
         return list(chosen)

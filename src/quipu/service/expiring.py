@@ -18,6 +18,8 @@ from quipu.service.committing import Plan, carried_out
 from quipu.service.selecting import Selecting
 
 _TOLD = 1_000
+#: So many are judged at a time.
+_TOGETHER = 500
 
 
 class Expiring(Selecting):
@@ -49,15 +51,35 @@ class Expiring(Selecting):
         """The records an expiry would act on."""
         now = self._parts.clock()
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
-        rows = [
-            row async for row in self._matching(scope, frozenset({State.LIVE}), request.filter or None, now)
-        ]
-        marks = await self._parts.ledger.marks(principal.tenant, [row.id for row in rows])
+        walk = self._matching(
+            scope,
+            frozenset({State.LIVE}),
+            request.filter or None,
+            now,
+            types=frozenset() if request.policy.type is None else frozenset({request.policy.type}),
+            created_to=expiry.created_to(request.policy, now),
+        )
+        found: list[Record] = []
+        some: list[Record] = []
+        async for record in walk:  # a policy may look at very many and match few
+            some.append(record)
+            if len(some) == _TOGETHER:
+                found += await self._of_policy(principal, request, some, now)
+                some = []
+        return found + await self._of_policy(principal, request, some, now)
+
+    async def _of_policy(
+        self, principal: Principal, request: ExpireRequest, records: Sequence[Record], now: int
+    ) -> list[Record]:
+        """Those that the policy matches and that are not yet what it makes of them."""
+        marks = await self._parts.ledger.marks(principal.tenant, [record.id for record in records])
         return [
-            row
-            for row in rows
-            if expiry.matches_policy(request.policy, row, marks.get(row.id), now)
-            and not (request.action is ExpireAction.DEMOTE and row.id in marks and marks[row.id].is_demoted)
+            record
+            for record in records
+            if expiry.matches_policy(request.policy, record, marks.get(record.id), now)
+            and not (
+                request.action is ExpireAction.DEMOTE and record.id in marks and marks[record.id].is_demoted
+            )
         ]
 
     async def expiring(self, principal: Principal, request: ExpireRequest) -> Plan[ExpireResponse]:

@@ -9,15 +9,15 @@ from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.model.operations import RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Principal
-from quipu.model.record import Link, MemoryType, Record
+from quipu.model.record import Link, MemoryType, Record, Sensitivity
 from quipu.ports.parts import Parts
 from quipu.rules import settling
+from quipu.rules.derivations import CONSOLIDATION, DERIVED_FROM, EXTRACTION
 from quipu.rules.runs_deriving import handling
 from quipu.service.resembling import Resembling
 
-SOURCE = "extraction"
 #: Sources whose text came out of memory: what is found there was known already.
-ECHOES = frozenset({"recall", "memory", SOURCE, settling.SOURCE})
+ECHOES = frozenset({"recall", "memory", EXTRACTION, CONSOLIDATION})
 _MOST_FACTS = 10
 _LONGEST = 1_000
 Remember = Callable[[Principal, RememberRequest], Awaitable[RememberResponse]]
@@ -36,10 +36,12 @@ class Extracting:
     async def proposed(self, principal: Principal, source: Record, into: str) -> int:
         """Propose the facts of a source, linked to what it became; returns how many wait now.
 
+        The source comes without registered secrets. What is secret as a whole is masked for everybody who did not ask
+        otherwise, and no model is shown it.
         Raises BackendUnavailableError when the model cannot be asked.
         """
         extractor = self._parts.extractor
-        if extractor is None or _is_echo(source) or source.type is MemoryType.PROCEDURAL:
+        if extractor is None or not _is_read(source):
             return 0
         waiting = 0
         for fact in dict.fromkeys(await extractor.facts(source.content)):
@@ -53,10 +55,10 @@ class Extracting:
                 user_id=source.user_id,
                 type=MemoryType.SEMANTIC,
                 content=text,
-                source=SOURCE,
+                source=EXTRACTION,
                 metadata={**handling(source), "extractor": extractor.model},
                 expires_at=source.expires_at,
-                links=(Link(into, settling.DERIVED_FROM),),
+                links=(Link(into, DERIVED_FROM),),
                 privacy_intent=source.privacy,
                 approval_required=True,
                 idempotency_key=settling.key_of("extract", [source], settling.said(text)),
@@ -79,5 +81,8 @@ class Extracting:
         return any(settling.said(other.content) == settling.said(text) for other, _ in near)
 
 
-def _is_echo(source: Record) -> bool:
-    return source.source in ECHOES or source.metadata.get("recalled") is True
+def _is_read(source: Record) -> bool:
+    """Whether a model is shown it."""
+    is_echo = source.source in ECHOES or source.metadata.get("recalled") is True
+    is_secret = source.privacy is not None and source.privacy.sensitivity is Sensitivity.SECRET
+    return not is_echo and not is_secret and source.type is not MemoryType.PROCEDURAL

@@ -224,10 +224,12 @@ class Governance:
     async def lapse(self, tenant: str) -> int:
         """Close what nobody decided on in time; returns how many. Nothing is approved by time."""
         now, lapsed = self._parts.clock(), 0
-        waiting = [proposal async for proposal in self._walk(tenant, ProposalsRequest(status="pending"))]
-        for proposal in waiting:
-            if proposal.lapses_at is None or proposal.lapses_at > now:
-                continue
+        over = [
+            proposal
+            async for proposal in self._walk(tenant, ProposalsRequest(status="pending"))
+            if proposal.lapses_at is not None and proposal.lapses_at <= now
+        ]
+        for proposal in over:
             system = Principal(tenant=tenant, name="system", permissions=frozenset())
             commit = self.settling(system, proposal, Decision(approved=False), closed_by="lapsed")
             try:

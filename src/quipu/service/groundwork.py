@@ -48,9 +48,9 @@ class Groundwork:
         self._parts, self._version = parts, version
         self._access = Access(parts.ledger)
         self._vectors = Vectors(parts)
-        self._notes = ReadNotes(parts.ledger)
         self._budgets = Budgets(parts.clock, rate=parts.rate, recall_budget=parts.recall_budget)
         self.secrets = Secrets(parts, self._access)
+        self._notes = ReadNotes(parts.ledger, self.secrets.noted)
         self._observing = Observing(parts, self._access, self.secrets)
 
     @part

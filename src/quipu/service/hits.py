@@ -103,14 +103,18 @@ class Hits:
             details={} if is_masked else record.details,
             demoted=item.blended.candidate.is_demoted,
             redacted=is_masked,
-            why=_why(item) if request.explain else None,
+            why=_why(item) if request.explain and not is_masked else None,
         )
 
 
 def content_of(record: Record) -> str | JsonObject:
     """Text; for a procedure its machine."""
     if record.type is MemoryType.PROCEDURAL:
-        machine = json.loads(record.content)
+        try:
+            machine = json.loads(record.content)
+        # Altered behind the journal's back: `verify` names it.
+        except (ValueError, RecursionError):
+            return record.content
         return cast("JsonObject", machine) if isinstance(machine, dict) else record.content
     return record.content
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quipu.errors import ForbiddenError, NotFoundError
+from quipu.errors import ConflictError, ForbiddenError, NotFoundError
 from quipu.model.change import Commit, Dismiss, Proposal
 from quipu.model.governance import Rule
 from quipu.model.journal import Draft, Op
@@ -33,6 +33,11 @@ class Learning:
 
     async def suggested(self, principal: Principal) -> tuple[Suggestion, ...]:
         """What decisions on the reviewer's agents suggest, each tried on the last writes."""
+        found = await self._found(principal)
+        effects = await self._policies.decided_by_each(principal, [one.rule for one in found], _TRIED)
+        return tuple(replace(one, effect=effect) for one, effect in zip(found, effects, strict=True))
+
+    async def _found(self, principal: Principal) -> list[Suggestion]:
         self._access.authorise(principal, Permission.REVIEW)
         if principal.user_id is not None:
             # A decided proposal no longer says whose memory it was about.
@@ -41,17 +46,31 @@ class Learning:
         known = {rule.id for rule in await self._policies.list(principal) if not is_over(rule, now)}
         unwanted = await self._parts.ledger.dismissals(principal.tenant)
         found = learning.suggestions(await self._decided(principal), now, unwanted)
-        return tuple([await self._simulated(principal, one) for one in found if one.rule.id not in known])
+        return [one for one in found if one.rule.id not in known]
 
     async def accept(self, principal: Principal, suggestion_id: str) -> tuple[Rule, ...]:
-        """Make it a rule of its own, first among the tenant's. It ends by itself, and can be taken away before."""
+        """Make it a rule of its own, before those that had held its evidence. It ends by itself, and can be taken away before.
+
+        One that ended is taken away by the one that takes its place.
+        """
         self._access.authorise(principal, Permission.ADMIN)
         chosen = await self._chosen(principal, suggestion_id)
-        # One that ended is taken away by the one that takes its place.
-        own = [rule for rule in await self._policies.own(principal) if rule.id != chosen.rule.id]
-        return await self._policies.set(
-            principal, {"rules": [rule_body(rule) for rule in (chosen.rule, *own)]}
-        )
+        held_by = await self._held_by(principal, chosen)
+        while True:
+            position = (await self._parts.ledger.guard(principal.tenant)).position
+            rules = learning.placed(chosen.rule, await self._policies.own(principal), held_by)
+            document = {"rules": [rule_body(rule) for rule in rules]}
+            try:
+                return await self._policies.set(principal, document, guard=position)
+            except ConflictError as conflict:
+                # Somebody else has changed the rules, and what they wrote stays.
+                if conflict.reason != "secrets_changed":
+                    raise
+
+    async def _held_by(self, principal: Principal, chosen: Suggestion) -> frozenset[str]:
+        """The rules whose decisions people took, and that it takes over."""
+        found = [await self._parts.ledger.proposal(principal.tenant, name) for name in chosen.evidence]
+        return frozenset(rule for one in found if one is not None for rule in one.held_by)
 
     async def dismiss(self, principal: Principal, suggestion_id: str) -> None:
         """Do not suggest it again."""
@@ -67,27 +86,32 @@ class Learning:
         await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(change,)))
 
     async def _chosen(self, principal: Principal, suggestion_id: str) -> Suggestion:
-        for one in await self.suggested(principal):
+        for one in await self._found(principal):
             if one.id == suggestion_id:
                 return one
         raise NotFoundError("There is no such suggestion.", reason="suggestion")
 
     async def _decided(self, principal: Principal) -> list[Proposal]:
-        """Decisions of the last while on agents in reach, newest first."""
+        """Decisions of the last while on agents in reach.
+
+        Of one kind there may be more than are looked at. Then the others are not looked at further back either: where
+        only the yeses of a time are known, it looks as if nobody had said no.
+        """
         since = self._parts.clock() - learning.WINDOW_MS - self._parts.proposal_life_ms
         found: list[Proposal] = []
         for status in ("approved", "rejected"):
-            place: tuple[int, str] | None = None
-            while len(found) < _MOST:
-                wanted = Proposals(after=place, limit=_PAGE, is_newest_first=True)
-                page = await self._parts.ledger.proposals(principal.tenant, status, wanted)
-                found += [one for one in page if await self._sight.sees(principal, one)]
-                if len(page) < _PAGE or page[-1].created_at < since:
-                    break
-                place = (page[-1].created_at, page[-1].id)
-        return found
+            decided, reached = await self._decided_as(principal.tenant, status, since)
+            found, since = [*found, *decided], max(since, reached)
+        return [one for one in found if one.created_at >= since and await self._sight.sees(principal, one)]
 
-    async def _simulated(self, principal: Principal, one: Suggestion) -> Suggestion:
-        document = {"rules": [rule_body(one.rule)]}
-        tried = await self._policies.tried(principal, document, _TRIED)
-        return replace(one, effect=sum(each.verdict.rule == one.rule.id for each in tried))
+    async def _decided_as(self, tenant: str, status: str, since: int) -> tuple[list[Proposal], int]:
+        """The newest of them, and back to when they are all there."""
+        found: list[Proposal] = []
+        while len(found) < _MOST:
+            place = (found[-1].created_at, found[-1].id) if found else None
+            wanted = Proposals(after=place, limit=_PAGE, is_newest_first=True)
+            page = await self._parts.ledger.proposals(tenant, status, wanted)
+            found += page
+            if len(page) < _PAGE or page[-1].created_at < since:
+                return found, since
+        return found, found[-1].created_at + 1  # others may have come at the same moment

@@ -163,9 +163,8 @@ class MemoryService(Assembly):
         closed = await self._observing.sweep(principal, self._removing.sweep)
         await self.governance.lapse(principal.tenant)
         await self.undoing.let_go(principal.tenant)
-        if (
-            self._parts.host.history_ms is not None
-        ):  # else there is no run to let go of, and nothing to load for it
+        # Else there is no run to let go of, and nothing to load for it.
+        if self._parts.host.history_ms is not None:
             await self.runs.sweep(principal)
         from quipu.service import lending_tidying  # most processes sweep nothing
 
@@ -173,7 +172,7 @@ class MemoryService(Assembly):
         return closed
 
     def reembed(self, principal: Principal) -> AsyncIterator[int]:
-        """Bring everything into the configured embedder's space; yields how many were done each time."""
+        """Renew terms, and bring everything into the configured embedder's space; yields how many were made each time."""
         self._access.authorise(principal, Permission.ADMIN)
         return self._vectors.reembed(principal.tenant, principal.name)
 

@@ -3,6 +3,9 @@
 Who asks several memories of this process at once and shows only some of what they gave says so in the context of each
 call. The note of such a recall waits until it is known what was chosen, and marks only that. What is asked over a network
 has no such context, and counts what it gave.
+
+As long as nothing can be written, as on a disk that is full, notes wait in memory, but not without end. What is read
+beyond that is counted, and the journal tells how much it was as soon as it can.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -18,16 +21,22 @@ from typing import TypeAlias
 
 from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.model.change import Commit, Touch
-from quipu.model.journal import Draft, Mention
+from quipu.model.journal import Draft, Mention, Op
 from quipu.ports.ledger import Ledger
 
 _log = logging.getLogger("quipu.notes")
 _DELAY_S = 0.5
 _MOST = 512
+#: So many memories may be spoken of by notes that could not be written; a note without any counts as one.
+_MOST_WAITING = 200_000
+#: What the entry says that tells of reads which left no note.
+UNNOTED = "unnoted"
 
 
 #: Told which ids were chosen, in the names of who gave them.
 Settle: TypeAlias = Callable[[Collection[str]], None]
+#: Takes secrets out of the notes of one tenant.
+Clean: TypeAlias = Callable[[Sequence[Commit]], Awaitable[Sequence[Commit]]]
 
 _current: ContextVar[Choosing | None] = ContextVar("quipu-choosing", default=None)
 
@@ -72,9 +81,13 @@ def current() -> Choosing | None:
 class ReadNotes:
     """Collects notes and writes them together: after a moment, when many wait, before they matter, and at the end."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, clean: Clean) -> None:
+        self._ledger, self._clean = ledger, clean
         self._waiting: list[Commit] = []
+        #: Tenants whose notes could not be written the last time, and how much of them waits.
+        self._stuck: dict[str, int] = {}
+        #: How many reads of a tenant left no note, with the time of the last of them.
+        self._unnoted: dict[str, tuple[int, int]] = {}
         self._timer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
@@ -98,13 +111,34 @@ class ReadNotes:
         choosing.hold(settle)
 
     def _wait(self, note: Commit) -> None:
-        self._waiting.append(note)
+        stuck = self._stuck.get(note.tenant)
+        if stuck is None:
+            self._waiting.append(note)
+        elif sum(self._stuck.values()) < _MOST_WAITING:
+            self._waiting.append(note)
+            self._stuck[note.tenant] = stuck + _weight(note)
+        else:
+            self._leave_out(note)
         if self._timer is None or self._timer.done():
             self._timer = asyncio.create_task(self._later())
 
+    def _leave_out(self, note: Commit) -> None:
+        count, _ = self._unnoted.get(note.tenant, (0, 0))
+        if not count:
+            _log.error("Too many notes of reads wait to be written: from here on reads leave none.")
+        self._unnoted[note.tenant] = count + 1, note.draft.at
+
+    def _told(self, tenant: str) -> list[Commit]:
+        """The entry that tells of reads that left no note, where there are any."""
+        if tenant not in self._unnoted:
+            return []
+        count, at = self._unnoted[tenant]
+        draft = Draft(op=Op.READ, actor="system", at=at, detail={UNNOTED: count})
+        return [Commit(tenant=tenant, draft=draft)]
+
     async def _later(self) -> None:
         for _ in range(10):
-            if len(self._waiting) >= _MOST:
+            if len(self._waiting) >= _MOST and not self._stuck:
                 break
             await asyncio.sleep(_DELAY_S / 10)
         try:
@@ -119,18 +153,30 @@ class ReadNotes:
             failed: list[Commit] = []
             failure: QuipuError | None = None
             try:
-                while waiting:  # what stands or falls together is one tenant's
-                    tenant = waiting[0].tenant
+                # what stands or falls together is one tenant's
+                for tenant in dict.fromkeys((*(note.tenant for note in waiting), *self._unnoted)):
                     theirs = [note for note in waiting if note.tenant == tenant]
+                    unnoted, _ = self._unnoted.get(tenant, (0, 0))
                     try:
-                        await self._ledger.commit(*theirs)
+                        await self._ledger.commit(*await self._clean(theirs), *self._told(tenant))
                     except QuipuError as error:
                         failure, failed = failure or error, failed + theirs
+                        self._stuck[tenant] = sum(_weight(note) for note in theirs)
+                    else:
+                        self._written(tenant, unnoted)
                     waiting = [note for note in waiting if note.tenant != tenant]
             finally:
                 self._waiting = failed + waiting + self._waiting
             if failure is not None:
                 raise failure
+
+    def _written(self, tenant: str, unnoted: int) -> None:
+        """It works again; so many reads that left no note are told. Others may have come meanwhile."""
+        self._stuck.pop(tenant, None)
+        if unnoted:
+            count, at = self._unnoted.pop(tenant)
+            if count > unnoted:
+                self._unnoted[tenant] = count - unnoted, at
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -142,6 +188,10 @@ class ReadNotes:
         except BackendUnavailableError as error:
             # Such as a full disk. Whoever closes has lost nothing that they wrote.
             _log.warning("The notes of %d reads could not be written: %s", len(self._waiting), error.reason)
+
+
+def _weight(note: Commit) -> int:
+    return max(1, len(note.mentions))
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -21,6 +21,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import notices, staging
 from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
+from quipu.service.sealed import Sealing
 
 _PAGE = 500
 _MOST_WEBHOOKS, _MOST_AGENTS = 50, 100
@@ -34,7 +35,7 @@ class Notices:
     """Addresses, and what they are told."""
 
     def __init__(self, parts: Parts, access: Access) -> None:
-        self._parts, self._access = parts, access
+        self._parts, self._access, self._sealing = parts, access, Sealing(parts)
 
     # -- addresses ----------------------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ class Notices:
             position=(await self._parts.ledger.head(principal.tenant)).seq,
         )
         key = (self._parts.mint_salt() + self._parts.mint_salt()).hex()
-        sealed = self._parts.sealer.seal(key.encode("ascii"), _place(webhook))
+        sealed = await self._sealing.seal(key.encode("ascii"), webhook)
         await self._journaled(principal, Op.ADD_WEBHOOK, webhook, AddWebhook(webhook=webhook, sealed=sealed))
         return IssuedWebhook(webhook, key)
 
@@ -183,7 +184,7 @@ class Notices:
     async def _sent(self, kept: KeptWebhook, body: dict[str, Json]) -> None:
         if self._parts.courier is None:
             raise BackendUnavailableError("Nobody carries notices here.", reason="no_courier")
-        key = self._parts.sealer.unseal(kept.sealed, _place(kept.webhook))
+        key = self._sealing.unseal(kept.sealed, kept.webhook)
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
         headers = {
             "Content-Type": "application/json",
@@ -192,7 +193,3 @@ class Notices:
             "Quipu-Signature": notices.signature(key, self._parts.clock() // 1000, text),
         }
         await self._parts.courier.send(kept.webhook.url, text, headers)
-
-
-def _place(webhook: Webhook) -> bytes:
-    return f"{webhook.tenant}/{webhook.id}".encode()

@@ -82,9 +82,8 @@ class Observing(Unasked):
 
         async def told(answers: list[RememberResponse | QuipuError]) -> None:
             observing.remembered_many(seen, answers)
-            if (
-                seen.record_id is not None and not seen.is_new
-            ):  # of one alone, all is known that a plain write tells
+            # Of one alone, all is known that a plain write tells.
+            if seen.record_id is not None and not seen.is_new:
                 seen.strategy = requests[0].update_strategy.value
                 await self._recorded(seen, seen.record_id)
 

@@ -75,7 +75,7 @@ class Operating:
                 await self._writing.check_target(principal, kept)
                 told = partial(answers.pending_remember, kept)
                 return await self._governance.hold(principal, kept, verdict, told, guard=checked.position)
-            return await self._writing.stored(principal, kept, guard=checked.position, rule=verdict.by_rule)
+            return await self._writing.stored(principal, kept, checked, verdict.by_rule)
 
         return await self._secrets.checking(principal.tenant, work, request.run_id)
 
@@ -117,8 +117,7 @@ class Operating:
                 told = partial(answers.pending_merge, kept)
                 return await self._governance.hold(principal, kept, verdict, told, guard=checked.position)
             rule = verdict.by_rule if verdict else None
-            guard = checked.position
-            return await self._removing.merged(principal, kept, guard=guard, rule=rule, along=along)
+            return await self._removing.merged(principal, kept, checked, rule=rule, along=along)
 
         return await self._secrets.checking(principal.tenant, work)
 

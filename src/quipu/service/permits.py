@@ -44,11 +44,13 @@ class Permits:
             waiting = await self._governance.hold_recall(
                 principal, request, verdict, fingerprint, guard=position
             )
-        raise ForbiddenError(
+        refusal = ForbiddenError(
             "A person has to approve this recall first.",
             reason="approval_pending",
             hint=f"It waits as {waiting.id}. Once it was approved, ask the same again within 15 minutes.",
         )
+        refusal.proposal_id, refusal.approval_url = waiting.id, f"quipu:proposal/{waiting.id}"
+        raise refusal
 
     def _fingerprint(self, principal: Principal, request: RecallRequest) -> str:
         """The same request of the same principal, told without its words."""
@@ -59,11 +61,10 @@ class Permits:
         self, principal: Principal, request: RecallRequest, fingerprint: str, status: str
     ) -> Proposal | None:
         wanted = Proposals(operation="recall", agent_id=request.agent_id, limit=_MOST, is_newest_first=True)
-        since = self._parts.clock() - LIFE_MS
+        now = self._parts.clock()
         for proposal in await self._parts.ledger.proposals(principal.tenant, status, wanted):
             is_same = proposal.traits.get("fingerprint") == fingerprint and proposal.writer == principal.name
-            is_fresh = status == "pending" or (proposal.reviewed_at or 0) > since
-            if is_same and is_fresh:
+            if is_same and _is_fresh(proposal, now):
                 return proposal
         return None
 
@@ -85,3 +86,10 @@ class Permits:
         )
         (done,) = await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, once=once))
         return done.replayed is None
+
+
+def _is_fresh(proposal: Proposal, now: int) -> bool:
+    """Whether it can still be approved, or used. What has lapsed waits for a sweep, and for nobody's yes."""
+    if proposal.status == "pending":
+        return proposal.lapses_at is None or proposal.lapses_at > now
+    return (proposal.reviewed_at or 0) > now - LIFE_MS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from quipu.errors import ForbiddenError, InternalError, InvalidError
 from quipu.model.change import Commit, KeepRules
@@ -17,6 +18,8 @@ from quipu.service.access import Access
 from quipu.service.sight import Sight
 
 _PAGE = 1_000
+#: So many writes are judged before others have their turn.
+_AT_ONCE = 20
 MOST_REPLAYED = 10_000
 _WRITES: Mapping[Op, str] = {
     Op.REMEMBER: "remember",
@@ -73,14 +76,18 @@ class Policies:
 
     async def _tell(self, tenant: str, rules: tuple[Rule, ...], edition: int) -> None:
         """The journal tells which rules of the file decide from here on, where they have changed since the start."""
-        self._told[tenant] = edition
+        before, self._told[tenant] = self._told.get(tenant, 0), edition
         draft = Draft(
             op=Op.CHANGE_RULES,
             actor="system",
             at=self._parts.clock(),
             detail={"rules": [rule.id for rule in rules], "file": True},
         )
-        await self._parts.ledger.commit(Commit(tenant=tenant, draft=draft))
+        try:
+            await self._parts.ledger.commit(Commit(tenant=tenant, draft=draft))
+        except BaseException:
+            self._told[tenant] = before  # the next write tells it
+            raise
 
     async def _own(self, tenant: str) -> tuple[Rule, ...]:
         kept = await self._parts.ledger.rules(tenant)
@@ -102,8 +109,13 @@ class Policies:
         self._access.authorise(principal, Permission.REVIEW)
         return await self._own(principal.tenant)
 
-    async def set(self, principal: Principal, document: object) -> tuple[Rule, ...]:
-        """Replace the tenant's own rules. Writes that were judged by the former ones are judged again."""
+    async def set(
+        self, principal: Principal, document: object, *, guard: int | None = None
+    ) -> tuple[Rule, ...]:
+        """Replace the tenant's own rules. Writes that were judged by the former ones are judged again.
+
+        `guard` is the position at which those it replaces were read; it is refused where they have changed since.
+        """
         self._access.authorise(principal, Permission.ADMIN)
         rules = policy_parsing.rules_of(document)
         taken = {rule.id for rule in self._of_file()}
@@ -119,7 +131,8 @@ class Policies:
             detail={"rules": [rule.id for rule in rules]},
         )
         change = KeepRules(rules=tuple(policy_parsing.rule_body(rule) for rule in rules))
-        await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft, changes=(change,)))
+        commit = Commit(tenant=principal.tenant, draft=draft, changes=(change,))
+        await self._parts.ledger.commit(commit, guard=guard)
         return await self.list(principal)
 
     # -- trying out ---------------------------------------------------------------------------------------------
@@ -132,6 +145,25 @@ class Policies:
         The journal does not say everything: whether a source was new, whether something stood against it, and what was
         a secret then are not known, and conditions on them match nothing. What has been erased is told by its count.
         """
+        self._check_trial(principal, last)
+        if document is None:
+            rules = await self.list(principal)
+        else:
+            rules = (*self._of_file(), *policy_parsing.rules_of(document), *policy.SHIPPED)
+        return tuple(await self._replayed(rules, await self._past(principal, last)))
+
+    async def decided_by_each(self, principal: Principal, drafts: Sequence[Rule], last: int) -> list[int]:
+        """How many of the last writes each of these rules would have decided, first among the tenant's own."""
+        self._check_trial(principal, last)
+        past = await self._past(principal, last) if drafts else []
+        found: list[int] = []
+        for draft in drafts:
+            rules = (*self._of_file(), draft, *policy.SHIPPED)
+            replayed = await self._replayed(rules, past)
+            found.append(sum(one.verdict.rule == draft.id for one in replayed))
+        return found
+
+    def _check_trial(self, principal: Principal, last: int) -> None:
         self._access.authorise(principal, Permission.REVIEW)
         if principal.user_id is not None:
             # The journal does not say whose memory an entry is about, so who is bound to a user is told of none.
@@ -140,17 +172,12 @@ class Policies:
             raise InvalidError.at(
                 "/last", "bad_value", "So many cannot be tried.", accepted=[f"1 to {MOST_REPLAYED}"]
             )
-        if document is None:
-            rules = await self.list(principal)
-        else:
-            rules = (*self._of_file(), *policy_parsing.rules_of(document), *policy.SHIPPED)
-        names = {store.id: store.name for store in await self._parts.ledger.stores(principal.tenant)}
-        return tuple(
-            [
-                await self._replayed(rules, entry, tuple(names.items()))
-                for entry in await self._writes(principal, last)
-            ]
-        )
+
+    async def _past(self, principal: Principal, last: int) -> list[tuple[Entry, WriteFacts]]:
+        """The last writes, as far as rules can still see them."""
+        stores = await self._parts.ledger.stores(principal.tenant)
+        names = tuple((store.id, store.name) for store in stores)
+        return [(entry, await self._facts(entry, names)) for entry in await self._writes(principal, last)]
 
     async def _writes(self, principal: Principal, last: int) -> list[Entry]:
         """The last writes that the reviewer may see, newest first."""
@@ -168,11 +195,9 @@ class Policies:
             end = start
         return found[:last]
 
-    async def _replayed(
-        self, rules: tuple[Rule, ...], entry: Entry, names: tuple[tuple[str, str], ...]
-    ) -> Replayed:
+    async def _facts(self, entry: Entry, names: tuple[tuple[str, str], ...]) -> WriteFacts:
         records = await self._then(entry)
-        facts = WriteFacts(
+        return WriteFacts(
             operation=_WRITES[entry.op],
             agent_id=entry.agent or "",
             principal=await self._writer(entry),
@@ -184,15 +209,25 @@ class Policies:
             is_imported=entry.op is Op.IMPORT,
             found=frozenset(one for record in records for one in classes(said(record))),
         )
-        verdict = policy.decided(rules, facts, entry.at, default=self.default)
-        return Replayed(
-            seq=entry.seq,
-            at=entry.at,
-            operation=facts.operation,
-            agent_id=entry.agent,
-            actor=entry.actor,
-            verdict=verdict,
-        )
+
+    async def _replayed(
+        self, rules: tuple[Rule, ...], past: Sequence[tuple[Entry, WriteFacts]]
+    ) -> list[Replayed]:
+        found: list[Replayed] = []
+        for entry, facts in past:
+            if len(found) % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # rules may be many, and others wait
+            found.append(
+                Replayed(
+                    seq=entry.seq,
+                    at=entry.at,
+                    operation=facts.operation,
+                    agent_id=entry.agent,
+                    actor=entry.actor,
+                    verdict=policy.decided(rules, facts, entry.at, default=self.default),
+                )
+            )
+        return found
 
     async def _writer(self, entry: Entry) -> str:
         """Who asked for it: of what a reviewer let through, who had proposed it."""

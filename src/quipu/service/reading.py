@@ -74,6 +74,7 @@ class Reading:
     ) -> tuple[Version, ...]:
         """All versions, oldest first."""
         self._access.authorise(principal, Permission.READ, agent_id)
+        self._budgets.check_recall(principal, agent_id)
         is_mine = await self._access.reach(principal, agent_id)
         if not is_keepable(record_id):
             raise _absent()
@@ -86,6 +87,10 @@ class Reading:
         if seen is not None and versions[-1].store_id not in seen:
             raise _absent()
         reasons = await self._parts.ledger.reasons(principal.tenant, record_id)
+        shown = [version for version in mine if not version.is_emptied]
+        if shown:
+            self._note(principal, shown[-1].agent_id, Op.READ, shown)
+            self._budgets.charge_recall(principal, shown[-1].agent_id, len(shown))
         return tuple(Version(version, _reason(version, reasons)) for version in mine)
 
     async def list(self, principal: Principal, request: ListRequest) -> Page:
@@ -96,6 +101,9 @@ class Reading:
         async for record in self.walk(principal, request, limit=request.limit + 1):
             records.append(record)
         page = records[: request.limit]
+        # Who has the file need not ask, and looking at a copy leaves it as it is.
+        if page and not principal.is_local:
+            self._note(principal, request.agent_id, Op.READ, page)
         self._budgets.charge_recall(principal, request.agent_id, len(page))
         more = len(records) > request.limit
         return Page(

@@ -50,7 +50,7 @@ async def standing(parts: Parts, tenant: str, suspected: Iterable[Fault]) -> lis
             versions, wrong = looks[name]
             found.extend(wrong)
             for version in versions:
-                found.extend(chain.version_faults(chain.version_body(version), walk))
+                found.extend(chain.ledger_faults(version, walk))
         found.extend(fault for fault in chain.missing_faults(walk) if fault.id in settled)
         waiting = [name for name in waiting if name not in settled]
         if not waiting:

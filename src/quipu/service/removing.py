@@ -14,17 +14,19 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Ending, Record, State
 from quipu.model.search import Scope
 from quipu.model.value import Json
-from quipu.ports.ledger import Proposals
-from quipu.rules import drafting, merging, staging, texts, validation
+from quipu.rules import derivations, drafting, merging, staging, texts, validation
 from quipu.service import answers
 from quipu.service.committing import Along, Plan, carried_out
-from quipu.service.derived import with_derived
+from quipu.service.derived import every_proposal, living_on, still_said, with_derived
 from quipu.service.expiring import Expiring
+from quipu.service.secrets import Checked, CheckedRuns
 
 _CURRENT = frozenset({State.LIVE, State.ARCHIVED})
 #: What retention has emptied stands as erased, and still says whose it was and why it went.
 _ERASABLE = frozenset(State)
 _TOLD = 1_000
+#: Of what something was made of, so many are named.
+_FEW = 5
 
 
 class Removing(Expiring):
@@ -63,15 +65,18 @@ class Removing(Expiring):
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         records = await self._chosen(scope, request, now)
         ids = [record.id for record in records]
-        whole: list[str] = []
+        telling: list[str] = []
         if request.hard_delete:
-            staged, whole = await self._staged(scope, request)
-            ids = await with_derived(self._parts.ledger, scope.tenant, [*ids, *staged])
+            ids = await with_derived(self._parts.ledger, scope.tenant, ids)
+            staged, telling = await self._staged(scope, request, ids)
+            ids = list(dict.fromkeys([*ids, *staged]))
         answer = self._forget_answer(request, ids)
+        if request.hard_delete and (left := await self._left(scope.tenant, ids)):
+            answer = replace(answer, extensions={**answer.extensions, "warnings": left})
         if request.dry_run or (not ids and request.idempotency_key is None):
             return Plan(None, lambda done: answers.settled(answer, done))
         changes: list[Change] = (
-            [Erase(id=record_id) for record_id in (*ids, *whole)]
+            [Erase(id=record_id) for record_id in (*ids, *telling)]
             if request.hard_delete
             else [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
         )
@@ -97,24 +102,24 @@ class Removing(Expiring):
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         return await self._chosen(scope, request, self._parts.clock())
 
-    async def _staged(self, scope: Scope, request: ForgetRequest) -> tuple[list[str], list[str]]:
+    async def _staged(
+        self, scope: Scope, request: ForgetRequest, ids: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
         """Those of the ids whose text waits for a decision, or was kept after one: an erasure reaches them too.
 
-        And the batches that they are in: what is written together or not at all is not written without one of them.
+        And the proposals that say what one of them or of the erased `ids` says: what is written together or not at all
+        is not written without one of them, and what was made out of one goes with it.
         """
+        named, asked = set(ids), frozenset(request.ids)
         found: list[str] = []
-        batches: list[str] = []
-        place: tuple[int, str] | None = None
-        while page := await self._parts.ledger.proposals(
-            scope.tenant, None, Proposals(after=place, limit=_TOLD)
-        ):
-            place = (page[-1].created_at, page[-1].id)
-            for proposal in page:
-                named = staging.own_records(proposal, request.agent_id, scope.user_id, request.store)
-                if mine := sorted(named.intersection(request.ids)):
-                    found.extend(mine)
-                    batches.extend([proposal.id] if proposal.operation == "batch" else [])
-        return found, batches
+        telling: list[str] = []
+        async for proposal in every_proposal(self._parts.ledger, scope.tenant):
+            own = staging.own_records(proposal, request.agent_id, scope.user_id, request.store)
+            mine = sorted(own & asked)
+            found.extend(mine)
+            if derivations.holds_words_of(proposal, named.union(mine) if mine else named):
+                telling.append(proposal.id)
+        return found, telling
 
     async def _chosen(self, scope: Scope, request: ForgetRequest, now: int) -> list[Record]:
         """The named and the matching records, as far as they are in reach and still there to be removed."""
@@ -146,6 +151,20 @@ class Removing(Expiring):
             extensions=extensions,
         )
 
+    async def _left(self, tenant: str, ids: Sequence[str]) -> list[Json]:
+        """Where words of what is erased stay, for whoever erases it."""
+        ledger = self._parts.ledger
+        told = [
+            f"What {into} took from {source} when they were merged stays there: erase {into} too, if it is to go."
+            for into, source in (await living_on(ledger, tenant, ids)).items()
+        ]
+        told += [
+            f"{name} was made out of {', '.join(sources[:_FEW])}{' and others' if len(sources) > _FEW else ''}, and what "
+            "that says stays: erase it too, if it is to go."
+            for name, sources in (await still_said(ledger, tenant, ids)).items()
+        ]
+        return [*told[:_TOLD]]
+
     # -- merge --------------------------------------------------------------------------------------------------
 
     def accepted_merge(self, principal: Principal, request: MergeRequest) -> MergeRequest:
@@ -156,24 +175,31 @@ class Removing(Expiring):
         self,
         principal: Principal,
         request: MergeRequest,
+        checked: Checked | CheckedRuns,
         before: Sequence[Commit] = (),
-        guard: int | None = None,
         rule: str | None = None,
         along: Along | None = None,
     ) -> MergeResponse:
         return await carried_out(
             self._parts.ledger,
-            lambda: self.merging(principal, request),
+            lambda: self.merging(principal, request, checked),
             before=before,
-            guard=guard,
+            guard=checked.position,
             rule=rule,
             along=along,
         )
 
     async def merging(
-        self, principal: Principal, request: MergeRequest, newcomer: Record | None = None
+        self,
+        principal: Principal,
+        request: MergeRequest,
+        checked: Checked | CheckedRuns,
+        newcomer: Record | None = None,
     ) -> Plan[MergeResponse]:
-        """How duplicates collapse, as things stand. A `newcomer` is the duplicate, and is only just being written."""
+        """How duplicates collapse, as things stand. A `newcomer` is the duplicate, and is only just being written.
+
+        What they say together is `checked`: each may have said a part of a secret.
+        """
         now = self._parts.clock()
         scope = await self._access.scope(principal, request.agent_id, None, request.store)
         canonical = await self._canonical(scope, request.canonical, now)
@@ -181,6 +207,8 @@ class Removing(Expiring):
             await self._duplicates(scope, request.duplicates, now) if newcomer is None else ([newcomer], [])
         )
         result = merging.merged(canonical, duplicates, request.strategy, now)
+        if result.record is not None and request.strategy is MergeStrategy.MERGE_CONTENT:
+            result = replace(result, record=checked.joined(result.record))
         self._check_size(result.record)
         ids = [record.id for record in result.collapsed]
         answer = self._merge_answer(request, canonical.id, ids, missing)
@@ -218,10 +246,7 @@ class Removing(Expiring):
 
     def _check_size(self, record: Record | None) -> None:
         """What a merge makes must itself be a memory one could have written."""
-        limits = self._parts.limits
-        if record is None:
-            return
-        if len(record.content.encode("utf-8")) > limits.content_bytes or len(record.tags) > limits.tags:
+        if record is not None and any(True for _ in validation.joined_faults(record, self._parts.limits)):
             raise InvalidError.at(
                 "/duplicates",
                 "too_large",

@@ -31,7 +31,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.ports.parts import Parts
-from quipu.rules import diffs, editing, staging, validation
+from quipu.rules import approvals, diffs, editing, staging, validation
 from quipu.rules.chain import exact
 from quipu.rules.staging import Waiting
 from quipu.service.committing import Plan, carried_out
@@ -74,15 +74,27 @@ class Reviewing:
         may_look = principal.may(Permission.REVIEW) or principal.may(Permission.READ)
         if proposal.status != "pending" or not proposal.request or not may_look:
             return Review(proposal=told)
-        seen = await self._seen(principal, proposal, held_request(proposal), with_related=True)
+        try:
+            request = held_request(proposal)
+        # It was altered from outside; whoever says yes to it is refused.
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return Review(proposal=told, problem="What waits here is not what was held.")
+        checked = await self._secrets.checked_all(principal.tenant, _memories(request))
+        seen = await self._seen(principal, proposal, request, checked, with_related=True)
         return replace(seen, proposal=told)
 
     async def _seen(
-        self, principal: Principal, proposal: Proposal, request: Waiting, *, with_related: bool = False
+        self,
+        principal: Principal,
+        proposal: Proposal,
+        request: Waiting,
+        checked: CheckedRuns,
+        *,
+        with_related: bool = False,
     ) -> Review:
         """What a yes would do is read off the very plan that a yes carries out."""
         try:
-            planned = await self._planned(principal, proposal, request)
+            planned = await self._planned(principal, proposal, request, checked)
         except QuipuError as error:
             # As things stand it cannot be carried out; that too is something that can change before the decision.
             return Review(proposal=proposal, problem=error.message, etag=self._etag(proposal, error.reason))
@@ -153,7 +165,7 @@ class Reviewing:
     ) -> Any:
         seen = None
         if said.etag is not None or proposal.approvals > 1:
-            seen = (await self._seen(principal, proposal, request)).etag
+            seen = (await self._seen(principal, proposal, request, checked)).etag
             if said.etag not in (None, seen):
                 raise ConflictError(
                     "What this would change has changed since it was shown.",
@@ -161,7 +173,7 @@ class Reviewing:
                     hint="Look at it again, then decide.",
                 )
         if proposal.approvals > 1:
-            others = self._others(principal, proposal, seen or "", said)
+            others = await self._others(principal, proposal, seen or "", said)
             if len(others) + 1 < proposal.approvals:
                 mine = Approval(reviewer=principal.name, at=self._parts.clock(), etag=seen or "")
                 commit = self._governance.approving(principal, proposal, [*others, mine])
@@ -183,7 +195,7 @@ class Reviewing:
                 kept = self._as_said(request, said, checked)
                 return await carried_out(
                     self._parts.ledger,
-                    partial(self._remembering, principal, proposal, kept, said),
+                    partial(self._remembering, principal, proposal, kept, said, checked),
                     before=before,
                     is_fixed=kept.if_version is not None,
                     guard=guard,
@@ -191,7 +203,7 @@ class Reviewing:
             case ForgetRequest():
                 return await self._removing.forgotten(principal, checked.kept(request), before, guard)
             case MergeRequest():
-                return await self._removing.merged(principal, checked.kept(request), before, guard)
+                return await self._removing.merged(principal, checked.kept(request), checked, before)
             case ExpireRequest():
                 return await self._removing.expired(principal, checked.kept(request), before, guard)
             case RestoreRequest():
@@ -200,7 +212,7 @@ class Reviewing:
                 whole = replace(request, items=tuple(checked.kept(item) for item in request.items))
                 return await carried_out(
                     self._parts.ledger,
-                    lambda: self._together.plan(principal, whole),
+                    lambda: self._together.plan(principal, whole, checked),
                     before=before,
                     is_fixed=any(item.if_version is not None for item in whole.items),
                     guard=guard,
@@ -208,17 +220,25 @@ class Reviewing:
             case _:
                 assert_never(request)
 
-    def _others(
+    async def _others(
         self, principal: Principal, proposal: Proposal, etag: str, said: Decision
     ) -> tuple[Approval, ...]:
-        """Yeses of other people to what would happen now; one to something that has changed since does not count."""
+        """Yeses of other people to what would happen now.
+
+        One to something that has changed since does not count, nor does that of somebody who was shut out since.
+        """
         if _does_more(said):
             raise UnsupportedError(
                 "Where several must agree, they agree to what was proposed.",
                 reason="review_action",
                 hint="Reject it, and have the changed one proposed.",
             )
-        return tuple(one for one in proposal.given if one.reviewer != principal.name and one.etag == etag)
+        tokens, now = await self._parts.ledger.tokens(principal.tenant), self._parts.clock()
+        return tuple(
+            one
+            for one in proposal.given
+            if one.reviewer != principal.name and one.etag == etag and approvals.stands(one, tokens, now)
+        )
 
     def _as_said(self, request: RememberRequest, said: Decision, checked: CheckedRuns) -> RememberRequest:
         """The memory as it is kept: edited, valid, and checked again, as a secret may have been registered since."""
@@ -233,35 +253,42 @@ class Reviewing:
 
     # -- what a yes does ----------------------------------------------------------------------------------------
 
-    async def _planned(self, principal: Principal, proposal: Proposal, request: Waiting) -> Plan[Any]:
+    async def _planned(
+        self, principal: Principal, proposal: Proposal, request: Waiting, checked: CheckedRuns
+    ) -> Plan[Any]:
         match request:
             case RememberRequest():
-                return await self._remembering(principal, proposal, request, Decision(approved=True))
+                return await self._remembering(principal, proposal, request, Decision(approved=True), checked)
             case ForgetRequest():
                 return await self._removing.forgetting(principal, request)
             case MergeRequest():
-                return await self._removing.merging(principal, request)
+                return await self._removing.merging(principal, request, checked)
             case ExpireRequest():
                 return await self._removing.expiring(principal, request)
             case RestoreRequest():
                 return await self._restoring.restoration(principal, request)
             case BatchRequest():
-                return await self._together.plan(principal, request)
+                return await self._together.plan(principal, request, checked)
             case RecallRequest():
                 return Plan(None, lambda _: None)
             case _:
                 assert_never(request)
 
     async def _remembering(
-        self, principal: Principal, proposal: Proposal, request: RememberRequest, said: Decision
+        self,
+        principal: Principal,
+        proposal: Proposal,
+        request: RememberRequest,
+        said: Decision,
+        checked: CheckedRuns,
     ) -> Plan[Any]:
         plan: Plan[Any]
         if request.id is not None:
-            plan = await self._writing.change(principal, request)
+            plan = await self._writing.change(principal, request, checked)
         else:
             plan = await self._writing.creation(principal, request, proposal.record_id or "")
         if said.merge_into is not None:
-            plan = await self._merged(principal, request, plan, said, said.merge_into)
+            plan = await self._merged(principal, request, plan, said, said.merge_into, checked)
         if said.supersedes:
             forget = await self._superseding(principal, request, said, proposal.record_id)
             plan = replace(plan, ahead=(forget, *plan.ahead))
@@ -274,7 +301,13 @@ class Reviewing:
         return found.id
 
     async def _merged(
-        self, principal: Principal, request: RememberRequest, plan: Plan[Any], said: Decision, into: str
+        self,
+        principal: Principal,
+        request: RememberRequest,
+        plan: Plan[Any],
+        said: Decision,
+        into: str,
+        checked: CheckedRuns,
     ) -> Plan[Any]:
         """The memory is made and merged away in one go: it has its id, its history and its survivor."""
         if plan.commit is None or not isinstance(put := plan.commit.changes[0], Put):
@@ -282,7 +315,7 @@ class Reviewing:
         wanted = MergeRequest(
             agent_id=request.agent_id, canonical=into, duplicates=(put.record.id,), strategy=said.strategy
         )
-        merge = await self._removing.merging(principal, wanted, newcomer=put.record)
+        merge = await self._removing.merging(principal, wanted, checked, newcomer=put.record)
         return Plan(merge.commit, merge.answer, (plan.commit,))
 
     async def _superseding(

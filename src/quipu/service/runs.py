@@ -9,14 +9,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from quipu.errors import ConflictError, InvalidError
-from quipu.model.change import Commit, Once
+from quipu.model.change import Commit, Committed, Once
 from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
 from quipu.model.runs import (
     Driver,
     EventType,
     ExpireRun,
-    ForkMode,
     Happening,
     MintedRef,
     OpenRun,
@@ -30,7 +29,7 @@ from quipu.model.runs import (
 from quipu.model.value import Json, JsonObject
 from quipu.ports.announcing import Announcing
 from quipu.ports.parts import Parts
-from quipu.rules import redaction, runs_authority, runs_states, runs_wire, runs_workflows
+from quipu.rules import runs_authority, runs_redacting, runs_states, runs_wire, runs_workflows
 from quipu.rules.chain import exact
 from quipu.service.access import Access
 from quipu.service.committing import plain
@@ -42,7 +41,7 @@ from quipu.service.runs_memory import RunMemory
 from quipu.service.runs_scratch import Scratch
 from quipu.service.runs_stepping import Stepping, changed
 from quipu.service.runs_upkeep import RunUpkeep
-from quipu.service.secrets import Secrets
+from quipu.service.secrets import Checked, Secrets
 
 #: How long an event of another process may go unnoticed.
 _LOOK_S = 0.25
@@ -120,28 +119,24 @@ class Runs:
         once = self._once(principal, operation, key, said or request)
         if once is not None and (first := await self._first(principal, once)) is not None:
             return first
-        run = await self._drafted(principal, request)
-        if once is not None:
-            once = _answering(once, run.id)
-        done = await self._stepping.opened(principal, OpenRun(run=run), once)
+        draft = self._drafted(principal, request)
+
+        async def work(checked: Checked) -> Committed:
+            change = OpenRun(run=runs_redacting.opened(draft, checked.redaction))
+            return await self._stepping.opened(
+                principal, change, _answering(once, draft.id), guard=checked.position
+            )
+
+        done = await self._secrets.checking(principal.tenant, work)
         if done.replayed is not None:
             return Opened(await self._stepping.run(principal.tenant, str(done.replayed["runId"])), True)
-        kept = await self._stepping.run(principal.tenant, run.id)
+        kept = await self._stepping.run(principal.tenant, draft.id)
         if kept.driver is Driver.ENGINE:
             self.engine.begin(kept)
         return Opened(kept)
 
-    async def _drafted(self, principal: Principal, request: OpenRequest) -> Run:
-        """Whatever is kept of a run is without secrets; a name that holds one is refused."""
-        checked = await self._secrets.checked(principal.tenant)
-        checked.names({"/workflowId": request.workflow_id})
-
-        def clean(value: JsonObject) -> JsonObject:
-            given = checked.redaction
-            kept = redaction.redacted_value(value, given.redactors, [], given.template)
-            return kept if isinstance(kept, dict) else {}
-
-        found: list[str] = []
+    def _drafted(self, principal: Principal, request: OpenRequest) -> Run:
+        """The run that is asked for, before its texts are checked."""
         return Run(
             tenant=principal.tenant,
             id=self._parts.mint_id("run"),
@@ -149,13 +144,11 @@ class Runs:
             driver=Driver.EXTERNAL if request.is_external else Driver.ENGINE,
             status=RunStatus.RUNNING if request.is_external else RunStatus.PENDING,
             authority=runs_authority.kept(principal),
-            inputs=clean(request.inputs),
-            configurable=clean(request.configurable),
-            metadata=clean(request.metadata),
-            tags=tuple(
-                redaction.redacted_text(tag, checked.redaction.redactors, found) for tag in request.tags
-            ),
-            agent=None if request.agent is None else clean(request.agent),
+            inputs=request.inputs,
+            configurable=request.configurable,
+            metadata=request.metadata,
+            tags=request.tags,
+            agent=request.agent,
             created_at=self._parts.clock(),
         )
 
@@ -187,24 +180,26 @@ class Runs:
         if once is not None and (first := await self._first(principal, once)) is not None:
             return first
         run_id = self._parts.mint_id("run")
-        if request.mode is ForkMode.BRANCH:
-            request = await self._overlaid(principal, request)
-        run = await self._forking.fork(
-            principal, request, None if once is None else _answering(once, run_id), run_id
-        )
+
+        async def work(checked: Checked) -> Run:
+            clean = self._overlaid(principal, request, checked)
+            return await self._forking.fork(
+                principal, clean, _answering(once, run_id), run_id, checked.position
+            )
+
+        run = await self._secrets.checking(principal.tenant, work)
         if run.driver is Driver.ENGINE:
             self.engine.begin(run)
         return Opened(run, run.id != run_id)
 
-    async def _overlaid(self, principal: Principal, request: ForkRequest) -> ForkRequest:
+    def _overlaid(self, principal: Principal, request: ForkRequest, checked: Checked) -> ForkRequest:
+        """What a branch is to do otherwise, without secrets."""
         given = OpenRequest(
             workflow_id="fork", inputs=request.inputs or {}, configurable=request.configurable or {}
         )
-        clean = await self._drafted(principal, given)
-        return ForkRequest(
-            run_id=request.run_id,
-            mode=request.mode,
-            from_seq=request.from_seq,
+        clean = runs_redacting.opened(self._drafted(principal, given), checked.redaction)
+        return replace(
+            request,
             inputs=None if request.inputs is None else clean.inputs,
             configurable=None if request.configurable is None else clean.configurable,
         )
@@ -238,7 +233,7 @@ class Runs:
         for variable in await self._parts.ledger.run_variables(run.tenant, run.id):
             variables[variable.name] = variable.value
         events = await self._stepping.log(run.tenant, run.id)
-        return runs_wire.run_body(run, variables, _node_states(events))
+        return runs_wire.run_body(run, variables, runs_wire.node_states(events))
 
     async def events(self, principal: Principal, run_id: str, after: int = -1) -> list[RunEvent]:
         """The log, behind a number."""
@@ -305,29 +300,42 @@ class Runs:
     ) -> Run:
         """An orchestrator outside tells what a node does."""
         run = await self._external(principal, run_id)
-        checked = await self._secrets.checked(run.tenant, run.id)
-        checked.names({"/nodeId": node_id})
-        payload: dict[str, Json] = {"nodeId": node_id}
-        if error is not None:
-            payload |= runs_wire.failure(error.code, checked.reason(error.message, "/error/message") or "")
-        kept = await self._stepping.clean(run, variables)
-        told = Happening(type=event, node_id=node_id, payload=payload)
-        change = RunStep(run_id=run.id, events=(*changed(kept), told), variables=kept)
-        await self._stepping.step(run.tenant, principal.name, change)
+
+        async def work(checked: Checked) -> None:
+            runs_redacting.failed(error, node_id, checked.redaction)
+            kept = runs_redacting.results(variables, checked.redaction)
+            payload: dict[str, Json] = {"nodeId": node_id, **_failure(error, checked)}
+            told = Happening(type=event, node_id=node_id, payload=payload)
+            change = RunStep(run_id=run.id, events=(*changed(kept), told), variables=kept)
+            await self._stepping.step(run.tenant, principal.name, change, checked.position)
+
+        await self._secrets.checking(run.tenant, work, run.id)
         return await self._stepping.run(run.tenant, run.id)
 
     async def complete(self, principal: Principal, run_id: str, variables: Sequence[Variable] = ()) -> Run:
         """An orchestrator outside has finished."""
         run = await self._external(principal, run_id)
-        kept = await self._stepping.clean(run, variables)
-        return await self._stepping.end(run, principal.name, RunStatus.COMPLETED, variables=kept)
+
+        async def work(checked: Checked) -> Run:
+            kept = runs_redacting.results(variables, checked.redaction)
+            return await self._stepping.end(
+                run, principal.name, RunStatus.COMPLETED, variables=kept, guard=checked.position
+            )
+
+        return await self._secrets.checking(run.tenant, work, run.id)
 
     async def fail(self, principal: Principal, run_id: str, error: RunError) -> Run:
         """An orchestrator outside gives up."""
         run = await self._external(principal, run_id)
-        checked = await self._secrets.checked(run.tenant, run.id)
-        told = RunError(error.code, checked.reason(error.message, "/error/message") or "")
-        return await self._stepping.end(run, principal.name, RunStatus.FAILED, error=told)
+
+        async def work(checked: Checked) -> Run:
+            runs_redacting.failed(error, None, checked.redaction)
+            told = RunError(error.code, checked.reason(error.message, "/error/message") or "")
+            return await self._stepping.end(
+                run, principal.name, RunStatus.FAILED, error=told, guard=checked.position
+            )
+
+        return await self._secrets.checking(run.tenant, work, run.id)
 
     async def cancel(self, principal: Principal, run_id: str) -> Run:
         """Ask a run to stop; one that nobody executes stops at once."""
@@ -379,19 +387,11 @@ class Runs:
         await self.engine.close()
 
 
-def _answering(once: Once, run_id: str) -> Once:
-    return replace(once, answer={"runId": run_id})
+def _answering(once: Once | None, run_id: str) -> Once | None:
+    return None if once is None else replace(once, answer={"runId": run_id})
 
 
-def _node_states(events: Sequence[RunEvent]) -> JsonObject:
-    """Where each node stands, read off the log."""
-    words = {
-        EventType.NODE_STARTED: "running",
-        EventType.NODE_COMPLETED: "completed",
-        EventType.NODE_FAILED: "failed",
-    }
-    return {
-        event.node_id: words[event.type]
-        for event in events
-        if event.node_id is not None and event.type in words
-    }
+def _failure(error: RunError | None, checked: Checked) -> JsonObject:
+    if error is None:
+        return {}
+    return runs_wire.failure(error.code, checked.reason(error.message, "/error/message") or "")

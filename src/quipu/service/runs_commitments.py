@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
 
-from quipu.errors import ConflictError, InvalidError
+from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from quipu.model.change import Commit
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, Principal
@@ -24,6 +25,7 @@ from quipu.service.runs_entering import Entering
 from quipu.service.runs_memory import Place, RunMemory
 from quipu.service.runs_telling import Telling, Told
 
+_log = logging.getLogger("quipu.runs")
 #: The tag that commitments are found by; one that has fired has another.
 TAG = COMMITMENT_TAG
 _FIRED = "commitment-fired"
@@ -65,13 +67,12 @@ class Commitments:
     ) -> list[JsonObject]:
         """The events of commitments whose condition holds now and that have not fired yet, each told once."""
         place = await self._place(principal, ref)
-        entries = await self._memory.list(principal, place.ref, ListOptions(limit=MOST, tag=TAG))
         fired: list[JsonObject] = []
-        for entry in entries:
-            given = entry.metadata.get(TAG)
-            if isinstance(given, dict) and given.get("fired_at") is None:
-                condition = _condition(cast("dict[str, Any]", given))
-                if not await self._holds(principal, place, condition, entry):
+        for entry in await self._open(principal, place):
+            # Anybody who writes to the ref can write what looks like one.
+            condition = _condition(entry.metadata.get(TAG))
+            try:
+                if condition is None or not await self._holds(principal, place, condition, entry):
                     continue
                 payload: JsonObject = {
                     "commitmentId": entry_id(entry),
@@ -83,7 +84,19 @@ class Commitments:
                 along = None if telling is None else Told(telling, partial(_one, event))
                 if await self._fired(principal, place, entry, condition, along):
                     fired.append(payload)
+            except (ConflictError, ForbiddenError, InvalidError, NotFoundError) as error:
+                # Such as by a rule about its words: the others have waited as long.
+                _log.warning("A commitment could not be fired: %s", error.reason or error.code)
         return fired
+
+    async def _open(self, principal: Principal, place: Place) -> list[Record]:
+        """All that have not fired: the oldest, which a list leaves out first, has waited longest."""
+        limit = MOST
+        while True:
+            found = await self._memory.list(principal, place.ref, ListOptions(limit=limit, tag=TAG))
+            if len(found) < limit:
+                return found
+            limit *= 2
 
     async def _holds(self, principal: Principal, place: Place, condition: Condition, own: Record) -> bool:
         if condition.due_at is not None:
@@ -120,8 +133,19 @@ def _kept(condition: Condition, fired_at: int | None) -> JsonObject:
     return {"due_at": condition.due_at, "tag": condition.tag, "fired_at": fired_at}
 
 
-def _condition(given: dict[str, Any]) -> Condition:
-    return Condition(due_at=given.get("due_at"), tag=given.get("tag"))
+def _condition(given: Json) -> Condition | None:
+    """When it fires; None where it has fired, and where it is no commitment."""
+    if not isinstance(given, Mapping) or given.get("fired_at") is not None:
+        return None
+    match given.get("due_at"), given.get("tag"):
+        case bool(), _:
+            return None
+        case int(due_at), None:
+            return Condition(due_at=due_at)
+        case None, str(tag):
+            return Condition(tag=tag)
+        case _:
+            return None
 
 
 def _request(

@@ -25,7 +25,7 @@ from quipu.model.store import MAIN
 from quipu.model.value import Json, JsonObject
 from quipu.ports.ledger import Proposals
 from quipu.ports.parts import Parts
-from quipu.rules import runs_deriving, runs_refs, staging
+from quipu.rules import derivations, runs_deriving, runs_refs, staging
 from quipu.rules.drafting import least_trusted
 from quipu.rules.runs_options import MOST, ListOptions
 from quipu.rules.runs_wire import entry_id
@@ -113,7 +113,7 @@ class Deriving:
             type=MemoryType.SEMANTIC,
             content=draft.text,
             tags=runs_deriving.provenance_tags(sources, self._parts.limits.tags),
-            links=tuple(Link(source.id, runs_deriving.COMPACTED_FROM) for source in sources),
+            links=tuple(Link(source.id, derivations.COMPACTED_FROM) for source in sources),
             metadata=(runs_deriving.handling(sources[0]) or None) if sources else None,
             expires_at=runs_deriving.earliest_end(sources),
             store=sources[0].store_id if sources else place.store_id or MAIN,

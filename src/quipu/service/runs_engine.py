@@ -10,22 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from quipu.errors import BackendUnavailableError, ConflictError, DeadlineError, InvalidError, QuipuError
+from quipu.errors import (
+    BackendUnavailableError,
+    ConflictError,
+    DeadlineError,
+    InvalidError,
+    QuipuError,
+    SecretLeakageError,
+)
 from quipu.model.operations import ForgetRequest
 from quipu.model.principal import Principal, local
 from quipu.model.record import Record
-from quipu.model.runs import EventType, Happening, Run, RunError, RunEvent, RunStatus, RunStep
+from quipu.model.runs import EventType, Happening, Run, RunError, RunEvent, RunStatus, RunStep, Variable
 from quipu.ports.parts import Parts
-from quipu.rules import redaction, runs_authority, runs_wire, runs_workflows
+from quipu.rules import redaction, runs_authority, runs_redacting, runs_wire, runs_workflows
 from quipu.rules.runs_options import ListOptions, NewEntry
 from quipu.service import runs_nodes
 from quipu.service.runs_memory import Forget, RunMemory
 from quipu.service.runs_nodes import Work
 from quipu.service.runs_stepping import Stepping, changed
-from quipu.service.secrets import Secrets
+from quipu.service.secrets import Checked, Secrets
 
 _log = logging.getLogger("quipu.runs")
 _NODE_S = 10.0
@@ -158,7 +165,7 @@ class Engine:
         try:
             # It ends well before the lease does, so that nobody else takes the run meanwhile.
             async with asyncio.timeout(min(_NODE_S, self._parts.host.lease_ms / 1500)):
-                results = await self._stepping.clean(run, await runs_nodes.performed(work))
+                results = await runs_nodes.performed(work)
         except TimeoutError:
             return await self._node_failed(run, name, DeadlineError(reason="node_timeout"))
         except (BackendUnavailableError, asyncio.CancelledError):
@@ -167,21 +174,34 @@ class Engine:
             if error.reason in _LOST:
                 raise
             return await self._node_failed(run, name, error)
-        ended = Happening(type=EventType.NODE_COMPLETED, node_id=name, payload={"nodeId": name})
-        change = RunStep(run_id=run.id, events=(*changed(results), ended), variables=results)
-        await self._step(run, change)
+        try:
+            await self._node_completed(run, name, results)
+        except SecretLeakageError as error:
+            return await self._node_failed(run, name, error)
         return None
 
-    async def _node_failed(self, run: Run, name: str, error: QuipuError) -> RunError:
-        given = (await self._secrets.checked(run.tenant, run.id)).redaction
-        message = redaction.redacted_text(error.message, given.redactors, [])
-        failure = RunError(runs_nodes.failure_code(error), message)
-        payload = {"nodeId": name, **runs_wire.failure(failure.code, failure.message)}
-        told = Happening(type=EventType.NODE_FAILED, node_id=name, payload=payload)
-        await self._step(run, RunStep(run_id=run.id, events=(told,)))
-        return failure
+    async def _node_completed(self, run: Run, name: str, results: Sequence[Variable]) -> None:
+        ended = Happening(type=EventType.NODE_COMPLETED, node_id=name, payload={"nodeId": name})
 
-    async def _step(self, run: Run, change: RunStep) -> None:
+        async def work(checked: Checked) -> None:
+            kept = runs_redacting.results(results, checked.redaction)
+            change = RunStep(run_id=run.id, events=(*changed(kept), ended), variables=kept)
+            await self._step(run, change, checked.position)
+
+        await self._secrets.checking(run.tenant, work, run.id)
+
+    async def _node_failed(self, run: Run, name: str, error: QuipuError) -> RunError:
+        async def work(checked: Checked) -> RunError:
+            message = redaction.redacted_text(error.message, checked.redaction.redactors, [])
+            failure = RunError(runs_nodes.failure_code(error), message)
+            payload = {"nodeId": name, **runs_wire.failure(failure.code, failure.message)}
+            told = Happening(type=EventType.NODE_FAILED, node_id=name, payload=payload)
+            await self._step(run, RunStep(run_id=run.id, events=(told,)), checked.position)
+            return failure
+
+        return await self._secrets.checking(run.tenant, work, run.id)
+
+    async def _step(self, run: Run, change: RunStep, guard: int | None = None) -> None:
         until = self._parts.clock() + self._parts.host.lease_ms
         leased = RunStep(
             run_id=change.run_id,
@@ -192,7 +212,7 @@ class Engine:
             worker=self._worker,
             lease_until=until,
         )
-        await self._stepping.step(run.tenant, "quipu", leased)
+        await self._stepping.step(run.tenant, "quipu", leased, guard)
 
     # -- what nodes reach ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -68,13 +68,17 @@ class Entering:
 
         return await self._observing.remember(principal, request, keep)
 
+    async def check_names(self, tenant: str, names: Mapping[str, str | None]) -> None:
+        """Raise where a name that is about to be kept holds a secret; by pointer."""
+        (await self._secrets.checked(tenant)).names(names)
+
     async def beside(self, principal: Principal, request: RememberRequest, record_id: str) -> Commit:
         """How an entry is kept together with something else; refused where it would have to wait for a person."""
         accepted = self._writing.accepted(principal, request)
         checked = await self._secrets.checked(principal.tenant, request.run_id)
         kept = checked.kept(accepted)
         verdict = await self._gate.judged(principal, kept, checked.position, has_secret=kept is not accepted)
-        plan = await self._plan(principal, kept, record_id, ())
+        plan = await self._plan(principal, kept, record_id, (), checked)
         if verdict.effect is Effect.HOLD or plan.commit is None:
             raise _would_wait()
         return plan.commit
@@ -94,7 +98,8 @@ class Entering:
         async def work(checked: Checked) -> RememberResponse:
             if is_seed:
                 checked = replace(checked, redaction=Redaction())
-            kept = checked.kept(accepted)
+            # What ends with it is what it was made of.
+            kept = checked.made_of_others(accepted) if closing else checked.kept(accepted)
             verdict = await self._gate.judged(
                 principal, kept, checked.position, has_secret=kept is not accepted
             )
@@ -110,7 +115,7 @@ class Entering:
             new_id = record_id or self._parts.mint_id("mem")
             return await carried_out(
                 self._parts.ledger,
-                lambda: self._plan(principal, kept, new_id, closing),
+                lambda: self._plan(principal, kept, new_id, closing, checked),
                 guard=checked.position,
                 is_fixed=kept.id is None or kept.if_version is not None,
                 along=along,
@@ -119,14 +124,22 @@ class Entering:
         return await self._secrets.checking(principal.tenant, work, request.run_id)
 
     async def _plan(
-        self, principal: Principal, request: RememberRequest, new_id: str, closing: Sequence[Close]
+        self,
+        principal: Principal,
+        request: RememberRequest,
+        new_id: str,
+        closing: Sequence[Close],
+        checked: Checked,
     ) -> Plan[RememberResponse]:
         if request.id is not None:
-            return await self._writing.change(principal, request)
+            return await self._writing.change(principal, request, checked)
         plan = await self._writing.creation(principal, request, new_id)
-        if plan.commit is None or not closing:
+        if plan.commit is None:
             return plan
-        return replace(plan, commit=replace(plan.commit, changes=(*plan.commit.changes, *closing)))
+        commit = replace(plan.commit, changes=(*plan.commit.changes, *closing))
+        if commit.once is not None:  # a key is the tenant's, whoever uses it
+            commit = replace(commit, once=replace(commit.once, principal="openwop", operation="put_entry"))
+        return replace(plan, commit=commit)
 
 
 def _would_wait() -> ConflictError:

@@ -32,7 +32,10 @@ class Forking:
     def __init__(self, parts: Parts, stepping: Stepping) -> None:
         self._parts, self._stepping = parts, stepping
 
-    async def fork(self, principal: Principal, request: ForkRequest, once: Once | None, run_id: str) -> Run:
+    async def fork(
+        self, principal: Principal, request: ForkRequest, once: Once | None, run_id: str, guard: int
+    ) -> Run:
+        """`guard`: what the texts of the request were checked against."""
         source = await self._stepping.run(principal.tenant, request.run_id)
         if request.from_seq > source.last:
             raise InvalidError.at(
@@ -43,7 +46,7 @@ class Forking:
             change = await self._replay(principal, source, request, run_id)
         else:
             change = await self._branch(principal, source, request, run_id)
-        done = await self._stepping.opened(principal, change, once)
+        done = await self._stepping.opened(principal, change, once, guard)
         told = run_id if done.replayed is None else str(done.replayed["runId"])
         return await self._stepping.run(principal.tenant, told)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from quipu.errors import ConflictError
+from quipu.errors import ConflictError, NotFoundError
 from quipu.model.change import Commit
 from quipu.model.journal import Draft, Mention, Op
 from quipu.model.operations import Floor, ForgetRequest, RecallRequest, RememberRequest
@@ -46,6 +46,14 @@ class Place:
     store_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """An entry as it was kept, and whether it is the answer to a repeated request."""
+
+    record: Record
+    is_replayed: bool = False
+
+
 class RunMemory:
     """Entries of every tenant, by ref."""
 
@@ -72,6 +80,7 @@ class RunMemory:
         known = await self._parts.ledger.ref_minted_for(principal.tenant, agent_id, kept.id)
         if known is not None:
             return known
+        await self._entering.check_names(principal.tenant, {"/agentId": agent_id})
         now = self._parts.clock()
         minted = MintedRef(
             tenant=principal.tenant,
@@ -232,6 +241,24 @@ class RunMemory:
         replaces: Record | None = None,
     ) -> Record:
         """Keep an entry, or say one anew; what is returned is what was kept."""
+        entered = await self.entered(
+            principal, ref, entry, run=run, node_id=node_id, record_id=record_id, replaces=replaces
+        )
+        return entered.record
+
+    async def entered(
+        self,
+        principal: Principal,
+        ref: object,
+        entry: NewEntry,
+        *,
+        run: Run | None = None,
+        node_id: str | None = None,
+        record_id: str | None = None,
+        replaces: Record | None = None,
+        key: str | None = None,
+    ) -> Entered:
+        """The same, for whoever may ask twice: the same key and entry give what was kept first, as it was kept."""
         place = await self.place(principal, ref, Permission.WRITE)
         if place is None:
             raise runs_refs.malformed()
@@ -247,6 +274,7 @@ class RunMemory:
             memory_ref=place.ref,
             id=None if replaces is None else replaces.id,
             if_version=None if replaces is None else replaces.version,
+            idempotency_key=key,
         )
         answer = await self._entering.put(principal, request, record_id=record_id)
         if answer.pending_approval:
@@ -255,8 +283,13 @@ class RunMemory:
                 reason="pending_approval",
                 hint="It is written once somebody approves it.",
             )
-        found = await self._parts.ledger.read(principal.tenant, [answer.id])
-        return found[answer.id]
+        seq = answer.extensions["seq"] if answer.is_replayed else None
+        found = await self._parts.ledger.read(
+            principal.tenant, [answer.id], seq if isinstance(seq, int) else None
+        )
+        if answer.id not in found:  # written with this key, deleted since, and pruned
+            raise NotFoundError("The entry that was written with this key is gone.", reason="record")
+        return Entered(found[answer.id], answer.is_replayed)
 
     async def delete(self, principal: Principal, ref: object, entry_id: object) -> bool:
         """Whether there was such an entry, and it is deleted now: for everybody but runs that began before."""

@@ -70,12 +70,16 @@ class Scratch:
 
     async def tend(self) -> None:
         """Go on holding runs, take those that were let go of, and drop the notes of servers that are not there now."""
+        # What is noted meanwhile may be among these: then it is let go of, and taken again the next time.
+        over = set(self._held)
         for tenant in await self._parts.ledger.tenants():
             for run in await self._parts.ledger.noting_runs(tenant.id):
+                over.discard((run.tenant, run.id))
                 try:
                     await self._tended(run)
                 except QuipuError as error:  # it has ended meanwhile, or another server was faster
                     _log.debug("Notes of run %s were left alone: %s", run.id, error.code)
+        await self._let_go(over)  # they have ended, or nothing is noted in them any more
 
     async def _tended(self, run: Run) -> None:
         if run.worker in (None, self._keeper):
@@ -87,12 +91,15 @@ class Scratch:
 
     async def close(self) -> None:
         """Let go: the next server finds what is noted."""
-        for tenant, run_id in self._held:
+        await self._let_go(set(self._held))
+
+    async def _let_go(self, held: set[tuple[str, str]]) -> None:
+        for tenant, run_id in held:
             try:
                 await self._parts.ledger.hold_run(tenant, run_id, self._keeper, None)
             except QuipuError as error:
                 _log.debug("Notes of run %s were not let go of: %s", run_id, error.code)
-        self._held.clear()
+        self._held -= held
 
     def _lease(self) -> int:
         return self._parts.clock() + self._parts.host.lease_ms

@@ -23,7 +23,7 @@ from quipu.model.runs import (
 )
 from quipu.model.value import Json, JsonObject
 from quipu.ports.parts import Parts
-from quipu.rules import redaction, runs_authority, runs_refs, runs_states, runs_wire
+from quipu.rules import runs_authority, runs_refs, runs_states, runs_wire
 from quipu.rules.runs_options import NewEntry
 from quipu.service.runs_memory import RunMemory
 from quipu.service.secrets import Secrets
@@ -38,11 +38,13 @@ class Stepping:
     def __init__(self, parts: Parts, memory: RunMemory, secrets: Secrets) -> None:
         self._parts, self._memory, self._secrets = parts, memory, secrets
 
-    async def opened(self, principal: Principal, change: OpenRun, once: Once | None = None) -> Committed:
-        """Begin a run: it sees memory as it is at this very commit."""
+    async def opened(
+        self, principal: Principal, change: OpenRun, once: Once | None = None, guard: int | None = None
+    ) -> Committed:
+        """Begin a run: it sees memory as it is at this very commit. `guard`: what its texts were checked against."""
         draft = Draft(op=Op.OPEN_RUN, actor=principal.name, at=self._parts.clock(), run=change.run.id)
         commit = Commit(tenant=principal.tenant, draft=draft, changes=(change,), once=once)
-        return (await self._parts.ledger.commit(commit))[0]
+        return (await self._parts.ledger.commit(commit, guard=guard))[0]
 
     async def step(self, tenant: str, actor: str, change: RunStep, guard: int | None = None) -> None:
         """Something happens."""
@@ -69,20 +71,6 @@ class Stepping:
             if len(page) < _PAGE:
                 return events
 
-    async def clean(self, run: Run, variables: Sequence[Variable]) -> tuple[Variable, ...]:
-        """Results without the secrets of the tenant and of the run."""
-        checked = await self._secrets.checked(run.tenant, run.id)
-        found: list[str] = []
-        given = checked.redaction
-        return tuple(
-            Variable(
-                variable.name,
-                redaction.redacted_value(variable.value, given.redactors, found, given.template),
-                variable.record_ids,
-            )
-            for variable in variables
-        )
-
     async def end(
         self,
         run: Run,
@@ -92,6 +80,7 @@ class Stepping:
         error: RunError | None = None,
         variables: Sequence[Variable] = (),
         worker: str | None = None,
+        guard: int | None = None,
     ) -> Run:
         """The summary, then the last event. Of a run that is being cancelled only cancelling is left."""
         now = (await self.run(run.tenant, run.id)).status
@@ -112,7 +101,7 @@ class Stepping:
                 worker=worker,
             )
             try:
-                await self.step(run.tenant, actor, change)
+                await self.step(run.tenant, actor, change, guard)
             except ConflictError as conflict:
                 if conflict.reason == "run_over":  # somebody was faster: it is their end that is summed up
                     await self._summarise(run, (await self.run(run.tenant, run.id)).status)

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Sequence
 
-from quipu.errors import ForbiddenError, QuipuError
+from quipu.errors import ConflictError, ForbiddenError, QuipuError
 from quipu.model.change import Commit
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import Principal
@@ -119,6 +119,12 @@ class _Index:
         """How it is written, as things stand."""
         record_id = runs_refs.derived_id(runs_refs.WORKSPACE, INDEX)
         known = (await self._parts.ledger.read(self._host.tenant, [record_id])).get(record_id)
+        if known is not None and known.is_emptied:
+            raise ConflictError(
+                "The index was erased, and nothing that was erased is written again.",
+                reason="index_erased",
+                hint="Distil without an index.",
+            )
         refs: dict[str, str] = {} if known is None else json.loads(known.content)["refs"]
         self.text = json.dumps({"refs": {**refs, self._ref: entry}}, ensure_ascii=False, sort_keys=True)
         return await self._entering.beside(self._host, _file(self.text, known), record_id)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from quipu.errors import ConflictError, Fault, InvalidError, NotFoundError, SecretLeakageError
+from quipu.errors import (
+    ConflictError,
+    Fault,
+    InvalidError,
+    NotFoundError,
+    SecretLeakageError,
+    UnverifiableError,
+)
 from quipu.model.access import KeptSecret
 from quipu.model.change import Commit, DropSecret, KeepSecret
 from quipu.model.journal import Draft, Op
@@ -20,7 +29,7 @@ from quipu.model.operations import (
     RestoreRequest,
 )
 from quipu.model.principal import Permission, Principal
-from quipu.model.record import MemoryType
+from quipu.model.record import MemoryType, Record
 from quipu.ports.ledger import Guard
 from quipu.ports.parts import Parts
 from quipu.rules import redaction, registered, staging, validation
@@ -28,6 +37,9 @@ from quipu.rules.marking import Marker
 from quipu.rules.redaction import Redaction
 from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
+
+if TYPE_CHECKING:
+    from quipu.service.sealed import Sealing
 
 R = TypeVar("R")
 H = TypeVar("H", RememberRequest, ForgetRequest, MergeRequest, ExpireRequest, RestoreRequest)
@@ -69,12 +81,31 @@ class Checked:
                 ) from None
         return clean
 
+    def made_of_others(self, request: RememberRequest) -> RememberRequest:
+        """A request whose text was made of others, line by line, as it may be kept; or SecretLeakageError."""
+        kept = self.kept(request)
+        content = redaction.guarded_lines(str(kept.content), self.redaction, "/content")
+        return kept if content == kept.content else replace(kept, content=content, embedding=None)
+
+    def joined(self, record: Record, before: Record | None = None) -> Record:
+        """A version that was put together of others, as it may be kept; or SecretLeakageError.
+
+        `before`: the version that it changes, where something was added to that.
+        """
+        from quipu.rules import joining  # most processes join nothing
+
+        return joining.guarded(record, self.redaction, before)
+
     def reason(self, text: str | None, pointer: str = "/reason") -> str | None:
         """Somebody's words beside a change: without secrets, and not too long."""
         if text is None:
             return None
         clean, _ = redaction.guarded_text(text, self.redaction, pointer)
         return validation.cut(clean, self.limits)
+
+    def shown(self, text: str) -> str:
+        """A text as others may be shown it: without secrets, also those that were registered after it was written."""
+        return redaction.redacted_text(text, self.redaction.redactors, [])
 
     def names(self, names: Mapping[str, str | None]) -> None:
         """Refuse names that hold a secret, by pointer."""
@@ -111,6 +142,12 @@ class CheckedRuns:
         run_id = request.run_id if isinstance(request, RememberRequest) else None
         return self.by_run[run_id].kept(request, batch)
 
+    def joined(self, record: Record, before: Record | None = None) -> Record:
+        """A version that was put together of others: without the secrets of any of the runs."""
+        for checked in self.by_run.values():
+            record = checked.joined(record, before)
+        return record
+
     def reason(self, text: str | None) -> str | None:
         """Somebody's words about all of them: without the secrets of any."""
         for checked in self.by_run.values():
@@ -127,6 +164,12 @@ class Secrets:
         self._checks: dict[tuple[str, str | None], Checked] = {}
         #: What runs at work have resolved: tenant and run → values by label. Nowhere else, and gone with the run.
         self._resolved: dict[tuple[str, str], dict[str, str]] = {}
+
+    @cached_property
+    def _sealing(self) -> Sealing:
+        from quipu.service.sealed import Sealing  # most processes have nothing sealed to open
+
+        return Sealing(self._parts)
 
     # -- the list -----------------------------------------------------------------------------------------------
 
@@ -149,7 +192,7 @@ class Secrets:
             created_at=self._parts.clock(),
             created_by=principal.name,
         )
-        sealed = self._parts.sealer.seal(value.encode("utf-8"), _place(secret))
+        sealed = await self._sealing.seal(value.encode("utf-8"), secret)
         await self._changed(principal, Op.KEEP_SECRET, secret, KeepSecret(secret=secret, sealed=sealed))
         return secret
 
@@ -186,7 +229,7 @@ class Secrets:
         guard = await self._parts.ledger.guard(tenant)
         for sealed in guard.secrets:
             if sealed.secret.label == label and sealed.secret.run_id is None:
-                return self._parts.sealer.unseal(sealed.value, _place(sealed.secret)).decode("utf-8")
+                return self._sealing.unseal(sealed.value, sealed.secret).decode("utf-8")
         return None
 
     def resolved(self, tenant: str, run_id: str, label: str, value: str) -> None:
@@ -244,6 +287,17 @@ class Secrets:
             self._forget(tenant)
         return await self._known(tenant, run_id)
 
+    async def noted(self, notes: Sequence[Commit]) -> Sequence[Commit]:
+        """Notes of what was read of one tenant: whoever reads may name an agent that nobody has checked."""
+        agents = {note.draft.agent for note in notes if note.draft.agent is not None}
+        if not agents:
+            return notes
+        shown: dict[str, str] = {}
+        with suppress(UnverifiableError):  # without the key nobody can tell: then the note names nobody
+            checked = await self.checked(notes[0].tenant)
+            shown = {agent: checked.shown(agent) for agent in agents}
+        return [_naming(note, shown) for note in notes]
+
     async def _known(self, tenant: str, run_id: str | None) -> Checked:
         guard = self._guards.get(tenant)
         if guard is None:
@@ -269,7 +323,7 @@ class Secrets:
         values = [
             (
                 sealed.secret.label,
-                self._parts.sealer.unseal(sealed.value, _place(sealed.secret)).decode("utf-8"),
+                self._sealing.unseal(sealed.value, sealed.secret).decode("utf-8"),
             )
             for sealed in guard.secrets
             if sealed.secret.run_id in (None, run_id)
@@ -288,5 +342,8 @@ class Secrets:
             del self._checks[key]
 
 
-def _place(secret: KeptSecret) -> bytes:
-    return f"{secret.tenant}/{secret.id}".encode()
+def _naming(note: Commit, shown: Mapping[str, str]) -> Commit:
+    agent = note.draft.agent
+    if agent is None or shown.get(agent) == agent:
+        return note
+    return replace(note, draft=replace(note.draft, agent=shown.get(agent)))

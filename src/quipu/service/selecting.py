@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from quipu.model.record import Record, State
+from quipu.model.record import MemoryType, Record, State
 from quipu.model.search import Scope, Selection, Snapshot
 from quipu.model.value import JsonObject
 from quipu.ports.parts import Parts
@@ -28,14 +28,18 @@ class Selecting:
         now: int,
         *,
         with_expired: bool = False,
+        types: frozenset[MemoryType] = frozenset(),
+        created_to: int | None = None,
     ) -> AsyncIterator[Record]:
         selection = Selection(
             tenant=scope.tenant,
             agent_id=scope.agent_id,
             user_id=scope.user_id,
             store_id=scope.store_id,
+            types=types,
             states=states,
             filter=filter,
+            created_to=created_to,
         )
         # Erasure also reaches what has expired: a clock at the beginning of time sees everything.
         snapshot = Snapshot(None, -(1 << 62) if with_expired else now)

@@ -106,7 +106,7 @@ class Stores:
         changes: list[Change] = [Close(record=record, ending=Ending.FORGOTTEN) for record in records]
         if hard_delete:
             gone = await with_derived(self._parts.ledger, principal.tenant, gone)
-            staged = await staged_for(self._parts.ledger, principal.tenant, store.name)
+            staged = await staged_for(self._parts.ledger, principal.tenant, store.name, gone)
             changes = [Erase(id=name) for name in (*gone, *staged)]
         commits_as = Op.ERASE if hard_delete and changes else Op.DELETE_STORE
         draft = Draft(op=commits_as, actor=principal.name, at=now, store=store.id)

@@ -13,6 +13,7 @@ from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Principal
 from quipu.model.record import State
 from quipu.service.committing import Plan
+from quipu.service.secrets import CheckedRuns
 from quipu.service.writing import Writing
 
 
@@ -22,7 +23,9 @@ class Together:
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
 
-    async def plan(self, principal: Principal, batch: BatchRequest) -> Plan[list[RememberResponse]]:
+    async def plan(
+        self, principal: Principal, batch: BatchRequest, checked: CheckedRuns
+    ) -> Plan[list[RememberResponse]]:
         """How a batch is kept, as things stand. An error names its item."""
         new: list[int] = []
         changes: dict[int, Plan[RememberResponse]] = {}
@@ -32,7 +35,7 @@ class Together:
                 if request.id is None:
                     new.append(place)
                 else:
-                    changes[place] = await self._writing.change(principal, request)
+                    changes[place] = await self._writing.change(principal, request, checked)
         lines = [_line(batch, place) for place in new]
         creations = await self._writing.creations(principal, lines, batch.import_id)
         commits = [*creations.commits, *(plan.commit for plan in changes.values() if plan.commit)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -16,6 +16,7 @@ from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import roles as rules
 from quipu.rules import values
+from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
 
 _SHOWN = 6
@@ -59,6 +60,7 @@ class Tokens:
         for field, value in (("rate", rate), ("recall_budget", recall_budget)):
             if value is not None and value < 1:
                 raise InvalidError.at(f"/{field}", "bad_value", f"{field} is at least 1.")
+        self._check_texts(user_id, {"agents": agents, "review_stores": review_stores})
         now = self._parts.clock()
         if expires_at is not None and expires_at <= now:
             raise InvalidError.at("/expires_at", "bad_value", "A token ends in the future.")
@@ -82,6 +84,14 @@ class Tokens:
             review_operations=rules.checked_review_operations(review_operations),
         )
         return await self._added(principal, token, (), once)
+
+    def _check_texts(self, user_id: str | None, patterns: Mapping[str, Sequence[str]]) -> None:
+        """A token that no ledger can hold, or that is bound to a user whom nobody can be, is no token."""
+        for fault, message in values.name_faults("/user_id", user_id, self._parts.limits):
+            raise InvalidError(message, reason=fault.reason, faults=[fault])
+        for field, given in patterns.items():
+            for pattern in given:
+                checked_keepable(pattern, f"/{field}")
 
     @staticmethod
     def _check_reach(principal: Principal, agents: Sequence[str], user_id: str | None) -> None:

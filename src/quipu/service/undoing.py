@@ -80,14 +80,18 @@ class Undoing:
         return bool(done.findings) and all(one.outcome == "done" for one in done.findings)
 
     async def _reopened(self, principal: Principal, was: Proposal) -> Proposal:
-        """Ids of memories that a yes made stay taken, so that those it proposes now get others."""
-        is_undone = was.status == "approved"
+        """Ids of memories that a yes made stay taken, so that those it proposes now get others.
+
+        It waits as long as any other: who takes a decision back just before it lapses has not rejected it.
+        """
+        is_undone, now = was.status == "approved", self._parts.clock()
         again = replace(
             staging.renamed(was, lambda: self._parts.mint_id("mem")) if is_undone else was,
             id=self._parts.mint_id("prp"),
             status="pending",
             given=(),
-            created_at=self._parts.clock(),
+            created_at=now,
+            lapses_at=now + self._parts.proposal_life_ms,
             salt=self._parts.mint_salt(),
             traits=was.traits or learning.traits(held_request(was)),
         )

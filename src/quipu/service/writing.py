@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from quipu.errors import InvalidError, NotFoundError
 from quipu.model.change import Commit, Committed, Once, Put
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import Line, RememberRequest
+from quipu.model.operations import Line, RememberRequest, UpdateStrategy
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import MemoryType, Record, State
@@ -21,6 +21,7 @@ from quipu.service import answers, runs_attribution
 from quipu.service.access import Access
 from quipu.service.committing import Plan, carried_out
 from quipu.service.embedding import Vectors
+from quipu.service.secrets import Checked, CheckedRuns
 
 #: Texts this near are named as similar, never merged by themselves.
 _SIMILAR = 0.85
@@ -41,6 +42,13 @@ class Creations:
             place: committed for places, committed in zip(self.places, done, strict=True) for place in places
         }
         return [answers.settled(answer, at[place]) for place, answer in enumerate(self.planned)]
+
+
+def _astray(request: RememberRequest, known: Container[str]) -> InvalidError | None:
+    for index, link in enumerate(request.links or ()):
+        if link.to not in known:
+            return InvalidError.at(f"/links/{index}/to", "bad_value", "A link leads to no record in reach.")
+    return None
 
 
 class Writing:
@@ -71,14 +79,15 @@ class Writing:
         self,
         principal: Principal,
         request: RememberRequest,
-        guard: int | None = None,
+        checked: Checked,
         rule: str | None = None,
     ) -> Awaitable[RememberResponse]:
         """To be awaited: commit a request that was accepted and checked."""
+        guard = checked.position
         if request.id is not None:
             return carried_out(
                 self._parts.ledger,
-                partial(self.change, principal, request),
+                partial(self.change, principal, request, checked),
                 is_fixed=request.if_version is not None,
                 guard=guard,
                 rule=rule,
@@ -105,8 +114,10 @@ class Writing:
             return plan
         return await runs_attribution.attributed(self._parts, request, put.record, plan)
 
-    async def change(self, principal: Principal, request: RememberRequest) -> Plan[RememberResponse]:
-        """How a record is changed, as things stand."""
+    async def change(
+        self, principal: Principal, request: RememberRequest, checked: Checked | CheckedRuns
+    ) -> Plan[RememberResponse]:
+        """How a record is changed, as things stand. What is joined to it was `checked`, but not what both say."""
         now = self._parts.clock()
         current = await self._current(principal, request, request.id or "")
         if request.idempotency_key is not None and request.if_version is not None:
@@ -114,6 +125,12 @@ class Writing:
             current = replace(current, version=request.if_version)
         await self._check_links(principal, request)
         record = drafting.changed_record(current, request, principal=principal, now=now)
+        if request.update_strategy is not UpdateStrategy.OVERWRITE:
+            clean = checked.joined(record, current)
+            if clean.content != record.content:  # a vector of the caller's is one of the caller's words
+                request = replace(request, embedding=None)
+            record = clean
+            validation.checked_joined(record, self._parts.limits)
         same_text = (
             texts.embedding_text(record) == texts.embedding_text(current) and current.state is State.LIVE
         )
@@ -196,17 +213,22 @@ class Writing:
             id=record.id, stored_at=now, stores=(self._parts.ledger.name,), extensions=extensions
         )
 
+    async def linked(
+        self, principal: Principal, requests: Sequence[RememberRequest]
+    ) -> list[InvalidError | None]:
+        """What is wrong with the links of each: all that an agent links to is looked up at once."""
+        wanted: dict[str, set[str]] = {}
+        for request in requests:
+            wanted.setdefault(request.agent_id, set()).update(link.to for link in request.links or ())
+        known: dict[str, Container[str]] = {}
+        for agent_id, targets in wanted.items():
+            scope = await self._access.scope(principal, agent_id)
+            known[agent_id] = await self._access.newest(scope, sorted(targets)) if targets else ()
+        return [_astray(request, known[request.agent_id]) for request in requests]
+
     async def _check_links(self, principal: Principal, request: RememberRequest) -> None:
-        targets = [link.to for link in request.links or ()]
-        if not targets:
-            return
-        scope = await self._access.scope(principal, request.agent_id)
-        known = await self._access.newest(scope, targets)
-        for index, target in enumerate(targets):
-            if target not in known:
-                raise InvalidError.at(
-                    f"/links/{index}/to", "bad_value", "A link leads to no record in reach."
-                )
+        if request.links and (fault := (await self.linked(principal, [request]))[0]) is not None:
+            raise fault
 
     async def _similar(self, principal: Principal, record: Record, vector: bytes | None) -> list[Json]:
         """Live records of the same owner that say nearly the same."""

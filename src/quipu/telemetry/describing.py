@@ -14,6 +14,7 @@ from quipu.model.observation import Action, Became, Observation
 from quipu.model.principal import DEFAULT_TENANT
 from quipu.model.record import Tier
 from quipu.model.store import StoreScope
+from quipu.rules.texts import is_keepable
 from quipu.telemetry import content, names
 from quipu.telemetry.names import TABLES, Convention, Operation, Table
 from quipu.telemetry.settings import Identity, Namespaces, Showing, Side
@@ -21,6 +22,8 @@ from quipu.telemetry.settings import Identity, Namespaces, Showing, Side
 Value: TypeAlias = str | bool | int | float | list[str]
 _STORES = {Action.CREATE_STORE: Operation.CREATE_STORE, Action.DELETE_STORE: Operation.DELETE_STORE}
 _LABELS = (names.OPERATION_NAME, names.PROVIDER_NAME, names.SERVER_ADDRESS, names.SERVER_PORT)
+#: Well above what a name may have.
+_LONGEST_NAME = 1_024
 _SEARCHES = frozenset({Action.RECALL, Action.GET, Action.LIST})
 
 
@@ -174,7 +177,10 @@ def _share(value: object) -> float | None:
 
 
 def _cleaned(clean: Callable[[str], str], text: object) -> str | None:
-    return clean(text) if text and isinstance(text, str) else None
+    """A name that there can be. A request that was refused may hold one that no exporter can write, or a whole book."""
+    if not text or not isinstance(text, str) or len(text) > _LONGEST_NAME or not is_keepable(text):
+        return None
+    return clean(text)
 
 
 def _namespace(seen: Observation, showing: Showing, clean: Callable[[str], str]) -> str | None:

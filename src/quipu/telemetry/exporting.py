@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,7 @@ class Tracers(TracerProvider):
 class Exporting:
     """Global providers that export, until they are closed."""
 
-    def __init__(self, *, traces: str, metrics: str, version: str) -> None:
+    def __init__(self, *, traces: str, metrics: str, version: str, events: str = "") -> None:
         resource = _resource(version)
         self._closing: list[Callable[[], Any]] = []
         if traces:
@@ -56,6 +57,8 @@ class Exporting:
             self._closing.append(tracers.shutdown)
         if metrics:
             self._measure(metrics, resource)
+        if events:
+            self._log(events, resource)
 
     def _measure(self, endpoint: str, resource: Resource) -> None:
         reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=endpoint))
@@ -63,13 +66,29 @@ class Exporting:
         metrics.set_meter_provider(meters)
         self._closing.append(meters.shutdown)
 
+    def _log(self, endpoint: str, resource: Resource) -> None:
+        """Logs are still an underscored part of the SDK, so what has them elsewhere goes on without."""
+        try:
+            from opentelemetry._logs import set_logger_provider
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+            from opentelemetry.sdk._logs import LoggerProvider
+            from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+        except ImportError:
+            _log.warning("This version of OpenTelemetry has no log events; they are left off.")
+            return
+        loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+        loggers.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(endpoint=endpoint)))
+        set_logger_provider(loggers)
+        self._closing.append(loggers.shutdown)
+
     def close(self) -> None:
         """Send what waits. A collector that does not answer keeps nobody from ending."""
         threads = [threading.Thread(target=_quietly, args=(close,), daemon=True) for close in self._closing]
         for thread in threads:
             thread.start()
+        until = time.monotonic() + _PATIENCE_S  # for all of them together
         for thread in threads:
-            thread.join(_PATIENCE_S)
+            thread.join(max(until - time.monotonic(), 0))
         if any(thread.is_alive() for thread in threads):
             _log.warning("The collector did not take the last spans in time.")
 

@@ -92,6 +92,7 @@ class Operation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tracing, seen, opened = self._tracing, self._seen, self._opened
+        end = self._start
         try:
             end = tracing.clock_ns()
             error = seen.error if error is None else error
@@ -102,6 +103,10 @@ class Operation:
                     self._end_recall(opened, tracing.recalls, end)
                 else:
                     self._show(opened, seen.several or [seen], end, error)
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
+            self._let_go(end, error)
+        try:
             if self._kept is not None:
                 self._keep((seen.several or [seen])[0], end, error)
             if self._meter is not None:
@@ -113,7 +118,16 @@ class Operation:
                 for one in seen.several or [seen]:
                     watcher(one, tracing.showing, error)
         except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
+            _log.warning("An operation could not be counted. (%s)", type(failed).__name__)
+
+    def _let_go(self, end: int, error: BaseException | None) -> None:
+        """End a span that could not be described with what it began with: left open, it would stand above all that follows."""
+        if self._opened is None:
+            return
+        try:
+            self._opened.close(end, error=None if error is None else (error_type(error), description(error)))
+        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
+            _log.warning("A span could not be ended. (%s)", type(failed).__name__)
 
     def _end_recall(self, opened: Opened, recalls: Recalls, end: int) -> None:
         """A recall that went well may be told later, where that makes no difference to anybody."""
@@ -138,6 +152,7 @@ class Operation:
             opened.close(self._end, *recalls.ended(self._seen))
         except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
             _log.warning("An operation could not be shown. (%s)", type(failed).__name__)
+            self._let_go(self._end, None)
 
     def _show(
         self, opened: Opened, shown: Sequence[Observation], end: int, error: BaseException | None

@@ -15,6 +15,38 @@ _SERVER_ERROR = 500
 #: Anybody can send any word as a method; what is none is told as `_OTHER`.
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _OTHER = "_OTHER"
+#: What a host can mean by a request or a notification: MCP's own, and ours. Anybody can send any word here, too.
+MCP_METHODS = frozenset(
+    {
+        "completion/complete",
+        "initialize",
+        "logging/setLevel",
+        "memory/expire",
+        "memory/forget",
+        "memory/merge",
+        "memory/recall",
+        "memory/remember",
+        "memory/review",
+        "memory/review/get",
+        "memory/review/list",
+        "notifications/cancelled",
+        "notifications/initialized",
+        "notifications/progress",
+        "notifications/roots/list_changed",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "server/discover",
+        "subscriptions/listen",
+        "tools/call",
+        "tools/list",
+    }
+)
 
 
 class Serving:
@@ -34,7 +66,7 @@ class Serving:
         engine = self._tracing.measuring
         if engine is None:
             return
-        labels = {"mcp.method.name": method}
+        labels = {"mcp.method.name": method if method in MCP_METHODS else _OTHER}
         if tool is not None:
             labels |= {"gen_ai.tool.name": tool, "gen_ai.operation.name": "execute_tool"}
         if error is not None:

@@ -24,7 +24,10 @@ async def cross_agent_isolation(at: Subject, check: Check) -> None:
     check.equal(await at.found("spare key shed"), [mine], "what the agent recalls")
     for unreachable in (theirs, "mem_unknown"):
         check.equal((await at.forget(unreachable)).forgotten_ids, (), "what it forgets")
-        check.equal((await at.forget(unreachable, hard_delete=True)).forgotten_ids, (), "what it erases")
+        erased = await at.forget(unreachable, hard_delete=True)
+        check.equal(
+            (erased.forgotten_ids, erased.hard_delete), ((), True), "what it erases, and the echo (2.5)"
+        )
         check.equal((await at.merge(mine, unreachable)).merged_count, 0, "what it merges away")
         await check.refused(at.merge(unreachable, mine), "not_found", "canonical")
         await check.refused(at.remember("changed", id=unreachable), "not_found", "record")
@@ -58,6 +61,34 @@ async def filter_before_top_k(at: Subject, check: Check) -> None:
     for number in range(20):
         await at.kept_since(old - number, f"{QUERY} {number}?")
     check.equal(await at.found(QUERY, k=1, fresher_than_days=30), [answer], "what is found among older ones")
+    await _sessions_apart(at, check)
+    await _stores_apart(at, check, attic)
+
+
+async def _sessions_apart(at: Subject, check: Check) -> None:
+    """memorywire 2.4: `session_id` narrows before the best are chosen."""
+    mine = await at.kept("A ladder leans somewhere.", session_id="s-mine")
+    for number in range(20):
+        await at.remember(f"which ladder leans where {number}?", session_id="s-other")
+    found = await at.found("which ladder leans where", k=1, session_id="s-mine")
+    check.equal(found, [mine], "what is found among 20 of another session (session_id, 2.4)")
+    check.equal(await at.found("ladder", session_id="s-none"), [], "what an unknown session finds (2.4)")
+
+
+async def _stores_apart(at: Subject, check: Check, attic: str) -> None:
+    """memorywire 2.5 to 2.7: `store` keeps forget, merge and expire to one memory store."""
+    above = await at.kept("The trunk is locked.", store=attic, metadata={"what": "trunk"})
+    below = await at.kept("The trunk is open.", metadata={"what": "trunk"})
+    await check.refused(at.merge(below, above), "conflict", "scope_mismatch")
+    await check.refused(at.merge(above, below, store="main"), "not_found", "canonical")
+    gone = await at.forget(filter={"what": "trunk"}, store=attic)
+    check.equal(gone.forgotten_ids, (above,), "what goes from the store that was named (store, 2.5)")
+    asked: dict[str, Any] = {"store": attic, "filter": {"what": "trunk"}}
+    kept = await at.expire(ExpirePolicy(type=MemoryType.SEMANTIC), **asked)
+    check.equal(kept.matched_count, 0, "how many match in a store that is empty (store, 2.7)")
+    check.equal(
+        await at.found("trunk", k=1, filter={"what": "trunk"}), [below], "what is left in the other one"
+    )
 
 
 async def the_dead_and_the_unapproved_crowd_nobody_out(at: Subject, check: Check) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from quipu.model.operations import ExpireAction, ExpirePolicy, MergeStrategy
+from quipu.model.outcomes import RecallResponse
 from quipu.model.record import MemoryType
 from quipu.testing.scenarios_changing import MARKER
 from quipu.testing.scenarios_subject import Check, Scenario, Subject
@@ -44,10 +47,14 @@ async def held_removals(at: Subject, check: Check) -> None:
         two, three, strategy=MergeStrategy.MERGE_CONTENT, approval_required=True, reasoning="the same rope"
     )
     expire = await at.expire(ExpirePolicy(type=MemoryType.SEMANTIC), approval_required=True)
-    check(forget.pending_approval and merge.pending_approval and expire.pending_approval, "all are held")
+    for held in (forget, merge, expire):
+        check(held.pending_approval, "all are held")
+        check(held.approval_url, "what is held says where to approve it (approval_url, 2.5 to 2.7)")
     check.equal((forget.forgotten_ids, merge.merged_count, expire.matched_count), ((), 0, 0), "what was done")
     check.equal(set(await at.found("rope")), {one, two, three, four}, "what is there before")
     waiting = {proposal.operation: proposal for proposal in (await at.pending())[:2]}
+    why = waiting["merge"].request.get("reasoning")
+    check.equal(why, "the same rope", "what the reviewer is told (reasoning, 2.6)")
 
     await at.decide(waiting["forget"].id, approved=True)
     check.equal(set(await at.found("rope")), {two, three, four}, "what is there after the forget")
@@ -67,7 +74,22 @@ async def held_removals(at: Subject, check: Check) -> None:
     (last,) = await at.pending()
     await at.decide(last.id, approved=False)
     check(not (await at.recall("rope", min_relevance=0.0))[0].demoted, "a rejected demotion does nothing")
+    await _held_read(at, check)
     check(await at.stays_sound(), "everything verifies")
+
+
+async def _held_read(at: Subject, check: Check) -> None:
+    """memorywire 6.1: a read that is held answers nothing; approved, the same request passes once."""
+
+    def read() -> Awaitable[RecallResponse]:
+        return at.recall("rope", approval_required=True, min_relevance=0.0)
+
+    await check.refused(read(), "forbidden", "approval_pending")
+    (waits,) = await at.pending()
+    check.equal(waits.operation, "recall", "what waits")
+    await at.decide(waits.id, approved=True)
+    check(await read(), "an approved read is answered (6.1)")
+    await check.refused(read(), "forbidden", "approval_pending")
 
 
 REVIEW = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from quipu.model.operations import ExpirePolicy
+from quipu.model.operations import ExpireAction, ExpirePolicy, Fusion, MergeStrategy
 from quipu.model.record import Link, MemoryType
 from quipu.ports.memory_store import MemoryStore
 from quipu.testing.scenarios_subject import DAY_MS, Check, Scenario, Subject
@@ -73,6 +73,7 @@ async def forget_by_ids(at: Subject, check: Check) -> None:
     answer = await at.forget(*ids)
 
     check.equal(set(answer.forgotten_ids), set(ids), "what was forgotten")
+    check.equal(answer.hard_delete, False, "hard_delete, as it was asked for (2.5)")
     check.equal(await at.found("sky water tree", k=5), [], "what is found after")
 
 
@@ -113,7 +114,20 @@ async def expire_by_age(at: Subject, check: Check) -> None:
     answer = await at.expire(ExpirePolicy(older_than_days=180))
 
     check.equal(answer.matched_count, 1, "how many matched")
+    check.equal(answer.action_taken, ExpireAction.FORGET, "action_taken (2.7)")
+    check(answer.stores, "where it was done is told (stores, 2.7)")
     check.equal(await at.found("ancient fresh fact", k=5), [fresh], "what is found after")
+
+    sure = await at.kept_since(at.now() - 365 * DAY_MS, "A sure fact about pottery.", confidence=0.9)
+    doubted = await at.kept("A doubted fact about pottery.", confidence=0.1)
+    both = ExpirePolicy(older_than_days=180, confidence_below=0.5)
+    check.equal((await at.expire(both)).matched_count, 0, "how many two keys match that must both hold (4.2)")
+    other = ExpirePolicy(older_than_days=180, type=MemoryType.EPISODIC)
+    check.equal((await at.expire(other)).matched_count, 0, "how many of another type match (4.2)")
+    theirs = await at.expire(ExpirePolicy(older_than_days=180), user_id="somebody else")
+    check.equal(theirs.matched_count, 0, "how many of another user's match (user_id, 2.7)")
+    left = {fresh, sure, doubted}
+    check.equal(set(await at.found("fresh sure doubted fact")), left, "what is left")
 
 
 async def merge_keep_canonical(at: Subject, check: Check) -> None:
@@ -124,6 +138,9 @@ async def merge_keep_canonical(at: Subject, check: Check) -> None:
     answer = await at.merge(first, second, third)
 
     check.equal(answer.merged_count, 2, "how many collapsed")
+    check.equal(answer.canonical, first, "canonical, as it was sent (2.6)")
+    check.equal(answer.strategy_used, MergeStrategy.KEEP_CANONICAL, "strategy_used (2.6)")
+    check(answer.stores, "where it was done is told (stores, 2.6)")
     check.equal(await at.found("capital of France", k=10), [first], "what is found")
 
 
@@ -225,14 +242,44 @@ async def recall_returns_score_metadata(at: Subject, check: Check) -> None:
     check.equal(dict(hit.metadata), {"season": "summer"}, "the metadata")
     body = await at.submit("recall", {"query": "sun bright shines", "k": 3})
     check.equal(list(response_faults("recall", body)), [], "what keeps the answer from being v0")
+    await _each_fusion(at, check)
+
+
+async def _each_fusion(at: Subject, check: Check) -> None:
+    """memorywire 5.4: ranks alone make small scores, and a text that is the query itself scores far above them."""
+    text = "The moon rises over the quiet harbour."
+    written = await at.remember(text)
+    check(written.stores, "where it is kept is told (stores, 2.3)")
+    for fusion in Fusion:
+        answer = await at.recall(text, fusion=fusion, min_relevance=0.0)
+        check.equal(answer.fusion_used, fusion, "fusion_used (2.4)")
+        check.equal([hit.rank for hit in answer], list(range(1, len(answer) + 1)), "the ranks of hits (2.4)")
+        hit = answer[0]
+        check.equal(hit.id, written.id, f"the first hit with fusion {fusion} (5.4)")
+        check(hit.source_store in answer.stores_queried, "who ranked it best was asked (stores_queried, 2.4)")
+        check(hit.source_store in hit.stores, "who ranked it best is among its stores (2.4)")
+        made = abs(hit.created_at - written.stored_at)
+        check(made < DAY_MS, f"it was made when it was stored (created_at, 2.4), and is {made} ms apart")
+        most = len(answer.stores_queried) / 60
+        if fusion is Fusion.RRF:
+            is_by_rank = 1 / 60 - 1e-9 <= hit.score <= most + 1e-9
+            check(is_by_rank, f"rrf scores by rank, from {1 / 60:.4f} to {most:.4f} (5.4): {hit.score}")
+        else:
+            check(hit.score > 2 * most, f"{fusion} scores by likeness, not by rank (5.4): {hit.score}")
+        if fusion is Fusion.MAX:
+            check(hit.score <= 1 + 1e-9, f"max takes one score from 0 to 1 (5.4): {hit.score}")
 
 
 async def fresher_than_days_filter(at: Subject, check: Check) -> None:
-    old = await at.kept_since(at.now() - 365 * DAY_MS, "News: the bridge is closed.")
+    long_ago = at.now() - 365 * DAY_MS
+    old = await at.kept_since(long_ago, "News: the bridge is closed.")
     today = await at.kept("News: the bridge is open.")
     check.equal(set(await at.found("news bridge")), {old, today}, "what is found without it")
 
     check.equal(await at.found("news bridge", fresher_than_days=30), [today], "what is found with it")
+    made = {hit.id: hit.created_at for hit in await at.recall("news bridge", min_relevance=0.0)}
+    check.equal(made[old], long_ago, "when the old one was made (created_at, 2.4)")
+    check(abs(at.now() - made[today]) < DAY_MS, "today's was made today (created_at, 2.4)")
 
 
 async def multi_remember_then_recall(at: Subject, check: Check) -> None:

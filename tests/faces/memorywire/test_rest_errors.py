@@ -245,7 +245,10 @@ async def test_500_tells_the_request_id_and_nothing_else() -> None:
 @requirement("memorywire:rest.errors")
 async def test_a_recall_that_waits_for_a_person_is_forbidden_until_then(ada: Caller) -> None:
     answer = await ada.post("/recall", RECALL | {"approval_required": True})
-    is_problem(answer, 403, "forbidden", "approval_pending")
+    told = is_problem(answer, 403, "forbidden", "approval_pending")
+    assert told["approval_url"].endswith(f"/review/{told['proposal_id']}")
+    again = await ada.post("/recall", RECALL | {"approval_required": True})
+    assert again.json()["proposal_id"] == told["proposal_id"], "asking twice makes one proposal"
 
 
 @requirement("memorywire:rest.errors")

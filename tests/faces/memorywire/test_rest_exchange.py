@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -375,6 +376,27 @@ async def test_an_export_is_narrowed_by_its_query(ada: Caller) -> None:
 )
 async def test_what_is_wrong_is_told_before_the_answer_begins(ada: Caller, query: str, reason: str) -> None:
     is_problem(await ada.get(f"/export?{query}"), 400, "validation_error", reason)
+
+
+@requirement("memorywire:rest.export")
+@pytest.mark.parametrize(
+    ("given", "pointer", "detail"),
+    [
+        ("{", "/filter", "The filter is not valid JSON: line 1, column 2."),
+        (
+            '{"n": 9223372036854775808}',
+            "/filter/n",
+            "The filter holds what cannot be kept: an integer beyond 64 bits.",
+        ),
+        ("[" * 200 + "]" * 200, "/filter", "The filter is nested deeper than 64."),
+    ],
+    ids=["no JSON", "a large number", "too deep"],
+)
+async def test_a_filter_that_cannot_be_read_is_told_as_the_filter(
+    ada: Caller, given: str, pointer: str, detail: str
+) -> None:
+    body = (await ada.get(f"/export?{urlencode({'filter': given})}")).json()
+    assert (body["errors"][0]["pointer"], body["detail"]) == (pointer, detail)
 
 
 @requirement("memorywire:rest.export")

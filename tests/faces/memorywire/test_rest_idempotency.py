@@ -128,6 +128,20 @@ async def test_equal_requests_at_once_make_one_record(ada: Caller) -> None:
 
 
 @requirement("memorywire:rest.idempotency")
+async def test_a_batch_that_is_sent_again_is_answered_as_before_and_says_so(ada: Caller) -> None:
+    items = [TEA, {"agent_id": "ana"}, TEA | {"content": "coffee"}]
+    first = await ada.post("/remember/batch", {"items": items}, headers=KEY)
+    again = await ada.post("/remember/batch", {"items": items}, headers=KEY)
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    told = [[row.get("response") for row in answer.json()["results"]] for answer in (first, again)]
+    assert told[0] == told[1]
+    more = [*items, TEA | {"content": "cocoa"}]
+    mixed = await ada.post("/remember/batch", {"items": more}, headers=KEY)
+    assert "idempotency-replayed" not in mixed.headers
+
+
+@requirement("memorywire:rest.idempotency")
 async def test_an_answer_dies_with_the_erasure_of_its_record(ada: Caller) -> None:
     first = (await ada.post("/remember", TEA, headers=KEY)).json()["id"]
     await ada.post("/forget", {"agent_id": "ana", "ids": [first], "hard_delete": True})

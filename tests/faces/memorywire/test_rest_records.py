@@ -14,7 +14,7 @@ from quipu.testing.builders import FixedClock
 from tests.faces.memorywire.shapes import problems
 from tests.faces.memorywire.test_rest_operations import TEA
 from tests.faces.memorywire.test_v0 import v0_problems
-from tests.faces.memorywire.wired import READ, WRITE, Caller, Wired, is_problem
+from tests.faces.memorywire.wired import ADMIN, READ, REVIEW, WRITE, Caller, Wired, is_problem
 from tests.requirement import requirement
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -178,6 +178,27 @@ async def test_what_was_forgotten_comes_back(ada: Caller) -> None:
     assert [hit["id"] for hit in await ada.recalled("tea")] == [record_id]
     history = (await ada.get(f"/records/{record_id}/history")).json()["versions"]
     assert history[-1]["reason"] == "still true"
+
+
+@requirement("memorywire:rest.restore")
+async def test_a_return_that_waits_says_so_and_where_it_is_decided(ada: Caller, server: Wired) -> None:
+    record_id = await ada.kept("tea")
+    await ada.post("/forget", {"agent_id": "ana", "ids": [record_id]})
+    admin = await server.caller("admin", ADMIN, REVIEW)
+    rules = {
+        "rules": [{"id": "back", "when": {"operations": ["restore"]}, "effect": "hold", "reason": "Look."}]
+    }
+    assert (await admin.ask("PUT", "/rules", json=rules)).status_code == 200
+    answer = await ada.post(f"/records/{record_id}/restore", {})
+    assert (answer.status_code, answer.json()["pending_approval"]) == (202, True)
+    assert problems("operations/remember.response", answer.json()) == []
+    (review,) = (await admin.get("/proposals")).json()["reviews"]
+    where = answer.json()["approval_url"]
+    assert where.startswith("http")
+    assert where.endswith(f"/review/{review['id']}")
+    assert await ada.recalled("tea") == []
+    await admin.post(f"/proposals/{review['id']}/decision", {"approved": True})
+    assert [hit["id"] for hit in await ada.recalled("tea")] == [record_id]
 
 
 @requirement("memorywire:rest.restore")

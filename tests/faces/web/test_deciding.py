@@ -24,9 +24,8 @@ DESK = "deciding-desk"
 
 
 def asked(text: str, **more: Any) -> RememberRequest:
-    return RememberRequest(
-        agent_id=DESK, type=MemoryType.SEMANTIC, content=text, approval_required=True, **more
-    )
+    more = {"agent_id": DESK, **more}
+    return RememberRequest(type=MemoryType.SEMANTIC, content=text, approval_required=True, **more)
 
 
 def held(house: House, text: str, **more: Any) -> str:
@@ -245,6 +244,48 @@ def test_what_was_left_for_later_comes_last(house: House) -> None:
     ruth.get("/review")  # reads what was said so far
     assert next_after(first) == "/review"
     assert "Nothing else waits for you." in ruth.get("/review").text
+
+
+def test_who_works_through_a_filtered_list_stays_within_the_filter(house: House) -> None:
+    clear(house)
+    mine, other, last = (
+        held(house, "in a queue", agent_id=name) for name in ("kiln & sons", "elsewhere", "kiln & sons")
+    )
+    ruth = house.person("ruth")
+    page = ruth.get("/review", params={"agent": "kiln & sons"}).text
+    assert 'href="/review/next?agent=kiln+%26+sons" data-key="w"' in page
+    opened = ruth.get("/review/next?agent=kiln+%26+sons").headers["location"]
+    assert opened == f"/review/{mine}?queue=1&agent=kiln+%26+sons"
+    page = ruth.get(opened).text
+    assert 'name="agent" value="kiln &amp; sons"' in page
+    assert f'href="/review/next?left={mine}&amp;agent=kiln+%26+sons"' in page
+    onwards = ruth.send(f"/review/{mine}", decision="reject", queue="1", agent="kiln & sons")
+    opened = ruth.get(onwards.headers["location"]).headers["location"]
+    assert opened == f"/review/{last}?queue=1&agent=kiln+%26+sons"
+    taken_back = ruth.send("/undo", proposal=mine, agent="kiln & sons").headers["location"]
+    assert taken_back.endswith("?queue=1&agent=kiln+%26+sons")
+    ended = ruth.get(f"/review/next?left={other}&agent=nobody").headers["location"]
+    assert ended == "/review?agent=nobody"
+    assert "Nothing that waits passes the filters." in ruth.get(ended).text
+    assert standing(house, other) == "pending"
+
+
+def test_the_decision_on_a_long_text_is_one_click_away(house: House) -> None:
+    clear(house)
+    short, long = held(house, "short"), held(house, "a long story, " * 300)
+    ruth = house.person("ruth")
+    assert 'href="#decide"' not in ruth.get(f"/review/{short}").text
+    page = ruth.get(f"/review/{long}").text
+    assert page.index('href="#decide"') < page.index("a long story") < page.index('id="decide"')
+
+
+def test_only_keys_that_do_something_are_named(house: House) -> None:
+    clear(house)
+    name = held(house, "a harmonica without any peer")
+    page = house.person("ruth").get(f"/review/{name}").text
+    keys = re.findall(r"<kbd>(\w)</kbd>", page.partition("Keys:")[2])
+    assert keys == ["a", "r", "e"]
+    assert all(f'data-key="{key}"' in page for key in keys)
 
 
 def test_one_that_has_lapsed_does_not_stop_who_works_through_them() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from quipu.model.disclosure import Question, Writes
+from quipu.model.grants import GrantStatus, KeptGrant
 from quipu.model.principal import local
-from quipu.rules import grants
+from quipu.rules import grants, receipts
 from tests.faces.web.conftest import House, Opened, Person
 from tests.requirement import requirement
 
@@ -112,3 +114,83 @@ async def test_a_double_click_lends_once(
     await here.page.wait_for_timeout(700)
     await here.go("/grants")
     assert await here.page.locator("section[aria-labelledby=lent] td:text-is('clicked twice')").count() == 1
+
+
+LENDING = {"grantee": GRANTEE, "everything": "1", "level": "4", "days": "3", "most": "5", "scope": "personal"}
+
+
+def lent(house: House, purpose: str) -> list[str]:
+    found = house.served.do(house.served.service.sharing.grants.list(local()))
+    return [one.id for one in found if one.body["purpose"] == purpose]
+
+
+def named(ana: Person, asked: dict[str, str]) -> str:
+    """What the page that shows a preview calls the grant that would come of it."""
+    found = re.search(r'name="grant" value="([^"]+)"', ana.get("/grants", params=asked).text)
+    assert found is not None
+    return found.group(1)
+
+
+def test_the_same_form_sent_twice_lends_once(house: House, ana: Person) -> None:
+    """Without a script nothing stops the second half of a double click."""
+    asked = {**LENDING, "purpose": "sent twice"}
+    name = named(ana, asked)
+    first = ana.send("/grants", **asked, grant=name)
+    again = ana.send("/grants", **{**asked, "days": "4"}, grant=name)
+    assert first.headers["location"] == again.headers["location"] == f"/grants/{name}"
+    assert "Nothing was lent anew." in ana.get(f"/grants/{name}").text
+    assert lent(house, "sent twice") == [name]
+
+
+def test_whoever_looks_again_may_lend_the_same_once_more(house: House, ana: Person) -> None:
+    asked = {**LENDING, "purpose": "lent anew"}
+    for _ in range(2):
+        ana.send("/grants", **asked, grant=named(ana, asked))
+    assert len(lent(house, "lent anew")) == 2
+
+
+def test_a_name_that_another_grant_has_is_refused(house: House, ana: Person) -> None:
+    taken = disputed(house, 0)
+    answer = ana.send("/grants", **LENDING, purpose="under another's name", grant=taken)
+    assert answer.status_code == 400
+    assert "There is another grant of this name." in answer.text
+    assert lent(house, "under another's name") == []
+
+
+def test_an_id_that_leads_to_nothing_is_told_when_something_is_erased(ana: Person) -> None:
+    """A receipt for nothing would look as if it were done."""
+    ana.send("/erasures", ids="mem_mistyped mem_mistyped", sure="yes")
+    page = ana.get("/erasures").text
+    assert "Nothing was erased. 1 of 1 id led to nothing: check them." in page
+
+
+def asked_for(house: House, purpose: str) -> str:
+    """A request of somebody's, as it waits once its proof was checked; its id."""
+    parts = house.served.web.running.parts
+    draft = {"grantee": GRANTEE, "purpose": purpose, "filter": {"all": True}}
+    now, tenant = parts.clock(), local().tenant
+    wanted = KeptGrant(
+        tenant=tenant,
+        id=parts.mint_id("mrq"),
+        body=draft,
+        hash=receipts.hashed(draft, parts.canonical),
+        grantee=GRANTEE,
+        status=GrantStatus.SUSPENDED,
+        registered_at=now,
+        expires_at=now + 86_400_000,
+    )
+    question = Question(now=now)
+    house.served.do(parts.ledger.lending.decide(tenant, question, lambda _: Writes(grants=[wanted])))
+    return wanted.id
+
+
+def test_a_yes_to_a_request_that_is_sent_twice_lends_once(house: House, ana: Person) -> None:
+    path = f"/grants/requests/{asked_for(house, 'asked for')}"
+    assert "Waits for your answer" in ana.get(path).text
+    said = {"answer": "approve", "level": "1", "days": "3", "most": "5"}
+    first = ana.send(path, **said)
+    again = ana.send(path, **said)
+    assert (first.status_code, again.status_code) == (303, 303)
+    assert first.headers["location"] == again.headers["location"]
+    assert "Nothing was lent anew." in ana.get(again.headers["location"]).text
+    assert len(lent(house, "asked for")) == 1

@@ -37,6 +37,10 @@ def test_a_file_is_looked_at_then_brought_in_then_undone(ana: Person) -> None:
     shown = ana.get("/imports").text
     assert "2 memories came in" in shown
     assert name in shown
+    assert ana.send(f"/imports/{name}", action="commit").status_code == 303, (
+        "sent twice, as by a double click"
+    )
+    assert "Nothing came in anew." in ana.get("/imports").text
     assert ana.send(f"/imports/{name}", action="undo").status_code == 303
     assert "undone" in ana.get("/imports").text
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from quipu.bootstrap import canonical, verify
+from quipu.faces.web import overview
 from quipu.faces.web.visit import memory_path
-from quipu.model.operations import RememberRequest
+from quipu.model.operations import ForgetRequest, RememberRequest
 from quipu.model.principal import Principal, local
 from quipu.model.record import MemoryType
 from quipu.model.value import Json
-from quipu.service.audit import verified_export
+from quipu.service.exported_audit import verified_export
 from quipu.service.runs import OpenRequest
 from tests.faces.serving import served
 from tests.faces.web.conftest import House, Person
@@ -45,6 +46,27 @@ def test_the_overview_counts_shows_and_leads_on(ana: Person) -> None:
         "Latest memories",
     ):
         assert said in text
+
+
+def test_counts_of_the_newest_say_that_they_are(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "among the newest" not in ana.get("/").text, "all are counted"
+    monkeypatch.setattr(overview, "_RECORDS", 2)
+    assert "among the newest 2 memories" in ana.get("/").text
+
+
+def test_a_memory_with_many_tags_says_how_many_are_not_shown(house: House, ana: Person) -> None:
+    request = RememberRequest(
+        agent_id="tagged",
+        type=MemoryType.SEMANTIC,
+        content="tagged all over",
+        tags=tuple(f"tag-{number}" for number in range(9)),
+    )
+    told = house.served.do(house.served.service.remember(local(), request))
+    text = ana.get("/memories?agent=tagged").text
+    assert "and 3 more tags" in text
+    assert "tag-8" not in text
+    assert "tag-8" in ana.get(memory_path(told.id)).text
+    house.served.do(house.served.service.forget(local(), ForgetRequest(agent_id="tagged", ids=(told.id,))))
 
 
 def test_an_empty_memory_says_what_to_do() -> None:
@@ -215,7 +237,24 @@ def test_forgetting_asks_first_and_restoring_brings_back(house: House, ana: Pers
     assert "Restored" in ana.get(path).text
     assert "Restored" not in ana.get(path).text, "a notice is given once"
     assert "resoled" in ana.get(f"/memories?agent={SUPPORT}").text
-    assert ana.send(f"{path}/restore").status_code == 409
+    assert ana.send(f"{path}/restore").headers["location"] == path, "sent twice, as by a double click"
+    assert "It is in use: there was nothing to restore." in ana.get(path).text
+
+
+def test_a_restore_that_waits_is_not_said_to_be_done() -> None:
+    with served() as running, Person(running.url) as person:
+        service, do = running.service, running.do
+        request = RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content="brought back")
+        name = do(service.remember(local(), request)).id
+        do(service.forget(local(), ForgetRequest(agent_id="ana", ids=(name,))))
+        rule = {"id": "look", "effect": "hold", "when": {"operations": ["restore"]}}
+        do(service.policies.set(local(), {"rules": [rule]}))
+        person.sign_in(running.admin_token)
+        path = memory_path(name)
+        assert person.send(f"{path}/restore").headers["location"] == path
+        page = person.get(path).text
+        assert "Held: somebody has to approve it first." in page
+        assert "Restored" not in page
 
 
 def test_a_merged_memory_leads_to_the_one_that_stayed(house: House, ana: Person) -> None:

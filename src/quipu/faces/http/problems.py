@@ -61,9 +61,8 @@ def _members(error: QuipuError, request_id: str | None) -> Iterator[tuple[str, A
     yield "title", title_of(type(error))
     yield "status", status_of(error)
     yield "code", error.code
-    if (
-        error.code != InternalError.code
-    ):  # of our own failures the caller learns the request id and nothing else
+    # Of our own failures the caller learns the request id and nothing else.
+    if error.code != InternalError.code:
         if error.reason is not None:
             yield "reason", error.reason
         yield "detail", _detail(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
@@ -175,8 +175,13 @@ def filter_of(request: Request) -> JsonObject | None:
     text = word(request, "filter")
     if text is None:
         return None
-    refuse_deep(text.encode("utf-8", "surrogatepass"))
-    value: Any = loads(text)
+    try:
+        refuse_deep(text.encode("utf-8", "surrogatepass"))
+        value: Any = loads(text)
+    except InvalidError as error:  # it speaks of a body, and this is a parameter
+        faults = [replace(fault, pointer=f"/filter{fault.pointer}") for fault in error.faults]
+        message = error.message.replace("The body", "The filter", 1)
+        raise InvalidError(message, reason=error.reason, faults=faults) from error
     if not isinstance(value, dict):
         raise InvalidError.at(
             "/filter", "bad_filter", "The filter is not a JSON object.", accepted=["object"]

@@ -153,7 +153,10 @@ def _batch() -> Node:
         requestBody=sent(ref("operations/remember_batch"), example=EXAMPLES["batch"]),
         responses={
             "200": told(
-                "What became of each item, in order.", ref("operations/remember_batch.response"), "Quipu-Seq"
+                "What became of each item, in order.",
+                ref("operations/remember_batch.response"),
+                "Quipu-Seq",
+                "Idempotency-Replayed",
             )
         }
         | problems(400, 404, 405, 408, 409, 413, 415, 422, 501),

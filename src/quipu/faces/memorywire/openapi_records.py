@@ -142,6 +142,9 @@ def restore() -> Node:
         requestBody=sent(body, example=EXAMPLES["restore"], required=False),
         responses={
             "200": told("It is back.", ref("operations/remember.response"), "Quipu-Seq", "ETag"),
+            "202": told(
+                "Held: a person decides at `approval_url`.", ref("operations/remember.response"), "Quipu-Seq"
+            ),
         }
         | problems(400, 404, 405, 409, 413, 415),
     )

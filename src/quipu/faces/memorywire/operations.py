@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, assert_never
 from starlette.requests import Request
 from starlette.responses import Response
 
-from quipu.errors import InvalidError, QuipuError
+from quipu.errors import ForbiddenError, InvalidError, QuipuError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.http.bodies import json_body
 from quipu.faces.http.deadlines import prolong
@@ -50,7 +50,13 @@ class Operations:
         body, ignored = read(RecallBody, data, strict=not preferences.is_lenient)
         extensions = body.extensions or asking.asks_for_extensions(request)
         asked = asking.signing(request, body.query)
-        found = await self._service.recall(principal, body.to_model())
+        try:
+            found = await self._service.recall(principal, body.to_model())
+        except ForbiddenError as error:
+            if error.proposal_id is not None:
+                base = answering.base_of(request, self._public_url)
+                error.approval_url = f"{base}/review/{error.proposal_id}"
+            raise
         found = self._service.hit_signing.signed(found, asked)
         headers = answering.manners(ignored, preferences, has_waited=False)
         headers |= answering.beyond(found.extensions)
@@ -119,6 +125,7 @@ class Operations:
         done = iter(await self._service.remember_many(principal, asked, atomic=batch.atomic))
         results: list[dict[str, Any]] = []
         seq: list[int] = []
+        repeated: list[bool] = []
         for index, item in enumerate(items):
             outcome = next(done) if isinstance(item, RememberRequest) else item
             if isinstance(outcome, QuipuError):
@@ -126,9 +133,12 @@ class Operations:
                 continue
             wants = extensions or (isinstance(item, RememberRequest) and item.finds_similar)
             results.append({"index": index, "response": _body(self._addressed(request, outcome), wants)})
+            repeated.append(outcome.is_replayed)
             seq += [position for position in [outcome.extensions.get("seq")] if isinstance(position, int)]
         headers = answering.manners(ignored, preferences, has_waited=False)
         headers |= answering.beyond({"seq": max(seq, default=None)})
+        if repeated and all(repeated):
+            headers["Idempotency-Replayed"] = "true"
         return answering.answered({"results": results}, 200, headers)
 
 

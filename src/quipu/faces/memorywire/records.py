@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,10 +21,10 @@ from quipu.service.memory import MemoryService
 
 
 class Records:
-    """Handlers over a service."""
+    """Handlers over a service. `public_url` is where people reach the server, if it does not go by the request."""
 
-    def __init__(self, service: MemoryService) -> None:
-        self._service = service
+    def __init__(self, service: MemoryService, public_url: str) -> None:
+        self._service, self._public_url = service, public_url
 
     async def get(self, request: Request) -> Response:
         """As it stands, or stood."""
@@ -59,8 +61,11 @@ class Records:
         done = await self._service.restore(principal, agent_id, request.path_params["id"], body.reason)
         headers = answering.manners(ignored, preferences, has_waited=False)
         headers |= answering.beyond(done.extensions)
-        extensions = asking.asks_for_extensions(request)
-        return answering.answered(RememberReply.from_model(done, extensions).body(), 200, headers)
+        if done.pending_approval:
+            base = answering.base_of(request, self._public_url)
+            done = replace(done, approval_url=f"{base}/review/{done.extensions['proposal_id']}")
+        reply = RememberReply.from_model(done, asking.asks_for_extensions(request)).body()
+        return answering.answered(reply, 202 if done.pending_approval else 200, headers)
 
     async def _store_names(self, principal: Principal) -> dict[str, str]:
         return {store.id: store.name for store in await self._service.stores.list(principal)}

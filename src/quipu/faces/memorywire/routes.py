@@ -53,7 +53,7 @@ def routes(service: MemoryService, *, public_url: str = "", idle_s: float = IDLE
         Route(paths.IMPORT, exchange.bring_in, methods=["POST"]),
         Route(paths.EXPORT, exchange.take_out, methods=["GET"]),
         Route(paths.CHANGES, Changes(service, idle_s).follow, methods=["GET"]),
-        *_records(Records(service)),
+        *_records(Records(service, public_url)),
         Route(paths.STEP, Stepping(service, public_url).step, methods=["POST"]),
         *_proposals(Proposals(service)),
         *_rules(Rules(service)),

@@ -106,9 +106,8 @@ class Moving:
                 try:
                     report = await self._moves.tried(owner, pieces, wanted, **how)
                 except QuipuError:
-                    async for (
-                        _
-                    ) in pieces:  # a sender that is cut off in the middle would never see the answer
+                    # A sender that is cut off in the middle would never see the answer.
+                    async for _ in pieces:
                         pass
                     raise
         return self._trial(request, report)

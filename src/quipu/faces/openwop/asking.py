@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -46,6 +48,16 @@ async def body_of(request: Request) -> dict[str, Any]:
 
 def key_of(request: Request) -> str | None:
     return request.headers.get("idempotency-key")
+
+
+@contextmanager
+def inside(name: str) -> Generator[None]:
+    """What is wrong within is told as a part of this member of the body."""
+    try:
+        yield
+    except InvalidError as error:
+        faults = [replace(fault, pointer=f"/{name}{fault.pointer}") for fault in error.faults]
+        raise InvalidError(error.message, reason=error.reason, faults=faults) from error
 
 
 def objects(body: Mapping[str, Any], *names: str) -> None:
@@ -136,14 +148,16 @@ def run_error(body: Mapping[str, Any]) -> RunError:
     """Why something failed, in an orchestrator's words."""
     objects(body, "error")
     given: Mapping[str, Any] = body.get("error") or {}
-    return RunError(text(given, "code"), text(given, "message", most=1024))
+    with inside("error"):
+        return RunError(text(given, "code"), text(given, "message", most=1024))
 
 
 def variables(body: Mapping[str, Any]) -> Sequence[Variable]:
     """Results of a run."""
     objects(body, "variables")
     given = cast("Mapping[str, Any]", body.get("variables") or {})
-    return [Variable(text({"name": name}, "name"), value) for name, value in given.items()]
+    with inside("variables"):
+        return [Variable(text({"name": name}, "name"), value) for name, value in given.items()]
 
 
 def number(request: Request, name: str, *, default: int, least: int, most: int | None = None) -> int:

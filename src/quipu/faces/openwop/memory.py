@@ -11,7 +11,7 @@ from quipu.errors import InvalidError, NotFoundError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.openwop import asking
 from quipu.faces.openwop.discovery import advertised
-from quipu.faces.openwop.runs import answer, opened_answer, run_shown
+from quipu.faces.openwop.runs import answer, opened_answer, replayed, run_shown
 from quipu.model.principal import Permission, Principal
 from quipu.model.runs import EventType, HostOptions, Run
 from quipu.model.store import MAIN
@@ -54,21 +54,25 @@ class MemoryRoutes:
         memory, ref = self._service.runs.memory, body.get("memoryRef")
         match request.path_params["operation"]:
             case "list":
-                options = runs_options.list_options(body.get("options"))
+                with asking.inside("options"):
+                    options = runs_options.list_options(body.get("options"))
                 found = await memory.list(principal, ref, options, run)
                 return answer({"entries": [entry_body(record) for record in found]})
             case "get":
                 record = await memory.get(principal, ref, body.get("id"), run)
                 return answer({"entry": None if record is None else entry_body(record)})
             case "put":
-                entry = runs_options.new_entry(
-                    body.get("entry"), now=self._clock(), most_bytes=self._options.entry_bytes
-                )
+                with asking.inside("entry"):
+                    entry = runs_options.new_entry(
+                        body.get("entry"), now=self._clock(), most_bytes=self._options.entry_bytes
+                    )
                 node_id = None if body.get("nodeId") is None else asking.text(body, "nodeId")
                 if run is not None:
                     run = await self._service.runs.driven(principal, run.id)
-                kept = await memory.put(principal, ref, entry, run=run, node_id=node_id)
-                return answer({"entry": entry_body(kept)}, 201)
+                kept = await memory.entered(
+                    principal, ref, entry, run=run, node_id=node_id, key=asking.key_of(request)
+                )
+                return answer({"entry": entry_body(kept.record)}, 201, replayed(kept.is_replayed))
             case "delete":
                 if run is not None:
                     await self._service.runs.driven(principal, run.id)

@@ -16,7 +16,7 @@ from quipu.errors import ForbiddenError, InvalidError, UnauthenticatedError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.openwop import asking
 from quipu.model.principal import Permission
-from quipu.model.runs import Run, RunEvent
+from quipu.model.runs import Driver, Run, RunEvent, RunStatus
 from quipu.rules import runs_streams, runs_workflows
 from quipu.rules.runs_wire import event_body
 from quipu.service.memory import MemoryService
@@ -34,12 +34,25 @@ def answer(body: object, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def opened_answer(opened: Opened, fork: dict[str, Any] | None = None) -> Response:
-    """A run that was opened now, or by the first of equal requests."""
+    """A run that was opened now, or by the first of equal requests, which are all answered alike."""
     run = opened.run
     place = f"/v1/runs/{quote(run.id)}"
-    body = {"runId": run.id, "status": run.status.value, "eventsUrl": f"{place}/events", "statusUrl": place}
-    told = {_REPLAYED: "true"} if opened.is_replayed else None
-    return answer({**body, **(fork or {})}, 201, told)
+    status = _began_as(run).value
+    body = {"runId": run.id, "status": status, "eventsUrl": f"{place}/events", "statusUrl": place}
+    return answer({**body, **(fork or {})}, 201, replayed(opened.is_replayed))
+
+
+def replayed(is_it: bool) -> dict[str, str] | None:
+    """What is told of an answer that was given before."""
+    return {_REPLAYED: "true"} if is_it else None
+
+
+def _began_as(run: Run) -> RunStatus:
+    """Where a run stood when it was opened: a replay is over from its beginning, and stays so."""
+    if run.driver is Driver.REPLAY:
+        return run.status
+    is_driven = run.driver is Driver.EXTERNAL and run.mode is None
+    return RunStatus.RUNNING if is_driven else RunStatus.PENDING
 
 
 class RunRoutes:

@@ -121,7 +121,7 @@ OPERATIONS = (
         line="POST /reembed",
         id="reembed",
         tag="upkeep",
-        says="Embed everything with the server's embedder",
+        says="Renew search terms, and embed everything with the server's embedder",
         needs="memory:admin",
         answer=work(held(done=NUMBER), held(embedded=NUMBER)),
         media_type=NDJSON,

@@ -52,7 +52,7 @@ async def decide(visit: Visit) -> Response:
             raise
         # What may be a secret is not repeated.
         typed = None if isinstance(error, SecretLeakageError) else given
-        return await review.shown(visit, in_queue=given.get("queue") == "1", error=error, typed=typed)
+        return await review.shown(visit, given, error=error, typed=typed)
     decided = await visit.service.governance.proposal(visit.principal, name)
     return _done(visit, decided, given)
 
@@ -68,7 +68,7 @@ def _done(visit: Visit, decided: Proposal, given: Mapping[str, str]) -> Response
     if decided.status != "pending":
         visit.session.undo = (visit.site.clock() + UNDO_MS, decided.id)
     if given.get("queue") == "1":
-        return visit.go("/review/next", _told(decided), left=decided.id)
+        return visit.go("/review/next", _told(decided), left=decided.id, **review.filters(given))
     return visit.go("/review", _told(decided))
 
 
@@ -91,6 +91,7 @@ async def undo(visit: Visit) -> Response:
         if done.was_approved
         else "Taken back: it waits again.",
         queue="1",
+        **review.filters(given),
     )
 
 
@@ -130,7 +131,7 @@ async def decide_many(visit: Visit) -> Response:
     given = await visit.form()
     visit.need(Permission.REVIEW)
     names = [name.removeprefix("pick-") for name in given if name.startswith("pick-")]
-    filters = {name: given.get(name) for name in review.FILTERS}
+    filters = review.filters(given)
     if not names:
         return visit.go("/review", "Nothing was ticked.", **filters)
     choice = given.get("decision")

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from quipu.errors import InvalidError, QuipuError
+from quipu.errors import ConflictError, InvalidError, QuipuError
 from quipu.faces.web.grants_requests import number
 from quipu.faces.web.visit import Visit, address
+from quipu.faces.web.wording import counted
 from quipu.model.grants import TaskState
 from quipu.model.principal import Permission
 from quipu.service.lending_decisions import Decision
@@ -62,12 +63,25 @@ async def issue(visit: Visit) -> Response:
     given = await visit.form()
     visit.need(Permission.ADMIN)
     asked = {name: given.get(name, "").strip() for name in _FIELDS}
+    # The page that showed what would be lent has named the grant, so that the same form sent twice is one grant.
+    name = given.get("grant", "")
     try:
         draft, days = _draft(asked), number(asked["days"], "/days")
+        draft |= {"grant_id": name} if name else {}
         kept = await visit.service.sharing.grants.issue_for(visit.principal, draft, days)
+    except ConflictError as conflict:
+        if conflict.reason != "grant_taken" or not await _is_sent_again(visit, name, asked):
+            return await _shown(visit, asked, error=conflict, status=400)
+        return visit.go(f"/grants/{name}", "This was lent before. Nothing was lent anew.")
     except QuipuError as error:
         return await _shown(visit, asked, error=error, status=400)
     return visit.go(f"/grants/{kept.id}", "Lent. It can be taken back at any time.")
+
+
+async def _is_sent_again(visit: Visit, name: str, asked: Mapping[str, str]) -> bool:
+    """Whether a grant is what this form has made before."""
+    found = [one for one in await visit.service.sharing.grants.list(visit.principal) if one.id == name]
+    return any((one.grantee, one.body["purpose"]) == (asked["grantee"], asked["purpose"]) for one in found)
 
 
 async def detail(visit: Visit) -> Response:
@@ -139,7 +153,10 @@ async def erase(visit: Visit) -> Response:
     except QuipuError as error:
         return await _erasures(visit, given, error)
     count = len(done.request["ids"]) if isinstance(done.request["ids"], list) else 0
-    return visit.go("/erasures", f"Erased: {count}. Nothing brings it back.")
+    said = f"Erased: {count}. Nothing brings it back." if count else "Nothing was erased."
+    if (missing := len(set(ids)) - count) > 0:
+        said += f" {missing} of {counted(len(set(ids)), 'id')} led to nothing: check them."
+    return visit.go("/erasures", said)
 
 
 async def _erasures(
@@ -168,7 +185,7 @@ async def _shown(
     waiting = [
         one for one in await sharing.requests.list(visit.principal) if one.state is TaskState.AWAITING_INPUT
     ]
-    told = {"grants": rows, "waiting": waiting, "owner": owner}
+    told = {"grants": rows, "waiting": waiting, "owner": owner, "name": f"mgr_{sharing.mint()}"}
     return visit.page("grants.html", status, asked=asked, preview=preview, error=error, **told)
 
 

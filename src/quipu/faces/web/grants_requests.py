@@ -39,6 +39,9 @@ async def answer(visit: Visit) -> Response:
         days = number(asked["days"], "/days")
         kept = await requests.approve(visit.principal, one.id, _changes(asked), days)
     except QuipuError as error:
+        one = await _found(visit)
+        if one.grant is not None:  # the same form sent twice, or somebody else was first
+            return visit.go(f"/grants/{one.grant.id}", "This was lent before. Nothing was lent anew.")
         return await _shown(visit, one, asked, error)
     return visit.go(f"/grants/{kept.id}", "Lent. It can be taken back at any time.")
 

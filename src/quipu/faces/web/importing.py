@@ -108,6 +108,14 @@ def _said(report: ImportReport) -> str:
     return said
 
 
+def _is_over(visit: Visit, name: str) -> bool:
+    """Whether it has been carried out just now, as by the first half of a double click."""
+    try:
+        return visit.service.importing.carrying.standing(visit.principal, name).report is not None
+    except NotFoundError:
+        return False
+
+
 async def act(visit: Visit) -> Response:
     """Carry out what was tried; let in or drop what waits; undo."""
     given = await visit.form()
@@ -115,7 +123,12 @@ async def act(visit: Visit) -> Response:
     match given.get("action", ""):
         case "commit":
             visit.need(Permission.WRITE)
-            carried = await visit.service.importing.carried_out(visit.principal, name)
+            try:
+                carried = await visit.service.importing.carried_out(visit.principal, name)
+            except NotFoundError:
+                if not _is_over(visit, name):
+                    raise
+                return visit.go("/imports", "This was carried out before. Nothing came in anew.")
             if carried.error is not None:
                 raise carried.error
             if carried.report is None:

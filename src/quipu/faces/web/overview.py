@@ -40,6 +40,7 @@ async def page(visit: Visit) -> Response:
         is_all=is_all or any(kind in counts for kind in by_type),
         counts=counts,
         agents=_agents(known, records),
+        sampled=None if is_all else len(records),
         latest=[memories.record_row(record, names) for record in records[:_LATEST]],
         activity=pictures.activity(
             [(entry.at, cord.kind_of(entry.op)) for entry in entries],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from quipu.errors import NotFoundError
+from quipu.errors import ConflictError, NotFoundError
 from quipu.faces.web import differences, machines, wording
 from quipu.faces.web.visit import Visit, address, memory_path
 from quipu.model.operations import ForgetRequest
@@ -177,5 +177,12 @@ async def restore(visit: Visit) -> Response:
     given = await visit.form()
     record = await _newest(visit)
     reason = given.get("reason", "").strip() or None
-    await visit.service.restore(visit.principal, record.agent_id, record.id, reason)
+    try:
+        answer = await visit.service.restore(visit.principal, record.agent_id, record.id, reason)
+    except ConflictError as conflict:
+        if conflict.reason != "not_forgotten":
+            raise
+        return visit.go(memory_path(record.id), "It is in use: there was nothing to restore.")
+    if answer.pending_approval:
+        return visit.go(memory_path(record.id), "Held: somebody has to approve it first.")
     return visit.go(memory_path(record.id), "Restored. Searches find it again.")

@@ -25,6 +25,8 @@ _UNSAID = frozenset(
 _OF_ITEMS = frozenset({"items", "record_ids", "times"})
 #: Characters of a text, and of any other value, that are shown at once; all of it is one click away.
 SHOWN, CUT = 20_000, 200
+#: Where there is more text than this, the decision is out of sight.
+_LONG = 2_000
 _STATUSES = ("pending", "approved", "rejected")
 FILTERS = ("agent", "operation", "writer", "rule")
 _OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "batch", "recall")
@@ -37,54 +39,59 @@ async def page(visit: Visit) -> Response:
     visit.need(Permission.REVIEW)
     status = visit.asked("status") or "pending"
     status = status if status in _STATUSES else "pending"
-    asked = {name: visit.asked(name) for name in FILTERS}
+    asked = filters(visit.request.query_params)
     most = _MOST_PENDING if status == "pending" else _MOST_DECIDED
-    found = await visit.service.governance.page(
-        visit.principal,
-        ProposalsRequest(
-            status=status,
-            agent_id=asked["agent"],
-            operation=asked["operation"],
-            writer=asked["writer"],
-            rule=asked["rule"],
-            limit=most,
-            cursor=visit.asked("cursor"),
-            is_newest_first=True,
-        ),
+    wanted = ProposalsRequest(
+        status=status, limit=most, cursor=visit.asked("cursor"), is_newest_first=True, **_passing(asked)
     )
+    found = await visit.service.governance.page(visit.principal, wanted)
     rows = [(proposal, summary(proposal), _is_own(visit, proposal)) for proposal in found.proposals]
     more = address("/review", status=status, **asked, cursor=found.next_cursor)
     return visit.page(
         "review.html",
         rows=rows,
         status=status,
-        statuses=_STATUSES,
-        asked=asked,
+        tabs=[(one, address("/review", status=one, **asked)) for one in _STATUSES],
+        filters=asked,
+        work_href=address("/review/next", **asked),
         operations=_OPERATIONS,
         more=more if found.next_cursor else None,
     )
 
 
+def filters(given: Mapping[str, str]) -> dict[str, str]:
+    """The filters that are set, in an address or in a form; who works through a filtered list stays within them."""
+    return {name: text for name in FILTERS if (text := given.get(name, "").strip())}
+
+
+def _passing(asked: Mapping[str, str]) -> dict[str, Any]:
+    """The same as the service calls them."""
+    return {"agent_id" if name == "agent" else name: text for name, text in asked.items()}
+
+
 async def following(visit: Visit) -> Response:
     """On to the next that waits and can be decided by who asks, oldest first; what was left for later comes last."""
     visit.need(Permission.REVIEW)
-    left = visit.asked("left")
+    left, asked = visit.asked("left"), filters(visit.request.query_params)
     place, cursor, skipped = await _place(visit, left), None, None
     while True:
         found = await visit.service.governance.page(
-            visit.principal, ProposalsRequest(limit=_MOST_DECIDED, cursor=cursor)
+            visit.principal, ProposalsRequest(limit=_MOST_DECIDED, cursor=cursor, **_passing(asked))
         )
         for one in found.proposals:
             if one.id == left or _is_own(visit, one) or _has_lapsed(visit, one):
                 continue
             if place is None or (one.created_at, one.id) > place:
-                return _opened(visit, one.id)
+                return _opened(visit, one.id, asked)
             skipped = skipped or one.id
         if (cursor := found.next_cursor) is None:
             break
     if skipped is not None:
-        return _opened(visit, skipped)
-    return visit.go("/review", visit.session.notice or "Nothing else waits for you.")
+        return _opened(visit, skipped, asked)
+    nothing = (
+        "Nothing else that passes the filters waits for you." if asked else "Nothing else waits for you."
+    )
+    return visit.go("/review", visit.session.notice or nothing, **asked)
 
 
 async def _place(visit: Visit, proposal_id: str | None) -> tuple[int, str] | None:
@@ -98,9 +105,9 @@ async def _place(visit: Visit, proposal_id: str | None) -> tuple[int, str] | Non
     return one.created_at, one.id
 
 
-def _opened(visit: Visit, proposal_id: str) -> Response:
+def _opened(visit: Visit, proposal_id: str, asked: Mapping[str, str]) -> Response:
     notice, visit.session.notice = visit.session.notice, None
-    return visit.go(proposal_path(proposal_id), notice, queue="1")
+    return visit.go(proposal_path(proposal_id), notice, queue="1", **asked)
 
 
 def proposal_path(proposal_id: str) -> str:
@@ -148,13 +155,22 @@ def _has_lapsed(visit: Visit, proposal: Proposal) -> bool:
 async def detail(visit: Visit) -> Response:
     """One of them: what a yes would change now, what is like it, why it waits."""
     visit.need(Permission.REVIEW)
-    return await shown(visit, in_queue=visit.asked("queue") == "1")
+    return await shown(visit, visit.request.query_params)
 
 
 async def shown(
-    visit: Visit, *, in_queue: bool, error: QuipuError | None = None, typed: Mapping[str, str] | None = None
+    visit: Visit,
+    given: Mapping[str, str],
+    *,
+    error: QuipuError | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Response:
-    """The page of a proposal; after a decision that was refused, with why, and with what the reviewer had typed."""
+    """The page of a proposal; after a decision that was refused, with why, and with what the reviewer had typed.
+
+    `given` says whether they work through a queue, and through which.
+    """
+    in_queue = given.get("queue") == "1"
+    asked = filters(given) if in_queue else {}
     proposal = await visit.service.governance.proposal(visit.principal, visit.request.path_params["id"])
     can_decide = proposal.status == "pending" and not _has_lapsed(visit, proposal)
     altered = await _altered(visit, proposal) if can_decide else None
@@ -191,10 +207,14 @@ async def shown(
         preview=preview,
         asked=visit.asked("ask") or "",
         in_queue=in_queue,
+        filters=asked,
+        list_href=address("/review", **asked),
+        next_href=address("/review/next", left=proposal.id, **asked),
         is_whole=is_whole,
+        is_long=sum(map(len, (content or "", *(text for text, _ in items)))) > _LONG,
         at_once={"text": SHOWN, "field": CUT},
         is_cut=not is_whole and _is_cut(seen, content, items, fields),
-        whole_href=address(proposal_path(proposal.id), whole="1", queue="1" if in_queue else None),
+        whole_href=address(proposal_path(proposal.id), whole="1", queue="1" if in_queue else None, **asked),
         can_undo=await visit.service.undoing.can_undo(visit.principal, proposal.id),
     )
 

@@ -34,5 +34,6 @@ async def integrity_faults(connection: Connection) -> list[Fault]:
         pass  # the check is the operator's to allow; the pages were read all the same
     orphans = await statements.scalar(connection, "orphan_vectors")
     if orphans:
-        faults.append(Fault(kind="index_differs", detail=f"{orphans} vectors belong to no version"))
+        detail = f"{orphans} vectors belong to no version; `quipu vacuum` drops them"
+        faults.append(Fault(kind="index_differs", detail=detail))
     return faults

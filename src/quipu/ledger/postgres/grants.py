@@ -187,9 +187,13 @@ async def _standing(connection: Connection, tenant: str, question: Question) -> 
     if key is not None:
         found = await answers(connection, tenant, [(key.principal, key.operation, key.key)])
         known = answered(found, key, question.now)
+    erasure = None
+    if question.erasure_id is not None:
+        erasure = await statements.first(connection, "erasure", tenant=tenant, id=question.erasure_id)
     standing = Standing(
         **rows.standing_values(end, head),
         answered=None if known is None else known.replayed,
+        erasure=None if erasure is None else rows.erasure_of(erasure),
         grant=None if grant is None else rows.grant_of(grant),
         disclosed=frozenset(row[0] for row in disclosed),
         replayed=frozenset(replayed),

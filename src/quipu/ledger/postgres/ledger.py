@@ -19,6 +19,7 @@ from quipu.ledger.postgres.beside import replayed
 from quipu.ledger.postgres.database import Database, Place
 from quipu.ledger.postgres.grants import PostgresLending
 from quipu.ledger.postgres.groups import Groups
+from quipu.ledger.postgres.indexing import Indexing
 from quipu.ledger.postgres.outbox import PostgresOutbox
 from quipu.ledger.postgres.portable import ServerTables
 from quipu.ledger.postgres.replica import Readers
@@ -31,6 +32,7 @@ from quipu.ledger.postgres.turn import Job, Turn
 from quipu.ledger.postgres.working import answers
 from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
+from quipu.ledger.search.terms import RULES
 from quipu.ledger.transfer import Tables
 from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Put, Settle
 from quipu.model.journal import Checkpoint, Draft, Op
@@ -47,7 +49,7 @@ from quipu.model.search import (
 )
 from quipu.model.store import MAIN, Store
 from quipu.ports.announcing import Told, Written
-from quipu.ports.ledger import Indexed, Space
+from quipu.ports.ledger import Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ T = TypeVar("T")
 Archive: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Tables]]
 
 
-class PostgresLedger(Reads, Governing, RunReads):
+class PostgresLedger(Reads, Governing, RunReads, Indexing):
     """Records, journal and index in one database, shared by any number of processes."""
 
     def __init__(
@@ -121,7 +123,7 @@ class PostgresLedger(Reads, Governing, RunReads):
             if await statements.first(connection, "tenant", tenant=tenant):
                 return
             async with transaction(connection):
-                await statements.run(connection, "open_tenant", tenant=tenant, at=at)
+                await statements.run(connection, "open_tenant", tenant=tenant, at=at, terms=RULES)
                 turn = await Turn.take(connection, tenant, self._canonical)
                 if not turn.working.head.seq:
                     store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
@@ -313,11 +315,6 @@ class PostgresLedger(Reads, Governing, RunReads):
     async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
         return await self._read(lambda connection: upkeep.vectors(connection, tenant, records))
 
-    async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
-        return await self._read(
-            lambda connection: upkeep.index_faults(connection, self._searching.tokenizer, tenant, expected)
-        )
-
     async def integrity_faults(self) -> Sequence[Fault]:
         return await self._read(checking.integrity_faults)
 
@@ -339,7 +336,11 @@ class PostgresLedger(Reads, Governing, RunReads):
         return pruned
 
     async def compact(self) -> None:
-        await self._read(lambda connection: vacuum(connection, over("rewrite", TABLES)))
+        async def work(connection: Connection) -> None:
+            await statements.run(connection, "drop_orphan_vectors")
+            await vacuum(connection, over("rewrite", TABLES))
+
+        await self._read(work)
 
     async def statistics(self, tenant: str) -> Mapping[str, int]:
         return await self._read(lambda connection: upkeep.statistics(connection, tenant))

@@ -40,17 +40,22 @@ from quipu.model.journal import Entry, Mention
 from quipu.model.record import State
 from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.rules.chain import entry_hash
+from quipu.rules.telling import needs_digest, told_detail
 
 #: Changes that concern no record as readers see it.
 _BESIDE = (Touch, *RUN_CHANGES)
 
-_DROPPED = (
+#: What an erasure does, in this order: tags go by the runs that wrote them, while these are still known.
+_ERASING = (
+    "empty_event_tags",
+    "empty_versions",
     "drop_vectors_of",
     "drop_links_of",
     "drop_mark",
     "drop_reasons",
     "drop_answers",
     "empty_variables",
+    "drop_proposals",
 )
 
 
@@ -91,7 +96,7 @@ class Plan(Beside):
             run=draft.run,
             node=draft.node,
             records=tuple(mentions),
-            detail=draft.detail,
+            detail=told_detail(commit, self._canonical) if needs_digest(commit) else draft.detail,
             prev=head.hash.hex(),
             hash="",
         )
@@ -158,8 +163,7 @@ class Plan(Beside):
         self.writes.versions.append((row, *rows.record_values(record, self._seq, terms)))
         self._index(put, row, previous)
         for link in record.links:
-            target = working.latest.get(link.to)
-            survivor = link.to if target is None or target.merged_into is None else target.merged_into
+            survivor = working.survivor(link.to)
             self._write("add_link", from_id=record.id, to_id=survivor, rel=link.rel, seq=self._seq)
         if record.created_at > self._at:
             self._write("move_ahead", created_at=record.created_at)
@@ -227,11 +231,7 @@ class Plan(Beside):
 
     def _erase(self, erase: Erase) -> Sequence[Mention]:
         working, record_id = self.working, erase.id
-        self._write("empty_event_tags", id=record_id)  # by runs, while they are still known
-        self._write("empty_versions", id=record_id, seq=self._seq)
-        for statement in _DROPPED:
-            self._write(statement, id=record_id)
-        self._write("drop_proposals", id=record_id, at=self._at)
+        self._write_erasure(record_id)
         latest = working.latest.get(record_id)
         if latest is not None:
             if latest.died is None:
@@ -251,6 +251,15 @@ class Plan(Beside):
                 status = "rejected" if held.status == "pending" else held.status
                 working.proposals[proposal_id] = replace(held, status=status)
         return [Mention(record_id, version, digest) for version, digest in working.versions[record_id]]
+
+    def _write_erasure(self, record_id: str) -> None:
+        """Records that are erased one right after the other are erased by the same statements."""
+        last = self.writes.others[-1] if self.writes.others else None
+        if last is not None and last[0] == _ERASING[-1] and last[1]["seq"] == self._seq:
+            last[1]["ids"].append(record_id)
+            return
+        values = {"tenant": self._tenant, "ids": [record_id], "seq": self._seq, "at": self._at}
+        self.writes.others.extend((statement, values) for statement in _ERASING)
 
     def _demote(self, demote: Demote) -> Sequence[Mention]:
         record = demote.record

@@ -1,7 +1,7 @@
 -- open_tenant --
 -- A tenant at the very start of its chain.
-INSERT INTO tenant (tenant, created_at, seq, hash, at, changed)
-VALUES (%(tenant)s, %(at)s, 0, decode(repeat('00', 32), 'hex'), 0, 0)
+INSERT INTO tenant (tenant, created_at, seq, hash, at, changed, terms)
+VALUES (%(tenant)s, %(at)s, 0, decode(repeat('00', 32), 'hex'), 0, 0, %(terms)s)
 ON CONFLICT DO NOTHING;
 
 -- head --
@@ -94,21 +94,21 @@ WHERE tenant = %(tenant)s AND to_id = ANY(%(ids)s) AND born <= %(seq)s AND (died
 SELECT id, version, digest FROM record WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) ORDER BY id, version;
 
 -- empty_versions --
--- Erasure: nothing is left of what a version said, nor of whom it was about.
+-- Erasure: nothing is left of what a version said, nor of whom it was about. Of many records at once; SQLite one by one.
 UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, source = NULL, details = NULL,
   privacy = NULL, subject = NULL, user_id = NULL, session_id = NULL, salt = NULL, terms = NULL, importance = NULL,
   confidence = 0, provenance = '{}', expires_at = NULL, merged_into = NULL, state = 'erased',
   died = coalesce(died, %(seq)s), emptied = %(seq)s
-WHERE tenant = %(tenant)s AND id = %(id)s AND state <> 'erased';
+WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND state <> 'erased';
 
 -- drop_vectors_of --
 -- Erasure: vectors in every space.
 DELETE FROM embedding WHERE tenant = %(tenant)s AND row IN
-  (SELECT row FROM record WHERE tenant = %(tenant)s AND id = %(id)s);
+  (SELECT row FROM record WHERE tenant = %(tenant)s AND id = ANY(%(ids)s));
 
 -- drop_links_of --
 -- Erasure: edges from and to the record.
-DELETE FROM link WHERE tenant = %(tenant)s AND (from_id = %(id)s OR to_id = %(id)s);
+DELETE FROM link WHERE tenant = %(tenant)s AND (from_id = ANY(%(ids)s) OR to_id = ANY(%(ids)s));
 
 -- add_reason --
 -- Why a record was changed.
@@ -121,22 +121,22 @@ SELECT seq, text FROM reason WHERE tenant = %(tenant)s AND record_id = %(id)s OR
 -- drop_reasons --
 -- Erasure: every reason given with the record, also where it was given for others too.
 DELETE FROM reason WHERE tenant = %(tenant)s AND seq IN
-  (SELECT seq FROM reason WHERE tenant = %(tenant)s AND record_id = %(id)s);
+  (SELECT seq FROM reason WHERE tenant = %(tenant)s AND record_id = ANY(%(ids)s));
 
 -- drop_mark --
 -- Erasure: use and standing.
-DELETE FROM mark WHERE tenant = %(tenant)s AND id = %(id)s;
+DELETE FROM mark WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);
 
 -- drop_answers --
 -- Erasure: remembered answers that speak of the record.
 DELETE FROM answer WHERE tenant = %(tenant)s AND (principal, operation, key) IN
-  (SELECT principal, operation, key FROM answer_record WHERE tenant = %(tenant)s AND record_id = %(id)s);
+  (SELECT principal, operation, key FROM answer_record WHERE tenant = %(tenant)s AND record_id = ANY(%(ids)s));
 
 -- drop_proposals --
 -- Erasure: staged copies.
 UPDATE proposal SET request = NULL, reason = NULL, salt = NULL, traits = NULL,
   status = CASE status WHEN 'pending' THEN 'rejected' ELSE status END, reviewer = coalesce(reviewer, 'erased'), reviewed_at = coalesce(reviewed_at, %(at)s)
-WHERE tenant = %(tenant)s AND (record_id = %(id)s OR id = %(id)s);
+WHERE tenant = %(tenant)s AND (record_id = ANY(%(ids)s) OR id = ANY(%(ids)s));
 
 -- demote --
 -- Rank lower from now on.
@@ -222,7 +222,7 @@ RETURNING id;
 
 -- let_go_of --
 -- One that is taken back, once.
-UPDATE proposal SET salt = NULL, request = NULL
+UPDATE proposal SET salt = NULL, request = NULL, traits = NULL
 WHERE tenant = %(tenant)s AND id = %(id)s AND status IN ('approved', 'rejected') AND salt IS NOT NULL
 RETURNING id;
 
@@ -417,24 +417,44 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND row > %(after)s ORDER BY row 
 -- page_at --
 -- Newest ids first: what was current at a position, of all agents.
 SELECT * FROM record WHERE tenant = %(tenant)s AND id < %(below)s AND born <= %(seq)s AND (died IS NULL OR died > %(seq)s)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
+  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
+  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_at --
 -- The same of one agent.
 SELECT * FROM record WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND id < %(below)s
   AND born <= %(seq)s AND (died IS NULL OR died > %(seq)s)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
+  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
+  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_newest --
 -- Newest ids first: the newest version of each record, whatever became of it.
 SELECT * FROM record AS r WHERE tenant = %(tenant)s AND id < %(below)s
   AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = %(tenant)s AND n.id = r.id AND n.version > r.version)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
+  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
+  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_newest --
 -- The same of one agent.
 SELECT * FROM record AS r WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND id < %(below)s
   AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = %(tenant)s AND n.id = r.id AND n.version > r.version)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
+  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
+  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
+  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- due --
@@ -525,6 +545,24 @@ DELETE FROM space WHERE tenant = %(tenant)s AND number = %(number)s;
 -- Versions that were there already got a vector in the space in use.
 UPDATE tenant SET refilled = refilled + 1 WHERE tenant = %(tenant)s AND space = %(space)s;
 
+-- rules_of_terms --
+-- Which rules the terms were cut by.
+SELECT terms FROM tenant WHERE tenant = %(tenant)s;
+
+-- settle_terms --
+-- By now all terms were cut by these rules.
+UPDATE tenant SET terms = %(terms)s WHERE tenant = %(tenant)s;
+
+-- renew_terms --
+-- Other terms for versions. Those that were emptied meanwhile get none.
+UPDATE record AS r SET terms = w.terms
+FROM unnest(%(ids)s::text[], %(versions)s::integer[], %(terms)s::bytea[]) AS w (id, version, terms)
+WHERE r.tenant = %(tenant)s AND r.id = w.id AND r.version = w.version AND (r.emptied IS NULL OR w.terms IS NULL);
+
+-- note_renewal --
+-- Versions that were there already got other terms, whatever the space in use.
+UPDATE tenant SET refilled = refilled + 1 WHERE tenant = %(tenant)s;
+
 -- choose_space --
 -- Search in this space from now on.
 UPDATE tenant SET space = %(space)s WHERE tenant = %(tenant)s;
@@ -534,10 +572,12 @@ UPDATE tenant SET space = %(space)s WHERE tenant = %(tenant)s;
 DELETE FROM embedding WHERE tenant = %(tenant)s AND space = %(space)s;
 
 -- without_vector --
--- Searchable versions that have no vector in a space.
+-- Searchable versions that have no vector in a space. One of another length is none.
 SELECT r.* FROM record AS r
-WHERE r.tenant = %(tenant)s AND r.terms IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM embedding AS v WHERE v.tenant = %(tenant)s AND v.row = r.row AND v.space = %(space)s)
+WHERE r.tenant = %(tenant)s AND r.terms IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM embedding AS v
+  WHERE v.tenant = %(tenant)s AND v.row = r.row AND v.space = %(space)s AND vector_dims(v.data) = %(dimensions)s
+)
 ORDER BY r.row LIMIT %(limit)s;
 
 -- row_of --
@@ -564,6 +604,11 @@ WHERE r.tenant = %(tenant)s;
 -- orphan_vectors --
 -- Vectors of no version.
 SELECT count(*) FROM embedding AS v WHERE NOT EXISTS
+  (SELECT 1 FROM record AS r WHERE r.tenant = v.tenant AND r.row = v.row AND r.emptied IS NULL);
+
+-- drop_orphan_vectors --
+-- They belong to nothing, and nobody may know what they were of.
+DELETE FROM embedding AS v WHERE NOT EXISTS
   (SELECT 1 FROM record AS r WHERE r.tenant = v.tenant AND r.row = v.row AND r.emptied IS NULL);
 
 -- prune --
@@ -698,14 +743,14 @@ VALUES (%(tenant)s, %(record_id)s, %(run_id)s, %(name)s, %(sequence)s) ON CONFLI
 -- empty_variables --
 -- Erasure: results that repeat the record.
 UPDATE run_variable SET value = 'null' WHERE tenant = %(tenant)s AND (run_id, name, sequence) IN
-  (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = %(tenant)s AND record_id = %(id)s);
+  (SELECT run_id, name, sequence FROM run_variable_record WHERE tenant = %(tenant)s AND record_id = ANY(%(ids)s));
 
 -- empty_event_tags --
 -- Erasure: tags of the record in the logs of the runs that wrote it, and of runs that repeat those.
 UPDATE run_event SET payload = (payload::jsonb - 'tags')::json
-WHERE tenant = %(tenant)s AND type = 'memory.written' AND payload ->> 'memoryId' = %(id)s AND run_id IN (
+WHERE tenant = %(tenant)s AND type = 'memory.written' AND payload ->> 'memoryId' = ANY(%(ids)s) AND run_id IN (
   WITH RECURSIVE told (id) AS (
-    SELECT (provenance ->> 'run_id') COLLATE "C" FROM record WHERE tenant = %(tenant)s AND id = %(id)s
+    SELECT (provenance ->> 'run_id') COLLATE "C" FROM record WHERE tenant = %(tenant)s AND id = ANY(%(ids)s)
     UNION SELECT run.id FROM told JOIN run ON run.source_run_id = told.id WHERE run.tenant = %(tenant)s
   ) SELECT id FROM told);
 
@@ -819,8 +864,13 @@ ORDER BY created_at DESC, born DESC, id DESC LIMIT %(limit)s;
 UPDATE tenant SET ahead = %(created_at)s WHERE tenant = %(tenant)s AND ahead < %(created_at)s;
 
 -- derived_from --
--- What was made out of a record by compaction, at whatever time.
-SELECT DISTINCT from_id FROM link WHERE tenant = %(tenant)s AND to_id = %(id)s AND rel = 'compacted_from';
+-- What was made here out of these records, at whatever time; what somebody linked by hand is their own.
+SELECT DISTINCT from_id FROM link WHERE tenant = %(tenant)s
+  AND to_id IN (SELECT json_array_elements_text(%(ids)s::json))
+  AND (rel = 'compacted_from' OR (rel = 'derived_from' AND EXISTS (
+    SELECT 1 FROM record AS made WHERE made.tenant = link.tenant AND made.id = link.from_id
+      AND made.source IN ('consolidation', 'extraction'))))
+ORDER BY from_id;
 
 -- lending_head --
 -- How an owner stands: their last change, their vectors, and whether they are shut out.
@@ -932,11 +982,17 @@ SELECT tenant, id, step, requested_at, completed_at, request, receipt
 FROM erasure WHERE tenant = %(tenant)s ORDER BY requested_at DESC, id DESC;
 
 -- keep_erasure --
--- How far a deletion has come.
+-- How far a deletion has come. Whoever knows less than is kept, as another server was faster, changes nothing.
 INSERT INTO erasure (tenant, id, step, requested_at, completed_at, request, receipt)
 VALUES (%(tenant)s, %(id)s, %(step)s, %(requested_at)s, %(completed_at)s, %(request)s, %(receipt)s)
 ON CONFLICT (tenant, id) DO UPDATE SET
-  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt;
+  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt
+WHERE erasure.step <> 'done' AND (erasure.receipt IS NULL OR excluded.receipt IS NOT NULL);
+
+-- erasure --
+-- One of them, as it stands.
+SELECT tenant, id, step, requested_at, completed_at, request, receipt
+FROM erasure WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- cascade_steps --
 -- Who holds what was erased.
@@ -944,11 +1000,12 @@ SELECT erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, recei
 FROM cascade_step WHERE tenant = %(tenant)s ORDER BY erasure_id, grantee, grant_id;
 
 -- keep_cascade_step --
--- How far one of them has been reached.
+-- How far one of them has been reached. Who has answered has answered, whoever else could not reach them.
 INSERT INTO cascade_step (tenant, erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt)
 VALUES (%(tenant)s, %(erasure_id)s, %(grantee)s, %(grant_id)s, %(item_ids)s, %(status)s, %(attempts)s, %(next_at)s, %(receipt)s)
 ON CONFLICT (tenant, erasure_id, grantee, grant_id) DO UPDATE SET
-  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt;
+  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt
+WHERE cascade_step.status <> 'done';
 
 -- hold_item --
 -- Something that another host has lent.
@@ -1006,3 +1063,38 @@ DELETE FROM task_step WHERE tenant = %(tenant)s AND task_id IN (
 -- Requests for access that were refused, or have lapsed, this long ago.
 DELETE FROM lent_grant
 WHERE tenant = %(tenant)s AND substr(id, 1, 4) = 'mrq_' AND coalesce(revoked_at, expires_at) <= %(before)s;
+
+-- misfiled --
+-- Versions whose columns for search say otherwise than they do that they were emptied, or what they are about.
+SELECT id, born FROM record WHERE tenant = %(tenant)s AND (
+  (emptied IS NULL) <> (salt IS NOT NULL) OR subject IS DISTINCT FROM (provenance ->> 'subject')
+) ORDER BY born LIMIT %(limit)s;
+
+-- links_after --
+-- Every edge, a page at a time.
+SELECT from_id, to_id, rel, born, died FROM link
+WHERE tenant = %(tenant)s AND (from_id, to_id, rel, born) > (%(from_id)s, %(to_id)s, %(rel)s, %(born)s)
+ORDER BY from_id, to_id, rel, born LIMIT %(limit)s;
+
+-- links_from --
+-- The edges that ever led from a record.
+SELECT from_id, to_id, rel, born, died FROM link WHERE tenant = %(tenant)s AND from_id = %(id)s;
+
+-- demoted --
+-- Records that rank lower.
+SELECT id FROM mark WHERE tenant = %(tenant)s AND demoted;
+
+-- token_hashes --
+-- The hashes of the texts of tokens.
+SELECT id, digest FROM token WHERE tenant = %(tenant)s;
+
+-- reasons_after --
+-- Every reason, a page at a time.
+SELECT record_id, seq, text FROM reason
+WHERE tenant = %(tenant)s AND (record_id, seq) > (%(id)s, %(seq)s) ORDER BY record_id, seq LIMIT %(limit)s;
+
+-- answers_after --
+-- Every answer that is kept, a page at a time.
+SELECT principal, operation, key, answer, at, seq FROM answer
+WHERE tenant = %(tenant)s AND (principal, operation, key) > (%(principal)s, %(operation)s, %(key)s)
+ORDER BY principal, operation, key LIMIT %(limit)s;

@@ -22,7 +22,7 @@ CREATE TABLE tenant (
   horizon bigint NOT NULL DEFAULT 0,
   -- the vector space that recall searches in
   space integer,
-  -- how often versions that were there already got a vector in it: readers from before read it anew
+  -- how often versions that were there already got a vector in it, or other terms: readers from before read it anew
   refilled bigint NOT NULL DEFAULT 0,
   -- while set, none of the tenant's credentials is good
   suspended_at bigint,
@@ -34,6 +34,8 @@ CREATE TABLE tenant (
   rules json,
   -- the latest time of creation that lay beyond its own commit, which only an import brings; 0 if none did
   ahead bigint NOT NULL DEFAULT 0,
+  -- which rules the terms of all its versions were cut by; where they are not the program's own, `quipu reembed` cuts anew
+  terms integer NOT NULL DEFAULT 0,
   CONSTRAINT tenant_key PRIMARY KEY (tenant),
   CONSTRAINT tenant_hash CHECK (length(hash) = 32)
 ) WITH (fillfactor = 50);

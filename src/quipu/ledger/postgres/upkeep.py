@@ -11,12 +11,10 @@ from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.tables import TABLES
 from quipu.ledger.postgres.turn import Job, Turn
 from quipu.ledger.postgres.types import Vector
-from quipu.ledger.search.terms import Tokenizer
 from quipu.model.change import Commit
 from quipu.model.journal import Draft
-from quipu.model.outcomes import Fault
 from quipu.model.record import Record
-from quipu.ports.ledger import Indexed, Space
+from quipu.ports.ledger import Space
 
 
 async def space(connection: Connection, tenant: str) -> Space | None:
@@ -75,7 +73,12 @@ async def without_vector(turn: Turn, wanted: Space, limit: int) -> list[Record]:
     """Versions that have no vector in the space yet."""
     number = await _number(turn, wanted)
     missing = await statements.select(
-        turn.connection, "without_vector", tenant=turn.working.tenant, space=number, limit=limit
+        turn.connection,
+        "without_vector",
+        tenant=turn.working.tenant,
+        space=number,
+        dimensions=wanted.dimensions,
+        limit=limit,
     )
     return [rows.record_of(row) for row in missing]
 
@@ -116,38 +119,6 @@ async def vectors(connection: Connection, tenant: str, records: Sequence[Record]
         versions=[record.version for record in records],
     )
     return {row[0]: row[1] for row in found}
-
-
-async def index_faults(
-    connection: Connection, tokenizer: Tokenizer, tenant: str, expected: Sequence[Indexed]
-) -> list[Fault]:
-    """Compare index rows with what they should be."""
-    head = await statements.first(connection, "head", tenant=tenant)
-    number, dimensions = (None, None) if head is None else (head[5], head[6])
-    found = await statements.select(
-        connection,
-        "index_of",
-        tenant=tenant,
-        space=number,
-        ids=[item.record.id for item in expected],
-        versions=[item.record.version for item in expected],
-    )
-    index = {(record_id, version): (terms, width) for record_id, version, terms, width in found}
-    faults: list[Fault] = []
-    for item in expected:
-        row = index.get((item.record.id, item.record.version))
-        if row is None:
-            continue
-        terms = None if item.search_text is None else tokenizer.terms(item.search_text)
-        if row[0] != terms:
-            faults.append(_index_fault(item.record, "the search terms are not those of the text"))
-        if row[1] is not None and row[1] != dimensions:
-            faults.append(_index_fault(item.record, "the vector has the wrong dimensions"))
-    return faults
-
-
-def _index_fault(record: Record, detail: str) -> Fault:
-    return Fault(kind="index_differs", seq=record.born, id=record.id, detail=detail)
 
 
 async def statistics(connection: Connection, tenant: str) -> Mapping[str, int]:

@@ -106,6 +106,16 @@ class Working:
     model: str | None = None
     dimensions: int | None = None
 
+    def survivor(self, record_id: str) -> str:
+        """The record itself, or the one it was merged into, or that one was, and so on."""
+        passed = {record_id}
+        while (known := self.latest.get(record_id)) is not None and known.merged_into is not None:
+            if known.merged_into in passed:
+                break
+            record_id = known.merged_into
+            passed.add(record_id)
+        return record_id
+
     def branch(self) -> Working:
         """The same, to be changed without changing this one."""
         return replace(
@@ -147,6 +157,8 @@ class Wanted:
     """What has to be known before some commits can be decided."""
 
     ids: set[str] = field(default_factory=set[str])
+    #: Records that something leads to, and with them those that they were merged into.
+    followed: set[str] = field(default_factory=set[str])
     erased: set[str] = field(default_factory=set[str])
     dropped_stores: set[str] = field(default_factory=set[str])
     proposals: set[str] = field(default_factory=set[str])
@@ -170,10 +182,13 @@ class Wanted:
         match change:
             case Put(record=record):
                 self.ids.add(record.id)
-                self.ids.update(link.to for link in record.links)
+                self.followed.update(link.to for link in record.links)
                 self.needs_stores = True
                 self.needs_space = self.needs_space or change.vector is not None
-            case Close(record=record) | Demote(record=record):
+            case Close(record=record, merged_into=survivor):
+                self.ids.add(record.id)
+                self.followed.update(() if survivor is None else (survivor,))
+            case Demote(record=record):
                 self.ids.add(record.id)
             case Erase(id=record_id):
                 self.ids.add(record_id)
@@ -197,11 +212,7 @@ class Wanted:
 async def read_into(connection: Connection, working: Working, wanted: Wanted) -> None:
     """Read what is wanted. The caller holds the tenant's lock, so that it stays true."""
     tenant = working.tenant
-    if wanted.ids:
-        for record_id, *rest in await statements.select(
-            connection, "latest", tenant=tenant, ids=list(wanted.ids)
-        ):
-            working.latest[record_id] = Latest(*rest)
+    await _read_latest(connection, working, wanted)
     if wanted.erased:
         versions: dict[str, tuple[tuple[int, str], ...]] = dict.fromkeys(wanted.erased, ())
         for record_id, version, digest in await statements.select(
@@ -237,6 +248,18 @@ async def read_into(connection: Connection, working: Working, wanted: Wanted) ->
         working.secrets.update(
             (row[1], True) for row in await statements.select(connection, "guard", tenant=tenant)
         )
+
+
+async def _read_latest(connection: Connection, working: Working, wanted: Wanted) -> None:
+    """The newest versions: where merges lead from one to the next, as far as they lead."""
+    fresh, asked = wanted.ids | wanted.followed, set[str]()
+    while fresh:
+        for record_id, *rest in await statements.select(
+            connection, "latest", tenant=working.tenant, ids=list(fresh)
+        ):
+            working.latest[record_id] = Latest(*rest)
+        asked |= fresh
+        fresh = {working.survivor(name) for name in wanted.followed} - asked
 
 
 async def answers(

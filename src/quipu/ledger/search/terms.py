@@ -30,6 +30,9 @@ Words: TypeAlias = list[tuple[str, list[int]]]
 _LETTERS = "[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*"
 _WORD = re.compile(f"{_LETTERS}(?:['\u2019]{_LETTERS})*")
 _POSSESSIVE = re.compile("['\u2019]s$")
+#: The number of these rules. Whatever gives a text other terms takes the next one: then a memory knows that its terms
+#: are by other rules, and says what to do.
+RULES = 1
 #: So many texts are worth the means of doing them together.
 _MANY = 32
 

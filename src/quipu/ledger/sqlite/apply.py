@@ -31,6 +31,7 @@ from quipu.model.record import State
 from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.ports.surroundings import Canonical
 from quipu.rules.chain import entry_hash
+from quipu.rules.telling import needs_digest, told_detail
 
 #: Changes that concern no record as readers see it.
 _BESIDE = (Touch, *RUN_CHANGES)
@@ -150,7 +151,7 @@ class Transaction:
             run=draft.run,
             node=draft.node,
             records=tuple(mentions),
-            detail=draft.detail,
+            detail=told_detail(commit, self._canonical) if needs_digest(commit) else draft.detail,
             prev=head.hash.hex(),
             hash="",
         )

@@ -6,6 +6,7 @@ Each has a draft of its own: of two who write a copy to the same place at once, 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import tempfile
 from pathlib import Path
@@ -50,3 +51,9 @@ def cleared(draft: Path) -> None:
     """What is left of a draft, put in place or not."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+
+
+def clear_abandoned(target: Path) -> None:
+    """What somebody was killed over while writing a copy to this place. For who knows that nobody is at it now."""
+    for left in target.parent.glob(f"{glob.escape(target.name)}.*.draft*"):
+        left.unlink(missing_ok=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -74,6 +77,18 @@ class Translated:
 
 
 _TRANSLATED = Translated()
+
+
+def passing(owner: object) -> Path:
+    """A folder that goes when its owner does, or the process that made it, also where nobody closes anything."""
+    folder = Path(tempfile.mkdtemp(prefix="quipu-"))
+    weakref.finalize(owner, _remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked child has the same owner, and the folder is its parent's
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def translated() -> Translated:
@@ -239,9 +254,12 @@ def _use_wal(connection: apsw.Connection) -> None:
 
 def _back_up_before_upgrade(path: Path, version: int) -> None:
     """A copy of what was there, taken under the write lock by a reader, so that nobody can have upgraded it yet."""
+    target = path.with_name(f"{path.name}.schema-{version}.backup")
+    # Each is a whole memory, and the lock is held: none of them is being written.
+    drafts.clear_abandoned(target)
     reader = connect(path, is_reader=True)
     try:
-        back_up(reader, path.with_name(f"{path.name}.schema-{version}.backup"), replaces=True)
+        back_up(reader, target, replaces=True)
     finally:
         reader.close()
 

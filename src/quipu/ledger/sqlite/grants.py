@@ -200,9 +200,13 @@ def _standing(connection: apsw.Connection, tenant: str, question: Question) -> S
                 connection, "lent_among", tenant=tenant, grant_id=question.grant_id, records=wanted
             )
     known = None if question.key is None else answered(connection, tenant, question.key, question.now)
+    erasure = None
+    if question.erasure_id is not None:
+        erasure = statements.first(connection, "erasure", tenant=tenant, id=question.erasure_id)
     standing = Standing(
         **rows.standing_values(end, head),
         answered=None if known is None else known.replayed,
+        erasure=None if erasure is None else rows.erasure_of(erasure),
         grant=None if grant is None else rows.grant_of(grant),
         disclosed=frozenset(row[0] for row in disclosed),
         replayed=frozenset(

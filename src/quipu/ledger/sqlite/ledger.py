@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +21,12 @@ from quipu.ledger import rows
 from quipu.ledger.governing import Governing
 from quipu.ledger.reads import Reads
 from quipu.ledger.run_reads import RunReads
-from quipu.ledger.search.terms import Tokenizer
+from quipu.ledger.search.terms import RULES, Tokenizer
 from quipu.ledger.sqlite import adding, file, looking, statements
 from quipu.ledger.sqlite.answers import answered
 from quipu.ledger.sqlite.apply import Transaction
 from quipu.ledger.sqlite.erasures import Erasures
+from quipu.ledger.sqlite.indexing import Indexing
 from quipu.ledger.sqlite.log import Log
 from quipu.ledger.sqlite.outbox import SqliteOutbox
 from quipu.ledger.sqlite.source import FileSource
@@ -48,7 +48,7 @@ from quipu.model.search import (
 )
 from quipu.model.store import MAIN, Store
 from quipu.ports.announcing import Told, Written
-from quipu.ports.ledger import Guard, Indexed, Space
+from quipu.ports.ledger import Guard, Space
 from quipu.ports.surroundings import Canonical, Clock, MintId
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _READERS = 4
 _PATIENCE_MS = 5_000
 
 
-class SqliteLedger(Reads, Governing, RunReads):
+class SqliteLedger(Reads, Governing, RunReads, Indexing):
     """Records, journal and index in one file, safe with several threads and several processes."""
 
     def __init__(
@@ -77,7 +77,7 @@ class SqliteLedger(Reads, Governing, RunReads):
         steps: Sequence[str] | None = None,
     ) -> None:
         """Open the file, or with None one that is gone when the ledger is closed."""
-        self._folder = None if path else Path(tempfile.mkdtemp(prefix="quipu-"))
+        self._folder = None if path else file.passing(self)
         self.path = path or (self._folder or Path()) / "memory.db"
         self.name = name
         self._clock, self._mint_id = clock, mint_id
@@ -110,7 +110,7 @@ class SqliteLedger(Reads, Governing, RunReads):
         def job(connection: apsw.Connection) -> None:
             if statements.first(connection, "head", tenant=tenant):
                 return
-            statements.run(connection, "open_tenant", tenant=tenant, at=at)
+            statements.run(connection, "open_tenant", tenant=tenant, at=at, terms=RULES)
             store = Store(tenant=tenant, id=self._mint_id("ms"), name=MAIN, created_at=at)
             draft = Draft(op=Op.GENESIS, actor="system", at=at, store=store.id)
             try:
@@ -364,11 +364,6 @@ class SqliteLedger(Reads, Governing, RunReads):
 
     async def vectors(self, tenant: str, records: Sequence[Record]) -> Mapping[str, bytes]:
         return await self._read(lambda c, _: self._keeper.vectors(c, tenant, records))
-
-    async def index_faults(self, tenant: str, expected: Sequence[Indexed]) -> Sequence[Fault]:
-        return await self._read(
-            lambda c, tokenizer: self._keeper.index_faults(c, tokenizer, tenant, expected)
-        )
 
     async def integrity_faults(self) -> Sequence[Fault]:
         return await self._read(lambda c, _: self._keeper.integrity_faults(c))

@@ -1,6 +1,7 @@
 -- open_tenant --
 -- A tenant at the very start of its chain.
-INSERT INTO tenant (tenant, created_at, seq, hash, at, changed) VALUES (:tenant, :at, 0, zeroblob(32), 0, 0)
+INSERT INTO tenant (tenant, created_at, seq, hash, at, changed, terms)
+VALUES (:tenant, :at, 0, zeroblob(32), 0, 0, :terms)
 ON CONFLICT DO NOTHING;
 
 -- head --
@@ -221,7 +222,7 @@ RETURNING id;
 
 -- let_go_of --
 -- One that is taken back, once.
-UPDATE proposal SET salt = NULL, request = NULL
+UPDATE proposal SET salt = NULL, request = NULL, traits = NULL
 WHERE tenant = :tenant AND id = :id AND status IN ('approved', 'rejected') AND salt IS NOT NULL
 RETURNING id;
 
@@ -410,24 +411,40 @@ SELECT * FROM record WHERE tenant = :tenant AND row > :after ORDER BY row LIMIT 
 -- page_at --
 -- Newest ids first: what was current at a position, of all agents.
 SELECT * FROM record WHERE tenant = :tenant AND id < :below AND born <= :seq AND (died IS NULL OR died > :seq)
+  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
+  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
+  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_at --
 -- The same of one agent.
 SELECT * FROM record WHERE tenant = :tenant AND agent_id = :agent_id AND id < :below
   AND born <= :seq AND (died IS NULL OR died > :seq)
+  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
+  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
+  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_newest --
 -- Newest ids first: the newest version of each record, whatever became of it.
 SELECT * FROM record AS r WHERE tenant = :tenant AND id < :below
   AND version = (SELECT max(version) FROM record AS n WHERE n.tenant = r.tenant AND n.id = r.id)
+  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
+  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
+  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_newest --
 -- The same of one agent.
 SELECT * FROM record AS r WHERE tenant = :tenant AND agent_id = :agent_id AND id < :below
   AND version = (SELECT max(version) FROM record AS n WHERE n.tenant = r.tenant AND n.id = r.id)
+  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
+  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
+  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
 ORDER BY id DESC LIMIT :limit;
 
 -- due --
@@ -510,6 +527,23 @@ DELETE FROM space WHERE tenant = :tenant AND number = :number;
 -- Versions that were there already got a vector in the space in use.
 UPDATE tenant SET refilled = refilled + 1 WHERE tenant = :tenant AND space = :space;
 
+-- rules_of_terms --
+-- Which rules the terms were cut by.
+SELECT terms FROM tenant WHERE tenant = :tenant;
+
+-- settle_terms --
+-- By now all terms were cut by these rules.
+UPDATE tenant SET terms = :terms WHERE tenant = :tenant;
+
+-- renew_terms --
+-- Other terms for a version. One that was emptied meanwhile gets none.
+UPDATE record SET terms = :terms
+WHERE tenant = :tenant AND id = :id AND version = :version AND (emptied IS NULL OR :terms IS NULL);
+
+-- note_renewal --
+-- Versions that were there already got other terms, whatever the space in use.
+UPDATE tenant SET refilled = refilled + 1 WHERE tenant = :tenant;
+
 -- choose_space --
 -- Search in this space from now on.
 UPDATE tenant SET space = :space WHERE tenant = :tenant;
@@ -519,10 +553,11 @@ UPDATE tenant SET space = :space WHERE tenant = :tenant;
 DELETE FROM vector WHERE space = :space AND (slot / 2) IN (SELECT row FROM record WHERE tenant = :tenant);
 
 -- without_vector --
--- Searchable versions that have no vector in a space.
+-- Searchable versions that have no vector in a space. One of another length is none.
 SELECT r.* FROM record AS r
-WHERE r.tenant = :tenant AND r.terms IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM vector AS v WHERE v.slot = 2 * r.row + :parity AND v.space = :space)
+WHERE r.tenant = :tenant AND r.terms IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM vector AS v WHERE v.slot = 2 * r.row + :parity AND v.space = :space AND length(v.data) = :bytes
+)
 ORDER BY r.row LIMIT :limit;
 
 -- row_of --
@@ -543,6 +578,10 @@ WHERE r.tenant = :tenant AND r.id = :id AND r.version = :version;
 -- orphan_vectors --
 -- Vectors of no version.
 SELECT count(*) FROM vector WHERE (slot / 2) NOT IN (SELECT row FROM record WHERE emptied IS NULL);
+
+-- drop_orphan_vectors --
+-- They belong to nothing, and nobody may know what they were of.
+DELETE FROM vector WHERE (slot / 2) NOT IN (SELECT row FROM record WHERE emptied IS NULL);
 
 -- prune --
 -- Empty the versions that ended at or before the horizon.
@@ -808,8 +847,12 @@ ORDER BY created_at DESC, born DESC, id DESC LIMIT :limit;
 UPDATE tenant SET ahead = :created_at WHERE tenant = :tenant AND ahead < :created_at;
 
 -- derived_from --
--- What was made out of a record by compaction, at whatever time.
-SELECT DISTINCT from_id FROM link WHERE tenant = :tenant AND to_id = :id AND rel = 'compacted_from';
+-- What was made here out of these records, at whatever time; what somebody linked by hand is their own.
+SELECT DISTINCT from_id FROM link WHERE tenant = :tenant AND to_id IN (SELECT value FROM json_each(:ids))
+  AND (rel = 'compacted_from' OR (rel = 'derived_from' AND EXISTS (
+    SELECT 1 FROM record AS made WHERE made.tenant = link.tenant AND made.id = link.from_id
+      AND made.source IN ('consolidation', 'extraction'))))
+ORDER BY from_id;
 
 -- lending_head --
 -- How an owner stands: their last change, their vectors, and whether they are shut out.
@@ -922,11 +965,17 @@ SELECT tenant, id, step, requested_at, completed_at, request, receipt
 FROM erasure WHERE tenant = :tenant ORDER BY requested_at DESC, id DESC;
 
 -- keep_erasure --
--- How far a deletion has come.
+-- How far a deletion has come. Whoever knows less than is kept, as another server was faster, changes nothing.
 INSERT INTO erasure (tenant, id, step, requested_at, completed_at, request, receipt)
 VALUES (:tenant, :id, :step, :requested_at, :completed_at, :request, :receipt)
 ON CONFLICT (tenant, id) DO UPDATE SET
-  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt;
+  step = excluded.step, completed_at = excluded.completed_at, request = excluded.request, receipt = excluded.receipt
+WHERE erasure.step <> 'done' AND (erasure.receipt IS NULL OR excluded.receipt IS NOT NULL);
+
+-- erasure --
+-- One of them, as it stands.
+SELECT tenant, id, step, requested_at, completed_at, request, receipt
+FROM erasure WHERE tenant = :tenant AND id = :id;
 
 -- cascade_steps --
 -- Who holds what was erased.
@@ -934,11 +983,12 @@ SELECT erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, recei
 FROM cascade_step WHERE tenant = :tenant ORDER BY erasure_id, grantee, grant_id;
 
 -- keep_cascade_step --
--- How far one of them has been reached.
+-- How far one of them has been reached. Who has answered has answered, whoever else could not reach them.
 INSERT INTO cascade_step (tenant, erasure_id, grantee, grant_id, item_ids, status, attempts, next_at, receipt)
 VALUES (:tenant, :erasure_id, :grantee, :grant_id, :item_ids, :status, :attempts, :next_at, :receipt)
 ON CONFLICT (tenant, erasure_id, grantee, grant_id) DO UPDATE SET
-  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt;
+  status = excluded.status, attempts = excluded.attempts, next_at = excluded.next_at, receipt = excluded.receipt
+WHERE cascade_step.status <> 'done';
 
 -- hold_item --
 -- Something that another host has lent.
@@ -996,3 +1046,39 @@ DELETE FROM task_step WHERE tenant = :tenant AND task_id IN (
 -- Requests for access that were refused, or have lapsed, this long ago.
 DELETE FROM lent_grant
 WHERE tenant = :tenant AND substr(id, 1, 4) = 'mrq_' AND coalesce(revoked_at, expires_at) <= :before;
+
+-- misfiled --
+-- Versions whose columns for search say otherwise than they do that they were emptied, or what they are about.
+SELECT id, born FROM record WHERE tenant = :tenant AND (
+  (emptied IS NULL) <> (salt IS NOT NULL)
+  OR subject IS NOT CASE WHEN json_valid(provenance) THEN provenance ->> '$.subject' END
+) ORDER BY born LIMIT :limit;
+
+-- links_after --
+-- Every edge, a page at a time.
+SELECT from_id, to_id, rel, born, died FROM link
+WHERE tenant = :tenant AND (from_id, to_id, rel, born) > (:from_id, :to_id, :rel, :born)
+ORDER BY from_id, to_id, rel, born LIMIT :limit;
+
+-- links_from --
+-- The edges that ever led from a record.
+SELECT from_id, to_id, rel, born, died FROM link WHERE tenant = :tenant AND from_id = :id;
+
+-- demoted --
+-- Records that rank lower.
+SELECT id FROM mark WHERE tenant = :tenant AND demoted = 1;
+
+-- token_hashes --
+-- The hashes of the texts of tokens.
+SELECT id, digest FROM token WHERE tenant = :tenant;
+
+-- reasons_after --
+-- Every reason, a page at a time.
+SELECT record_id, seq, text FROM reason
+WHERE tenant = :tenant AND (record_id, seq) > (:id, :seq) ORDER BY record_id, seq LIMIT :limit;
+
+-- answers_after --
+-- Every answer that is kept, a page at a time.
+SELECT principal, operation, key, answer, at, seq FROM answer
+WHERE tenant = :tenant AND (principal, operation, key) > (:principal, :operation, :key)
+ORDER BY principal, operation, key LIMIT :limit;

@@ -10,12 +10,11 @@ import apsw
 
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.ledger import rows
-from quipu.ledger.search.terms import Tokenizer
 from quipu.ledger.sqlite import drafts, file, statements
 from quipu.model.change import Commit, Erase, Settle
 from quipu.model.outcomes import Fault
 from quipu.model.record import Record
-from quipu.ports.ledger import Indexed, Space
+from quipu.ports.ledger import Space
 
 _PAUSE_S = 0.01
 
@@ -83,7 +82,13 @@ class Keeper:
     ) -> list[Record]:
         number = self._number(connection, tenant, space)
         missing = statements.select(
-            connection, "without_vector", tenant=tenant, space=number, parity=number % 2, limit=limit
+            connection,
+            "without_vector",
+            tenant=tenant,
+            space=number,
+            parity=number % 2,
+            bytes=4 * space.dimensions,
+            limit=limit,
         )
         return [rows.record_of(row) for row in missing]
 
@@ -127,29 +132,6 @@ class Keeper:
 
     # -- checks -------------------------------------------------------------------------------------------------
 
-    def index_faults(
-        self, connection: apsw.Connection, tokenizer: Tokenizer, tenant: str, expected: Sequence[Indexed]
-    ) -> list[Fault]:
-        space = self.space(connection, tenant)
-        number = self._active(connection, tenant) or 0
-        faults: list[Fault] = []
-        for item in expected:
-            row = statements.first(
-                connection,
-                "index_of",
-                tenant=tenant,
-                id=item.record.id,
-                version=item.record.version,
-                parity=number % 2,
-                space=number,
-            )
-            terms = None if item.search_text is None else tokenizer.terms(item.search_text)
-            if row is not None and row[1] != terms:
-                faults.append(_index_fault(item.record, "the search terms are not those of the text"))
-            if row is not None and row[2] is not None and (space is None or row[2] != 4 * space.dimensions):
-                faults.append(_index_fault(item.record, "the vector has the wrong dimensions"))
-        return faults
-
     def integrity_faults(self, connection: apsw.Connection) -> list[Fault]:
         try:
             messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
@@ -160,7 +142,8 @@ class Keeper:
             ]
         faults = [Fault(kind="damaged_file", detail=message) for message in messages if message != "ok"]
         if orphans:
-            faults.append(Fault(kind="index_differs", detail=f"{orphans} vectors belong to no version"))
+            detail = f"{orphans} vectors belong to no version; `quipu vacuum` drops them"
+            faults.append(Fault(kind="index_differs", detail=detail))
         return faults
 
     # -- the file -----------------------------------------------------------------------------------------------
@@ -202,6 +185,7 @@ class Keeper:
         return pruned
 
     def compact(self, connection: apsw.Connection) -> None:
+        statements.run(connection, "drop_orphan_vectors")
         connection.execute("VACUUM")
         self.flush_erased(connection, file.BUSY_MS)
 
@@ -219,10 +203,6 @@ class Keeper:
             if path.exists()
         )
         return counts
-
-
-def _index_fault(record: Record, detail: str) -> Fault:
-    return Fault(kind="index_differs", seq=record.born, id=record.id, detail=detail)
 
 
 def erase(commits: Sequence[Commit]) -> bool:

@@ -61,20 +61,26 @@ class FindingContract(BackendCase):
             "tea somewhere else entirely",
             type=MemoryType.EPISODIC,
             metadata={"colour": "green"},
+            tags=("leaf", "hot"),
+            session_id="s-mine",
             created_at=START_MS + 10,
         )
-        await keeper.put_all([keeper.copy("tea", metadata={"colour": "red"}) for _ in range(8)])
+        others: dict[str, Any] = {"metadata": {"colour": "red"}, "tags": ("hot",), "session_id": "s-other"}
+        await keeper.put_all([keeper.copy("tea", **others) for _ in range(8)])
         asked: tuple[dict[str, Any], ...] = (
             {"types": frozenset({MemoryType.EPISODIC})},
             {"created_from": START_MS + 5},
             {"filter": {"colour": "green"}},
+            {"filter": {"tags": "leaf"}},
+            {"filter": {"tags": ["leaf", "hot"]}},
+            {"session_id": "s-mine"},
         )
         for restriction in asked:
             answer = await keeper.asked("tea", 3, **restriction)
             if answer.is_filtered:
-                assert [hit.native_id for hit in answer.hits] == [wanted.native_id]
+                assert [hit.native_id for hit in answer.hits] == [wanted.native_id], restriction
             else:
-                assert wanted.native_id in await keeper.found("tea", 20, **restriction)
+                assert wanted.native_id in await keeper.found("tea", 20, **restriction), restriction
 
     async def test_a_filter_it_does_not_know_is_left_to_the_ledger(self, keeper: Keeper) -> None:
         copy = await keeper.put("tea at noon", metadata={"n": {"deep": [1, 2]}})
@@ -88,6 +94,14 @@ class FindingContract(BackendCase):
         await keeper.put_all([keeper.copy("tea", metadata={"colour": "red"}) for _ in range(8)])
         wanted = await keeper.put("tea somewhere else entirely", metadata={"colour": "green"})
         answer = await keeper.asked("tea", 2, filter={"colour": "green"})
+        assert answer.is_filtered
+        assert [hit.native_id for hit in answer.hits] == [wanted.native_id]
+
+    async def test_tags_that_are_said_to_be_filtered_are(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.TAGS)
+        await keeper.put_all([keeper.copy("tea", tags=("hot",)) for _ in range(8)])
+        wanted = await keeper.put("tea somewhere else entirely", tags=("leaf", "hot"))
+        answer = await keeper.asked("tea", 2, filter={"tags": "leaf"})
         assert answer.is_filtered
         assert [hit.native_id for hit in answer.hits] == [wanted.native_id]
 

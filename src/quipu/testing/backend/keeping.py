@@ -95,6 +95,14 @@ class KeepingContract(BackendCase):
         assert [read[copy.native_id or ""].record_id for copy in kept] == [copy.record_id for copy in kept]
         assert {one.version for one in read.values()} == {1}
 
+    async def test_the_version_is_the_one_that_was_put_last(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.GET_BY_ID)
+        first = await keeper.put("green elephants swim", metadata={"n": 1})
+        second = await keeper.change(first, "violins are made of maple")
+        (read,) = await keeper.backend.get([place(second)])
+        assert (read.record_id, read.version) == (second.record_id, 2)
+        assert "elephants" not in read.text
+
     async def test_metadata_comes_back_equal(self, keeper: Keeper) -> None:
         self.needs(keeper.backend, Capability.NESTED_METADATA, Capability.GET_BY_ID)
         given = {"a": {"b": [1, 2.5, None, True]}, "id": "mine", "user_id": "x", "data": "y", "text": "z"}
@@ -117,3 +125,4 @@ class KeepingContract(BackendCase):
         assert {one.record_id for one in held} == {copy.record_id for copy in kept}
         assert len(held) == self.page
         assert {one.native_id for one in held} == {copy.native_id for copy in kept}
+        assert {one.version for one in held} == {1}

@@ -23,6 +23,7 @@ from quipu.testing.ledger.neighbourhood import NeighbourhoodContract
 from quipu.testing.ledger.once import OnceContract
 from quipu.testing.ledger.records import RecordsContract
 from quipu.testing.ledger.registry import RegistryContract
+from quipu.testing.ledger.renewing import RenewingContract
 from quipu.testing.ledger.runs import RunsContract
 from quipu.testing.ledger.stores import StoresContract
 from quipu.testing.ledger.upkeep import UpkeepContract
@@ -43,6 +44,7 @@ class LedgerContract(
     WordingContract,
     NeighbourhoodContract,
     UpkeepContract,
+    RenewingContract,
     MirrorsContract,
     RunsContract,
     GrantsContract,

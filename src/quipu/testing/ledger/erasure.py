@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quipu.model.change import Close
+from quipu.model.change import Close, Erase, Stage
 from quipu.model.journal import Op
 from quipu.model.record import (
     Ending,
+    Link,
     PrivacyIntent,
     Provenance,
+    Record,
     State,
 )
 from quipu.testing.builders import FixedClock, Scribe, adding, linked, vector
@@ -88,6 +90,58 @@ class ErasureContract(LedgerCase):
         await scribe.erase(record.id)
         assert await scribe.ledger.versions(scribe.tenant, record.id) == before
         assert await scribe.audit() == []
+
+    async def test_records_that_are_erased_together_leave_nothing_beside_any_of_them(
+        self, scribe: Scribe
+    ) -> None:
+        gone = [await scribe.put(f"word {number}", vector=vector(number)) for number in range(12)]
+        kept = await scribe.put("word", vector=vector(99))
+        around = [await scribe.put(links=linked(record.id, kept.id)) for record in gone]
+        for record in (*gone, kept):
+            await scribe.touch(record.id)
+            stage = Stage(
+                proposal_id=f"prp_{record.id}",
+                operation="remember",
+                agent_id="ana",
+                record_id=record.id,
+                request={"content": f"changed {record.id}"},
+                held_by=("caller",),
+                lapses_at=None,
+            )
+            await scribe.commit(stage, op=Op.HOLD)
+        await scribe.commit(*(Erase(id=record.id) for record in gone), op=Op.ERASE)
+        read = await scribe.ledger.read(scribe.tenant, [record.id for record in gone])
+        assert all(record.is_emptied and record.standing is State.ERASED for record in read.values())
+        assert set(await scribe.ledger.marks(scribe.tenant, [one.id for one in (*gone, kept)])) == {kept.id}
+        assert await scribe.found("word", vector(3)) == {kept.id}
+        neighbours = await scribe.neighbours(*(record.id for record in around))
+        assert set(neighbours.values()) == {frozenset({kept.id})}
+        told = {one.record_id: bool(one.request) for one in await scribe.ledger.proposals(scribe.tenant)}
+        assert told == {**{record.id: False for record in gone}, kept.id: True}
+        assert await scribe.audit() == []
+
+    async def test_what_was_made_here_out_of_a_record_is_known_and_what_was_linked_by_hand_is_not_meant(
+        self, scribe: Scribe
+    ) -> None:
+        one, other = await scribe.put("tea"), await scribe.put("cake")
+
+        async def made(rel: str, source: str | None, *of: Record) -> str:
+            links = tuple(Link(record.id, rel) for record in of)
+            return (await scribe.put("made", links=links, source=source)).id
+
+        compacted = await made("compacted_from", None, one, other)
+        promoted = await made("derived_from", "consolidation", one)
+        fact = await made("derived_from", "extraction", other)
+        await made("derived_from", "notebook", one)
+        await made("about", "consolidation", one)
+        # Changed since, and forgotten: it has said what they say.
+        last = (await scribe.ledger.read(scribe.tenant, [promoted]))[promoted]
+        await scribe.forget(await scribe.change(last, links=(), source=None))
+        ledger, tenant = scribe.ledger, scribe.tenant
+        assert set(await ledger.derived_from(tenant, [one.id])) == {compacted, promoted}
+        assert set(await ledger.derived_from(tenant, [one.id, other.id])) == {compacted, promoted, fact}
+        assert list(await ledger.derived_from(tenant, [])) == []
+        assert list(await ledger.derived_from("nobody", [one.id])) == []
 
     # -- marks and reasons --------------------------------------------------------------------------------------
 

@@ -296,6 +296,38 @@ class GrantsContract(LedgerCase):
         await lending.move_step(tenant, moved)
         assert list(await lending.cascade(tenant)) == [moved]
 
+    async def test_who_knows_less_of_an_erasure_than_is_kept_changes_nothing(self, scribe: Scribe) -> None:
+        """Two servers carry out the same one, and one of them is slow."""
+        lending, tenant = scribe.ledger.lending, scribe.tenant
+        begun = Erasure(
+            tenant=tenant, id="era_1", step=ErasureStep.ACCEPTED, requested_at=1, request={"ids": ["mem_1"]}
+        )
+        await lending.decide(tenant, Question(), lambda _: Writes(erasure=begun))
+        step = CascadeStep(
+            erasure_id="era_1", grantee="did:web:b.example", grant_id="mgr_1", item_ids=("mem_1",)
+        )
+        told = replace(step, status=CascadeStatus.DONE, attempts=1, receipt={"receipt_id": "y"})
+        receipted = replace(begun, step=ErasureStep.PROPAGATING, completed_at=2, receipt={"receipt_id": "x"})
+        await lending.decide(tenant, Question(), lambda _: Writes(erasure=receipted, steps=[told]))
+        late = replace(step, status=CascadeStatus.WAITING, attempts=1, next_at=60_000)
+        behind = replace(begun, step=ErasureStep.PROPAGATING)
+        await lending.decide(tenant, Question(), lambda _: Writes(erasure=behind, steps=[late]))
+        await lending.move_step(tenant, late)
+        assert list(await lending.cascade(tenant)) == [told]
+        assert list(await lending.erasures(tenant)) == [receipted]
+        done = replace(receipted, step=ErasureStep.DONE)
+        for erasure in (done, receipted):
+            await lending.decide(tenant, Question(), lambda _, erasure=erasure: Writes(erasure=erasure))
+        seen: list[Erasure | None] = []
+
+        def look(standing: Standing) -> Writes:
+            seen.append(standing.erasure)
+            return Writes()
+
+        for name in ("era_1", "era_none", None):
+            await lending.decide(tenant, Question(erasure_id=name), look)
+        assert seen == [done, None, None]
+
     async def test_what_others_lent_is_held_until_it_expires_or_they_want_it_back(
         self, scribe: Scribe
     ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from quipu.model.search import SharedWord
 from quipu.testing.builders import FixedClock, Scribe, linked
 from quipu.testing.ledger.case import LedgerCase
@@ -41,6 +43,16 @@ class NeighbourhoodContract(LedgerCase):
         assert (await scribe.neighbours(source.id))[source.id] == {kept.id}
         assert (await scribe.neighbours(kept.id))[kept.id] == {source.id}
         assert (await scribe.neighbours(source.id, seq=done.seq - 1))[source.id] == {duplicate.id}
+
+    async def test_a_link_to_what_was_merged_again_and_again_leads_to_what_is_left(
+        self, scribe: Scribe
+    ) -> None:
+        names = [await scribe.put() for _ in range(4)]
+        for duplicate, kept in pairwise(names):
+            await scribe.merge(duplicate, kept)
+        for to in ([names[0].id], [names[2].id], [one.id for one in names]):
+            source = await scribe.put(links=linked(*to))
+            assert (await scribe.neighbours(source.id))[source.id] == {names[-1].id}
 
     async def test_a_link_between_merged_records_does_not_lead_to_itself(self, scribe: Scribe) -> None:
         duplicate = await scribe.put()

@@ -55,10 +55,43 @@ class WalkingContract(LedgerCase):
         assert await scribe.scanned(session_id="s") == [session.id]
         assert await scribe.scanned(store_id=store.id) == [elsewhere.id]
         assert await scribe.scanned(types=frozenset({MemoryType.EPISODIC})) == [session.id]
-        assert await scribe.scanned(ids=(plain.id, foreign.id, "mem_none")) == [foreign.id, plain.id]
+        both = frozenset({MemoryType.EPISODIC, MemoryType.SEMANTIC})
+        assert await scribe.scanned(agent_id="ana", types=both) == mine
+        assert await scribe.scanned(created_to=plain.created_at - 1) == []
+        assert plain.id in await scribe.scanned(created_to=plain.created_at)
         assert await scribe.scanned(filter={"n": {"$gte": 1}}) == [user.id, plain.id]
         assert await scribe.scanned(filter={"tags": "red"}) == [plain.id]
         assert await scribe.scanned(filter={"store": "other"}) == [elsewhere.id]
+
+    async def test_a_walk_finds_whatever_its_filter_matches(self, scribe: Scribe) -> None:
+        """However the value is written down, and wherever it stands."""
+        values = [
+            "plain",
+            'with "quotes"',
+            "back\\slash",
+            "a/b",
+            "tab\there",
+            "Zoë",
+            "東京",
+            "🦊",
+            "",
+            "~ !",
+            "1",
+        ]
+        for value in values:
+            flat = await scribe.put(metadata={"said": value, "other": "x"})
+            deep = await scribe.put(metadata={"in": {"a": [{"said": value}]}})
+            from_there = await scribe.put(source=value or "nowhere", tags=(value or "none", "more"))
+            assert await scribe.scanned(filter={"said": value, "other": "x"}) == [flat.id]
+            assert await scribe.scanned(filter={"in.a.0.said": value}) == [deep.id]
+            assert await scribe.scanned(filter={"source": value or "nowhere"}) == [from_there.id]
+            assert await scribe.scanned(filter={"tags": ["more", value or "none"]}) == [from_there.id]
+            either = {"$or": [{"said": value}, {"source": value or "nowhere"}]}
+            assert await scribe.scanned(filter=either) == [from_there.id, flat.id]
+            await scribe.forget(flat)
+            gone = frozenset({State.FORGOTTEN})
+            assert await scribe.scanned(filter={"said": value}, states=gone) == [flat.id]
+        assert await scribe.scanned(filter={"said": 1}) == []
 
     async def test_a_walk_keeps_to_its_states(self, scribe: Scribe) -> None:
         live = await scribe.put()
