@@ -130,6 +130,7 @@ def test_what_is_too_young_for_a_policy_need_not_be_looked_at() -> None:
     assert created_to(ExpirePolicy(older_than_days=7), NOW) == NOW - 7 * DAY_MS
     assert created_to(ExpirePolicy(no_recall_in_days=9, older_than_days=7), NOW) == NOW - 9 * DAY_MS
     assert created_to(ExpirePolicy(confidence_below=0.5), NOW) is None
+    assert created_to(ExpirePolicy(older_than_days=10**15), NOW) == -(1 << 63)
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,13 @@ def maybe_whole(value: object, pointer: str) -> int | None:
     return None if value is None else whole(value, pointer)
 
 
-def content(value: object) -> None:
+def content(value: object, type: object) -> None:
     """Told here, since a server reads it off the wire, where whatever is neither is told otherwise."""
-    if not isinstance(value, str | Mapping):
-        raise InvalidError.at("/content", "wrong_type", "content is not text.", accepted=["text"])
+    if isinstance(value, str | Mapping):
+        return
+    if type == MemoryType.PROCEDURAL:
+        raise InvalidError.at("/content", "invalid_procedure", "A procedure is an object.")
+    raise InvalidError.at("/content", "wrong_type", "content is not text.", accepted=["text"])
 
 
 def filter(value: object) -> JsonObject | None:

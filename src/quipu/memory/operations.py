@@ -75,7 +75,7 @@ class Operations(Session):
         service = self._host or await self._service()
         if isinstance(content, RememberRequest):
             return await service.remember(self._principal, content)
-        arguments.content(content)
+        arguments.content(content, type)
         request = RememberRequest(
             agent_id=self.agent_id,
             type=arguments.member(MemoryType, type, "/type"),

@@ -45,7 +45,8 @@ def _checked_days(days: object, pointer: str) -> None:
 def created_to(policy: ExpirePolicy, now: int) -> int | None:
     """What is younger than this the policy does not match; None where it does not ask. Nothing is used before it is created."""
     days = [days for days in (policy.older_than_days, policy.no_recall_in_days) if days is not None]
-    return now - max(days) * DAY_MS if days else None
+    # What is older than any ledger can tell there is not.
+    return max(now - max(days) * DAY_MS, -INT64) if days else None
 
 
 def matches_policy(policy: ExpirePolicy, record: Record, mark: Mark | None, now: int) -> bool:
