@@ -189,7 +189,7 @@ def install(
       quipu mcp install claude-desktop
       quipu mcp install claude-code --profile readonly
       quipu mcp install cursor --url https://memory.example.org/mcp
-      quipu mcp install codex --agent coder --store-url ~/work/memory.db
+      quipu mcp install codex --agent coder --store-url ~/memory.db
 
     The host will use the memory that this shell uses: what options and QUIPU_ variables
     say here is written into its settings, or the address of the server that is spoken to.
