@@ -250,6 +250,7 @@ REASONS = {
     "wrong_digest": "A part of the file is not what its manifest says: it was altered, or torn on its way.",
     "wrong_key": "None of the keys, nor the passphrase, opens the sealed file.",
     "wrong_signature": "The file's signature is not that of its key: it was altered.",
+    "invalid_procedure": "The content is no state machine; `faults` say where it is none.",
     "wrong_type": "The field belongs to another type of memory.",
 }
 
