@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from quipu.errors import ConflictError, NotFoundError
+from quipu.errors import ConflictError
 from quipu.faces.web import differences, machines, wording
 from quipu.faces.web.visit import Visit, address, memory_path
 from quipu.model.operations import ForgetRequest
@@ -70,20 +70,13 @@ async def page(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit, history: Sequence[Version]) -> tuple[Record, bool]:
-    """The version that is meant, read so that the journal knows who saw it; and whether it is the newest."""
+    """The version that is meant, and whether it is the newest. Who read the history has read it, too."""
     newest = history[-1].record
     number, as_of = visit.asked("version"), visit.asked("as_of")
-    named = next((one.record for one in history if str(one.record.version) == number), None)
-    if named is not None and named.version != newest.version:
-        as_of = str(named.born)
-    elif named is not None:
-        as_of = None
-    try:
+    found = next((one.record for one in history if str(one.record.version) == number), None)
+    if found is None and as_of is not None:
         found = await visit.service.reading.get(visit.principal, None, newest.id, as_of)
-    except NotFoundError:
-        if as_of is not None and named is None:
-            raise
-        found = named or newest  # forgotten, erased or expired: its history says what there is to say
+    found = found or newest
     return found, found.version == newest.version
 
 
