@@ -149,3 +149,22 @@ async def test_the_writer_is_stamped_not_told(opened: Any) -> None:
     assert (record.provenance.run_id, record.provenance.node_id) == ("run_1", "n1")
     entry = (await memory.journal())[-1]
     assert (entry.actor, entry.run, entry.node) == ("carla", "run_1", "n1")
+
+
+@pytest.mark.parametrize("look", ["list", "history"])
+async def test_who_comes_with_a_token_is_journaled_for_what_was_looked_at(opened: Any, look: str) -> None:
+    """Who has the file itself need not ask for a page of it, and looking at a copy leaves that as it is."""
+    reader: Memory = opened(principal=who(READ, WRITE, REVIEW))
+    record_id = await kept(reader, "tea")
+    await (reader.list() if look == "list" else reader.history(record_id))
+    await reader.flush()
+    last = (await reader.journal())[-1]
+    assert (last.op, last.actor, last.records[0].id) == ("read", "carla", record_id)
+
+
+async def test_a_list_of_ones_own_file_leaves_nothing_behind(memory: Memory) -> None:
+    await kept(memory, "tea")
+    before = (await memory.journal())[-1].seq
+    assert (await memory.list()).records
+    await memory.flush()
+    assert (await memory.journal())[-1].seq == before

@@ -161,6 +161,7 @@ async def test_the_fault_that_led_to_others_is_named_first(
         "UPDATE proposal SET held_by = '[]' WHERE status = 'pending'",
         "UPDATE proposal SET request = '{\"content\":[]}' WHERE status = 'pending'",
         "UPDATE proposal SET request = '[1]' WHERE status = 'pending'",
+        "UPDATE proposal SET request = json_set(request, '$.type', 'nonsense') WHERE status = 'pending'",
         "UPDATE proposal SET created_at = created_at - 1 WHERE status = 'pending'",
         "INSERT INTO proposal SELECT tenant, 'prp_01J00000000000000000000000', operation, agent_id, record_id, request,"
         " writer, held_by, status, created_at, lapses_at, reviewer, reviewed_at, reason, approvals, given, because,"
@@ -178,6 +179,8 @@ async def test_what_waits_is_what_was_held_or_nobody_can_say_yes_to_it(
     report = await memory.verify()
     assert [fault.kind for fault in report.faults] == ["altered_proposal"]
     (altered,) = {fault.id for fault in report.faults}
+    seen = await memory.review(str(altered))
+    assert seen.proposal.status == "pending"
     with pytest.raises(ConflictError) as refused:
         await memory.decide(str(altered), approved=True)
     assert refused.value.reason == "altered_proposal"

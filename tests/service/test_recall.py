@@ -241,6 +241,12 @@ async def test_a_secret_is_masked_unless_said_otherwise(memory: Memory, secret: 
     assert sum(hit.redacted for hit in hits.values()) == 1
 
 
+async def test_of_a_masked_secret_it_is_not_explained_which_words_it_has(memory: Memory, secret: str) -> None:
+    hits = {hit.id: hit for hit in await memory.recall("harbour gate", min_relevance=0, explain=True)}
+    assert hits.pop(secret).why is None
+    assert all(hit.why for hit in hits.values())
+
+
 async def test_a_secret_can_be_left_out_or_shown_to_an_admin(memory: Memory, secret: str) -> None:
     assert secret not in await found(memory, "harbour gate", redact="omit")
     shown = {hit.id: hit for hit in await memory.recall("harbour gate", min_relevance=0, redact="none")}
