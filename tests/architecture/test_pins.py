@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -58,11 +59,12 @@ def test_a_requirement_file_holds_pins_and_hashes_and_nothing_else(file: Path) -
     assert pins(file)
 
 
-def declared(extra: str | None = None) -> set[str]:
+@cache
+def declared(extra: str | None = None) -> frozenset[str]:
     """What pyproject.toml asks for: always, or with an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     asked = project["optional-dependencies"][extra] if extra else project["dependencies"]
-    return {normal(requirement) for requirement in asked}
+    return frozenset(normal(requirement) for requirement in asked)
 
 
 def imports(file: Path) -> set[str]:

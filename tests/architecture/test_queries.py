@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,13 +26,13 @@ STATEMENT = re.compile(
 )
 
 
-def literals(file: Path) -> Iterator[tuple[int, str]]:
+@cache
+def literals(file: Path) -> list[tuple[int, str]]:
     """The string literals of a program, docstrings aside."""
-    tree = ast.parse(file.read_text("utf-8"))
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield node.lineno, node.value
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    texts = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose]
+    return [(node.lineno, node.value) for node in texts if isinstance(node.value, str)]
 
 
 def named(file: Path) -> dict[str, str]:

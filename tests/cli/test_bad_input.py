@@ -234,6 +234,12 @@ def test_a_hint_says_what_to_do(cli: Cli, home: Path, name: str) -> None:
     assert cli.problem(*words)["hint"] == hint
 
 
+def test_another_host_that_is_not_there_is_no_matter_for_the_doctor_of_this_memory(cli: Cli) -> None:
+    told = cli.problem("did", "resolve", "did:web:nobody.invalid", code=2)
+    assert told["reason"] == "peer_unreachable"
+    assert told["hint"] == "Check the other host's address, and that it can be reached from here."
+
+
 def test_a_hint_names_a_file_where_a_folder_was_named(cli: Cli, home: Path) -> None:
     (home / "folder").mkdir()
     assert "folder/memory.db" in cli.problem("init", str(home / "folder"))["hint"]

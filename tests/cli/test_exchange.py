@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import threading
+import tracemalloc
 from pathlib import Path
 
+import apsw
 import pytest
 
+from quipu.formats.archives import LONGEST_LINE
 from tests.cli.conftest import Cli
 
 LINES = [{"content": f"fact {number}", "tags": ["t"]} for number in range(7)]
@@ -94,6 +99,62 @@ def test_export_writes_lines_that_import_takes_back_equal(cli: Cli, home: Path) 
     assert there == here
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_end_is_not_read_into_memory(cli: Cli, home: Path, packed: bool) -> None:
+    long = b'{"content": "' + b"x" * (6 * LONGEST_LINE) + b'"}'
+    data = b'{"content": "one"}\n' + long + b'\n\n{"content": "two"}\nnonsense\n' + long
+    (home / "in.ndjson").write_bytes(gzip.compress(data, 1) if packed else data)
+    tracemalloc.start()
+    *errors, end = cli.lines("import", "in.ndjson", code=1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5 * LONGEST_LINE
+    assert [(one["line"], "too long" in one["error"]["detail"]) for one in errors] == [
+        (2, True),
+        (5, False),
+        (6, True),
+    ]
+    assert (end["summary"]["stored"], end["summary"]["failed"]) == (2, 3)
+
+
+def test_a_pipe_with_a_name_is_read_like_standard_input(cli: Cli, home: Path) -> None:
+    cli.remember("one")
+    cli.said("export", "out.bundle.zip")
+    for number, (words, data) in enumerate(
+        [
+            ([], TEXT.encode()),
+            (["--format", "quipu-bundle-v1", "--dry-run"], (home / "out.bundle.zip").read_bytes()),
+        ]
+    ):
+        pipe = home / f"pipe{number}"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(data,), daemon=True)
+        writer.start()
+        cli.said("import", str(pipe), *words)
+        writer.join(10)
+        assert not writer.is_alive()
+
+
+def test_an_import_onto_a_full_disk_ends_as_a_failure_of_the_memory(cli: Cli, home: Path) -> None:
+    cli.remember("one")
+
+    def full(connection: apsw.Connection) -> None:
+        if connection.filename == str(home / "memory.db"):
+            connection.pragma("max_page_count", connection.pragma("page_count"))
+
+    (home / "in.ndjson").write_text(
+        "".join(json.dumps({"content": f"fact {number} " * 2000}) + "\n" for number in range(40)), "utf-8"
+    )
+    apsw.connection_hooks.append(full)
+    try:
+        *errors, end = cli.lines("import", "in.ndjson", code=2)
+    finally:
+        apsw.connection_hooks.remove(full)
+    assert {one["error"]["code"] for one in errors} == {"backend_unavailable"}
+    assert end["summary"]["stored"] + end["summary"]["failed"] == 40
+    assert cli.json("verify")["holds"] is True
+
+
 def test_export_to_a_file_packs_it_and_does_not_write_over_another(cli: Cli, home: Path) -> None:
     cli.remember("one")
     assert "Exported 1 record to out.ndjson.gz" in cli.said("export", "out.ndjson.gz")
@@ -101,6 +162,20 @@ def test_export_to_a_file_packs_it_and_does_not_write_over_another(cli: Cli, hom
     assert cli.problem("export", "out.ndjson.gz")["reason"] == "exists"
     assert cli.json("export", "out.ndjson.gz", "--force") == {"file": "out.ndjson.gz", "records": 1}
     assert [path.name for path in home.glob("*draft")] == []
+
+
+@pytest.mark.parametrize("name", ["memory.db", "memory.db.key", "memory.db.sealing-key", "link.db"])
+@pytest.mark.parametrize("format", ["ndjson", "quipu-bundle-v1"])
+def test_export_never_writes_over_the_memory_itself(cli: Cli, home: Path, name: str, format: str) -> None:
+    cli.remember("one")
+    cli.said("init", "--skip-model")
+    cli.said("secret", "add", "pin", input="a long secret value")
+    (home / "link.db").symlink_to("memory.db")
+    before = (home / name).read_bytes()
+    problem = cli.problem("export", name, "--force", "--format", format)
+    assert "the memory itself" in problem["detail"]
+    assert (home / name).read_bytes() == before
+    assert cli.json("list")["records"][0]["content"] == "one"
 
 
 def test_export_narrows_by_state_filter_time_and_agent(cli: Cli) -> None:

@@ -51,6 +51,8 @@ NEEDS = [
     *("webhook remove whk_1", "webhook ping whk_1", "did show", "did rotate", "erase mem_1 --yes"),
     *(f"grant revoke {_GRANT}", "grant revoke-all --yes", f"grant ask https://memory.example.org {_GRANT}"),
     *("grant approve req_1", "grant refuse req_1", "grant requested https://memory.example.org task"),
+    f"grant vector https://memory.example.org {_GRANT} https://memory.example.org/oap/memory/vec/1 vector.bin",
+    f"grant give-up https://memory.example.org {_GRANT}",
 ]
 #: Commands that put something in.
 MAKES = [

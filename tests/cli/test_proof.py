@@ -247,3 +247,10 @@ def test_what_holds_no_signed_position_is_told(cli: Cli, home: Path, text: str) 
         result = cli("verify", "--kept", place)
         assert result.exit_code == 1
         assert "There are no signed positions" in result.stderr
+
+
+def test_keys_that_are_nested_beyond_reading_are_none(cli: Cli, exported: Path, home: Path) -> None:
+    (home / "deep.json").write_text("[" * 200_000)
+    result = cli("verify", "--export", "proof", "--keys", "deep.json")
+    assert result.exit_code == 1
+    assert "no public keys" in result.stderr

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import apsw
 import pytest
 
+from quipu.bootstrap.addresses import address
+from quipu.cli.checks import file_checks
 from quipu.config import data_dir, load
 from quipu.errors import InvalidError
 from quipu.sync import Memory
@@ -33,6 +38,91 @@ def test_backup_writes_a_copy_that_works(cli: Cli, home: Path) -> None:
     assert copied["records"][0]["content"] == "Mara is vegetarian"
     assert cli.json("backup", "second.db")["bytes"] > 0
     assert "exists already" in cli.problem("backup", "copy.db")["detail"]
+
+
+def test_backup_names_the_keys_that_are_not_in_the_copy(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    assert "memory.db.key" in cli("backup", "one.db").stderr
+    cli.said("secret", "add", "pin", input="a long secret value")
+    said = cli("backup", "two.db").stderr
+    assert f"{home / 'memory.db.key'}." in said
+    assert f"{home / 'memory.db.sealing-key'}." in said
+    assert cli("backup", "three.db", "--quiet").stderr == ""
+
+
+def test_a_backup_into_a_folder_that_is_not_there_says_so(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    problem = cli.problem("backup", "nowhere/copy.db", code=2)
+    assert problem["reason"] == "backup"
+    assert "no folder nowhere" in problem["hint"]
+    assert not (home / "nowhere").exists()
+
+
+def test_a_copy_without_its_sealing_key_is_found_out_and_can_be_mended(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    secret = cli.json("secret", "add", "pin", input="a long secret value")["id"]
+    cli.said("webhook", "add", "https://hook.example/x")
+    cli.said("backup", "copy.db")
+    copy = ("--store-url", f"sqlite://{home / 'copy.db'}")
+
+    def sealing(*words: str, code: int) -> str:
+        found = cli.json("doctor", *copy, *words, code=code)["checks"]
+        return " ".join(f"{one['detail']} {one['advice']}" for one in found if one["name"] == "sealing")
+
+    for words in ((), ("--quick",)):
+        assert "every write is refused" in sealing(*words, code=1)
+        assert "quipu secret remove" in sealing(*words, code=1)
+    refused = cli("remember", "an ordinary fact", *copy, "--json")
+    assert (refused.exit_code, '"missing_key"' in refused.stderr) == (1, True)
+    (home / "copy.db.sealing-key").write_bytes((home / "memory.db.sealing-key").read_bytes())
+    assert sealing("--quick", code=0) == ""
+    cli.said("remember", "an ordinary fact", *copy)
+    (home / "copy.db.sealing-key").unlink()
+    cli.said("secret", "remove", secret, *copy)
+    said = sealing("--quick", code=1)
+    assert "webhooks are told nothing" in said
+    assert "secret remove" not in said
+    cli.said("remember", "another ordinary fact", *copy)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_doctor_waits_for_no_pipe_and_takes_no_device_for_a_memory(cli: Cli, home: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(home / "pipe")
+    place = home / "pipe" if kind == "pipe" else Path("/dev/null")
+    checks = {one["name"]: one for one in cli.json("doctor", "--store-url", str(place), code=1)["checks"]}
+    assert checks["file"]["status"] == "fail"
+    assert "pipe or a device" in checks["file"]["detail"]
+
+
+def test_doctor_tells_a_folder_that_is_read_only(cli: Cli) -> None:
+    folder = Path(tempfile.mkdtemp())
+    cli.remember("Mara is vegetarian", "--store-url", f"sqlite://{folder / 'memory.db'}")
+    where = address(f"sqlite://{folder / 'memory.db'}")
+    folder.chmod(0o555)
+    is_root = os.geteuid() == 0  # who may write everywhere, and must not here
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        checks = {one.name: one for one in file_checks(where, is_named=True)}
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+    assert checks["folder"].status == "warn"
+    assert str(folder) in checks["folder"].detail
+    assert "folder" not in {one.name for one in file_checks(where, is_named=True)}
+    shutil.rmtree(folder)
+
+
+def test_doctor_tells_a_file_that_says_it_is_older_than_it_is(cli: Cli, home: Path) -> None:
+    cli.remember("Mara is vegetarian")
+    connection = apsw.Connection(str(home / "memory.db"))
+    connection.pragma("user_version", 3)
+    connection.close()
+    checks = {one["name"]: one for one in cli.json("doctor", code=1)["checks"]}
+    assert "version 3" in checks["ledger"]["detail"]
+    assert "backup" in checks["ledger"]["advice"]
 
 
 def test_vacuum_gives_space_back_and_lets_old_versions_go(cli: Cli) -> None:

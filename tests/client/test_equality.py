@@ -267,6 +267,11 @@ REFUSED: dict[str, Any] = {
     "a word for a decision of an import": lambda m: m.decide_import("imp_no", approved="no"),
     "a word for a trial": lambda m: m.consolidate(dry_run="no"),
     "no rules": lambda m: m.set_rules(None),
+    "a user with a long name": lambda m: m.remember("x", user_id="u" * 257),
+    "a long tag": lambda m: m.remember("x", tags=["t" * 129]),
+    "many tags": lambda m: m.remember("x", tags=[f"t{number}" for number in range(65)]),
+    "a long key": lambda m: m.forget(ids=["mem_no"], idempotency_key="k" * 129),
+    "a long consent": lambda m: m.remember("x", privacy_intent={"consent_id": "c" * 257}),
     "nothing to confirm by": lambda m: m.delete_store("main", confirm=None),
 }
 

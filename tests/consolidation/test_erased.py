@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,41 @@ async def test_facts_that_a_model_found_go_with_what_they_were_found_in(tmp_path
             assert waiting[0].record_id in gone
             assert await kept_words(service) == []
             assert await service.governance.proposals(OWNER, "pending") == ()
+
+
+async def test_facts_of_what_is_erased_while_a_model_reads_it_are_not_proposed(tmp_path: Path) -> None:
+    """A model takes its time, and what it was shown may be gone when it answers."""
+    loop, gone = asyncio.get_running_loop(), list[str]()
+
+    def answers(_: dict[str, Any]) -> tuple[int, bytes]:
+        gone.extend(asyncio.run_coroutine_threadsafe(erase(service, source), loop).result(10))
+        return facts("Tom lives in a house.", "Tom has a door.")
+
+    with endpoint(answers) as model:
+        async with memory(model.url, tmp_path) as service:
+            source = await pushed(service, SAID)
+            done = await settle(service)
+            assert (done.counts, done.proposed) == ({"promoted": 1}, 0)
+            assert set(gone) == {source, done.settled[0].into}
+            assert await kept_words(service) == []
+            assert (await service.audit.verify(OWNER)).holds
+
+
+async def test_a_fact_that_is_staged_just_behind_an_erasure_goes_too(tmp_path: Path) -> None:
+    with endpoint(lambda _: facts("Tom lives in a house.", "Tom has a door.")) as model:
+        async with memory(model.url, tmp_path) as service:
+            source = await pushed(service, SAID)
+            extracting: Any = service.consolidating._extracting
+            remember = extracting._remember
+
+            async def late(*asked: Any) -> Any:
+                await erase(service, source)
+                return await remember(*asked)
+
+            extracting._remember = late
+            assert (await settle(service)).proposed == 0
+            assert await kept_words(service) == []
+            assert (await service.audit.verify(OWNER)).holds
 
 
 async def test_retention_of_a_source_leaves_what_it_was_promoted_to(running: Running, push: Push) -> None:

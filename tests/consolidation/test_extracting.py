@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def endpoint(answers: Answers) -> Iterator[Endpoint]:
     made = Endpoint(answers)
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield made

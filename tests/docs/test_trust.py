@@ -21,8 +21,10 @@ DEEDS = {
     "deletes a record's row": "DELETE FROM record WHERE row = 2",
     "empties a record without an erasure": "UPDATE record SET content = '', salt = NULL WHERE row = 2",
     "ends or revives a version quietly, or says that it ended otherwise": "UPDATE record SET ending = 'expired' WHERE row = 3",
-    "takes a held write away, or adds a yes to it": "DELETE FROM proposal",
+    "takes a held write away, adds a yes to it, or turns a decision round": "DELETE FROM proposal",
     "edits a link, a rank, a rule, a token, a reason": "UPDATE reason SET text = 'x'",
+    "renames a store, sends notices elsewhere, swaps a registered secret": "UPDATE store SET name = 'x' WHERE name = 'attic'",
+    "edits which events the log of a run tells": None,
     "hides a record from search by its row": "UPDATE record SET emptied = 5 WHERE row = 2",
     "edits the search index, so that a record is not found": "UPDATE record SET terms = x'' WHERE row = 2",
     "cuts off the end of the journal": "DELETE FROM journal WHERE seq >= 5",
@@ -46,6 +48,7 @@ def test_the_table_has_the_rows_that_are_tried() -> None:
 @pytest.mark.parametrize(("deed", "statement"), [(deed, sql) for deed, sql in DEEDS.items() if sql])
 def test_what_somebody_does_to_the_file_is_found(deed: str, statement: str, place: Path) -> None:
     with Memory(agent_id="a", stores="memory.db", embedder="none") as memory:
+        memory.create_store("attic")
         memory.remember("one two three")
         memory.remember("four five six")
         gone = memory.remember("seven eight nine")

@@ -89,7 +89,7 @@ class _Elsewhere(BaseHTTPRequestHandler):
 def elsewhere() -> Iterator[str]:
     _Elsewhere.asked.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()

@@ -16,7 +16,7 @@ from quipu.model.graph import GraphRequest
 from quipu.model.journal import Draft, Op
 from quipu.model.notices import Event
 from quipu.model.operations import ListRequest, ProposalsRequest, RecallRequest, RememberRequest
-from quipu.model.principal import Permission, Principal
+from quipu.model.principal import Permission, Principal, local
 from quipu.model.record import MemoryType
 from quipu.model.recovery import RecoverRequest
 from quipu.model.trail import TrailRequest
@@ -257,3 +257,20 @@ async def test_a_manager_with_limits_lets_nobody_read_beyond_them(world: World) 
     with pytest.raises(QuipuError) as refused:
         await world.service.tokens.issue(manager, name="reader", roles=[Role.REVIEWER])
     assert refused.value.reason == "missing_scope"
+
+
+async def test_the_journal_tells_whoever_is_bound_of_nothing_else(world: World) -> None:
+    """Of other agents, of none in particular, or of other users: reads name memories of all of them."""
+    service = world.service
+    await service.reading.list(FREE, ListRequest(agent_id="ana"))
+    bound = replace(FREE, agents=("bo",))
+    request = RememberRequest(agent_id="bo", content="Hers.", user_id="ines", type=MemoryType.SEMANTIC)
+    mine = (await service.remember(local(), request)).id
+    other = (await service.remember(local(), replace(request, content="His.", user_id="jonas"))).id
+    told = await service.audit.entries(bound, 0, 1_000)
+    assert {entry.agent for entry in told} == {"bo"}
+    assert {mention.id for entry in told for mention in entry.records} == {mine, other}
+    told = await service.audit.entries(replace(bound, user_id="ines"), 0, 1_000)
+    assert {mention.id for entry in told for mention in entry.records} == {mine}
+    head = (await service.audit.head(FREE)).seq
+    assert await service.audit.entries(bound, 0, 1_000, last=head - 2) == []

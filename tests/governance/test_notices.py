@@ -340,7 +340,7 @@ def listening(status: int = 204, location: str = "") -> Iterator[int]:
     Listener.got.clear()
     Listener.status, Listener.location = status, location
     server = HTTPServer(("127.0.0.1", 0), Listener)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield server.server_port

@@ -123,6 +123,10 @@ SAID: dict[str, tuple[Callable[[], apsw.Error], str]] = {
     "JSON that is none": (lambda: apsw.SQLError("malformed JSON"), "corrupt"),
     "a table": (lambda: apsw.SQLError("no such table: recorX"), "corrupt"),
     "a column": (lambda: apsw.SQLError("no such column: r.stbte"), "corrupt"),
+    "no room for what readers share": (
+        lambda: apsw.exception_for(apsw.SQLITE_IOERR_SHMSIZE),
+        "disk_full",
+    ),
     "a mistake of ours": (lambda: apsw.SQLError('near "SELEC": syntax error'), "ledger"),
 }
 

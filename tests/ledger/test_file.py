@@ -130,6 +130,27 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(path: Path) -
     assert "pgrade" in (error.hint or "")
 
 
+@pytest.mark.parametrize("version", [0, 1, len(file.migrations()) - 1])
+async def test_a_file_that_says_it_is_older_than_it_is_is_refused_and_left_alone(
+    path: Path, version: int
+) -> None:
+    await filled(path, records=3)
+    former = path.with_name(f"{path.name}.schema-{version}.backup")
+    written(former, b"of an upgrade long ago")
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", version)
+    connection.close()
+    before = contents(path)
+    with pytest.raises(BackendUnavailableError) as refused:
+        opened(path)
+    assert refused.value.reason == "half_migrated"
+    assert f"version {version}" in refused.value.message
+    assert "backup" in (refused.value.hint or "")
+    assert contents(path) == before
+    assert contents(former) == b"of an upgrade long ago"
+    assert {item.name for item in path.parent.iterdir()} == {path.name, former.name}
+
+
 @pytest.mark.parametrize(
     ("loss", "told"),
     [
@@ -471,6 +492,18 @@ def refusal_of_an_older_program(path: Path) -> str | None:
     return refused.value.reason
 
 
+async def test_who_had_the_file_open_before_an_upgrade_writes_no_more(path: Path) -> None:
+    async with writing(path) as older:
+        await older.put("before")
+        async with writing(path, EXTRA) as newer:
+            for _ in range(3):  # a lone writer's second write goes another way
+                with pytest.raises(BackendUnavailableError) as refused:
+                    await older.put("by somebody who does not know the new tables")
+                assert (refused.value.reason, refused.value.retryable) == ("newer_schema", False)
+            await newer.put("after")
+        assert len(await older.scanned()) == 2, "who only reads may go on"
+
+
 async def test_an_upgrade_takes_away_what_a_killed_one_has_left(path: Path) -> None:
     await filled(path)
     backup = f"{path.name}.schema-{len(file.migrations())}.backup"
@@ -751,6 +784,94 @@ def test_a_forked_child_is_told_to_open_the_file_itself(path: Path) -> None:
         [sys.executable, "-c", FORKED, path], check=True, capture_output=True, text=True, timeout=60
     )
     assert told.stdout.split("\n") == ["closed", "closed", "closed", "2 []", ""]
+
+
+#: Opens a file, forks, and lets the child open it anew while the parent has it open, and once that has closed it.
+FORKED_AND_OPENED = """
+import asyncio, os, sys
+from pathlib import Path
+from quipu.errors import BackendUnavailableError
+from quipu.ledger.sqlite.ledger import SqliteLedger
+from quipu.testing.builders import CountedIds, FixedClock, Scribe, canonical
+
+async def opened(path, mark):
+    ledger = SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(mark), canonical=canonical)
+    return await Scribe.at(ledger, FixedClock(), CountedIds(mark))
+
+async def child(path, is_closed):
+    try:
+        scribe = await opened(path, "c")
+        print("opened", flush=True)
+        os.read(is_closed, 1)
+        await scribe.put("of the child")
+        await scribe.ledger.close()
+        print("kept", flush=True)
+    except BackendUnavailableError as error:
+        print(error.reason, error.retryable, flush=True)
+
+def forked(path, is_closed):
+    if not (pid := os.fork()):
+        asyncio.new_event_loop().run_until_complete(child(path, is_closed))
+        os._exit(0)
+    return pid
+
+loop, path, (is_closed, closing) = asyncio.new_event_loop(), Path(sys.argv[1]), os.pipe()
+scribe = loop.run_until_complete(opened(path, "p"))
+loop.run_until_complete(scribe.put("of the parent"))
+pids = [forked(path, is_closed), forked(path.with_name("another.db"), is_closed)]
+loop.run_until_complete(scribe.ledger.close())
+os.write(closing, b"..")
+for pid in pids:
+    os.waitpid(pid, 0)
+os.write(closing, b".")
+os.waitpid(forked(path, is_closed), 0)
+"""
+
+
+def told_by_forks(path: Path) -> list[str]:
+    told = subprocess.run(
+        [sys.executable, "-c", FORKED_AND_OPENED, path],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return told.stdout.split("\n")
+
+
+async def test_a_file_that_was_open_at_a_fork_is_not_opened_by_the_child(path: Path) -> None:
+    """It would have none of the locks that it believes to have: what it is told is kept would be gone."""
+    lines = told_by_forks(path)
+    assert sorted(lines[:3]) == ["forked False", "kept", "opened"], "another file may be opened"
+    assert lines[3:] == ["opened", "kept", ""], "and this one, by who was forked after it was closed"
+    async with writing(path) as scribe:
+        assert len(await scribe.scanned()) == 2
+
+
+# -- a file that is taken away while it is open ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("became", ["deleted", "moved", "replaced"])
+async def test_a_write_to_a_file_that_is_not_at_its_place_is_refused(path: Path, became: str) -> None:
+    async with writing(path) as scribe:
+        await scribe.put("one")
+        await scribe.ledger.backup(path.with_name("copy.db"))
+        elsewhere = path.with_name("elsewhere.db")
+        if became == "deleted":
+            os.unlink(path)
+        else:
+            os.rename(path, elsewhere)
+        if became == "replaced":
+            shutil.copy(path.with_name("copy.db"), path)
+        for _ in range(3):  # a lone writer's second write goes another way
+            with pytest.raises(BackendUnavailableError) as refused:
+                await scribe.put("two")
+            assert (refused.value.reason, refused.value.retryable) == ("moved", False)
+        if became != "deleted":
+            os.replace(elsewhere, path)
+            await scribe.put("three")
+            assert len(await scribe.scanned()) == 2
+            assert not await scribe.audit()
 
 
 # -- backups ----------------------------------------------------------------------------------------------------

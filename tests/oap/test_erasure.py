@@ -151,7 +151,7 @@ def test_an_erasure_goes_on_after_a_crash_wherever_it_stopped(hosts: tuple[Host,
     async def stop_there() -> None:
         await a.parts.ledger.lending.decide("default", Question(), lambda _: Writes(erasure=begun))
         if crash in ("purged", "logged"):
-            await erasing._purge(begun, [item_id])
+            await erasing._purge(begun, (await a.parts.ledger.head("default")).seq)
         if crash == "logged":
             await erasing._log_deleted("default", [item_id])
 

@@ -13,9 +13,10 @@ import pytest
 from quipu.model.change import Commit, Erase
 from quipu.model.disclosure import Erasure, ErasureStep, Question, Writes
 from quipu.model.journal import Draft, Op
-from quipu.model.operations import ForgetRequest
-from quipu.model.record import Link
+from quipu.model.operations import ForgetRequest, RememberRequest
+from quipu.model.record import Link, MemoryType
 from quipu.ports.keys import Answer
+from quipu.service.erasing import Erasing
 from quipu.testing.builders import FixedClock
 from tests.oap.hosts import OWNER, Host, pair
 from tests.requirement import requirement
@@ -191,3 +192,33 @@ def test_what_was_made_while_an_erasure_was_left_undone_goes_with_it(
     assert erasure.request["ids"] == [item_id, made]
     assert erasure.receipt["scope"]["items_deleted"] == 2
     assert held(b) == 0
+
+
+@requirement("oap:erasure.resumed")
+def test_what_is_made_between_the_last_look_and_the_erasure_goes_with_it(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    item_id = lent(a, b)
+    made: list[str] = []
+    grown = Erasing._grown
+
+    async def interrupted(self: Erasing, erasure: Erasure) -> Erasure:
+        looked = await grown(self, erasure)
+        if not made:
+            request = RememberRequest(
+                agent_id="assistant",
+                type=MemoryType.SEMANTIC,
+                content="The word is zyxwv.",
+                source="consolidation",
+                links=(Link(item_id, "derived_from"),),
+            )
+            made.append((await a.at.service.remember(OWNER, request)).id)
+        return looked
+
+    monkeypatch.setattr(Erasing, "_grown", interrupted)
+    request = {"principal_did": a.owner, "item_ids": [item_id]}
+    erasure = a.at.do(a.sharing.erasing.erase(OWNER, request))
+    assert a.at.do(a.parts.ledger.read("default", made))[made[0]].is_emptied
+    assert erasure.request["ids"] == [item_id, *made]
+    assert erasure.receipt["scope"]["items_deleted"] == 2

@@ -112,6 +112,76 @@ def test_what_is_wrong_inside_a_member_is_told_by_its_place(a: Suite) -> None:
 
 
 @requirement("openwop:server.idempotency")
+def test_every_step_of_a_driven_run_is_taken_once_for_each_key(a: Suite) -> None:
+    place = f"/v1/x-host-quipu-runs/{a.outside()}"
+
+    def told(path: str, body: dict[str, Any], key: str) -> httpx.Response:
+        return a.client.post(place + path, json=body, headers={"Idempotency-Key": key})
+
+    steps: dict[str, dict[str, Any]] = {
+        "/nodes": {"nodeId": "n", "status": "started"},
+        "/notes/scratchpad": {"content": "The pump is oiled."},
+        "/complete": {"variables": {"n": 1}},
+    }
+    for path, body in steps.items():
+        first, again = told(path, body, "step"), told(path, body, "step")
+        assert first.status_code == 200, first.text
+        assert "openwop-Idempotent-Replay" not in first.headers
+        if path.startswith("/notes"):
+            assert again.json() == {"notes": ["The pump is oiled."]}
+        assert (again.status_code, again.content) == (200, first.content)
+        assert again.headers["openwop-Idempotent-Replay"] == "true"
+        other = told(path, {**body, "x-host-quipu": 1}, "step") if path != "/complete" else None
+        if other is not None:
+            assert other.status_code == 409
+            assert checked("error-envelope", other.json())["error"] == "idempotency_key_mismatch"
+    assert told("/complete", {}, "x" * 200).status_code == 400
+    kinds = [event["type"] for event in a.events(place.rpartition("/")[2])]
+    assert kinds.count("node.started") == 1
+    # What was refused keeps no key.
+    assert told("/nodes", {"nodeId": "", "status": "started"}, "free").status_code == 400
+
+
+@requirement("openwop:server.idempotency")
+def test_ten_equal_notes_at_once_are_one(a: Suite) -> None:
+    run = a.outside()
+    place = f"{a.at.url}/v1/x-host-quipu-runs/{run}/notes/conversation"
+
+    def ask(_: int) -> httpx.Response:
+        headers = {**a.at.headers(), "Idempotency-Key": "note"}
+        return httpx.post(place, json={"content": "Once."}, headers=headers, timeout=30)
+
+    with ThreadPoolExecutor(10) as pool:
+        told = list(pool.map(ask, range(10)))
+    assert {(one.status_code, one.content) for one in told} == {(200, b'{"notes":["Once."]}')}
+    assert sum("openwop-Idempotent-Replay" not in one.headers for one in told) == 1
+
+
+@requirement("openwop:server.idempotency")
+def test_a_ref_a_cancelling_and_a_deletion_happen_once_for_each_key(a: Suite) -> None:
+    run = a.outside()
+    entry = a.memory("put", 201, memoryRef="once/gone", entry={"content": "Soon gone."})["entry"]["id"]
+    for place, body in (
+        ("/v1/x-host-quipu-memory-refs", {"agentId": "ana"}),
+        (f"/v1/runs/{run}/cancel", {}),
+        ("/v1/x-host-quipu-memory/delete", {"memoryRef": "once/gone", "id": entry}),
+    ):
+        asked = [a.client.post(place, json=body, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+        assert asked[0].is_success, asked[0].text
+        assert (asked[1].status_code, asked[1].content) == (asked[0].status_code, asked[0].content)
+        assert asked[1].headers["openwop-Idempotent-Replay"] == "true"
+
+
+@requirement("openwop:server.errors")
+@pytest.mark.parametrize("status", [{"a": 1}, ["started"], None, 7, "asleep"], ids=str)
+def test_a_status_that_is_none_is_refused(a: Suite, status: object) -> None:
+    run = a.outside()
+    body = {"nodeId": "n", "status": status}
+    told = a.post(f"/v1/x-host-quipu-runs/{run}/nodes", body, "error-envelope", 400)
+    assert told["details"]["faults"][0]["pointer"] == "/status"
+
+
+@requirement("openwop:server.idempotency")
 def test_an_entry_is_put_once_for_each_key(a: Suite) -> None:
     place, key = "/v1/x-host-quipu-memory/put", {"Idempotency-Key": "entry"}
     body = {"memoryRef": "put/once", "entry": {"content": "The pump is oiled.", "tags": ["pump"]}}

@@ -149,6 +149,38 @@ def test_only_what_a_rule_asks_for_is_looked_up() -> None:
     assert policy.open_questions(asks, bare, NOW) == {Asked.RECORDS}
 
 
+@pytest.mark.parametrize("operations", [["recall"], ["remember", "recall"]])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tags", ["x"]), ("stores", ["main"]), ("users", ["mara"]), ("content_any", ["tea"]), ("filter", {"a": 1}),
+     ("found", ["pii"]), ("hard_delete", True), ("count_above", 5), ("conflicts", True)],
+)  # fmt: skip
+def test_a_rule_about_recalls_says_nothing_that_is_never_true_of_one(
+    operations: list[str], name: str, value: Any
+) -> None:
+    """It would be there for all to see, and let every recall through."""
+    body = {"id": "a", "effect": "deny", "when": {"operations": operations, "agents": ["ana"], name: value}}
+    with pytest.raises(InvalidError) as refused:
+        policy_parsing.rules_of({"rules": [body]})
+    fault = refused.value.faults[0]
+    assert (fault.pointer, refused.value.reason) == (f"/rules/0/when/{name}", "bad_value")
+    # What was accepted before goes on, as what nobody understands would let nothing through.
+    (kept,) = policy_parsing.rules_of({"rules": [body]}, are_kept=True)
+    assert not policy.matches(kept.when, WriteFacts(operation="recall", agent_id="ana", principal="t"))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [{}, {"agents": ["ana"]}, {"principals": ["token-*"]}, {"admin": False}, {"hard_delete": False},
+     {"imported": False}, {"conflicts": False}, {"count_above": 0}],
+)  # fmt: skip
+def test_a_rule_about_recalls_that_can_be_true_of_one_is_accepted(when: dict[str, Any]) -> None:
+    body = {"id": "a", "effect": "deny", "when": {"operations": ["recall"], **when}}
+    (rule,) = policy_parsing.rules_of({"rules": [body]})
+    recall = WriteFacts(operation="recall", agent_id="ana", principal="token-1")
+    assert policy.matches(rule.when, recall)
+
+
 def test_a_rule_is_written_as_it_was_read() -> None:
     for when, _, _ in CASES:
         rule = a_rule(when, reason="because", approvals=2, expires_at=5)

@@ -162,7 +162,7 @@ CASES: dict[str, Case] = {
     "arousal that is a truth": Case(remember(type="emotional", arousal=True), "bad_value", "/arousal"),
     "a key over the limit": Case(remember(idempotency_key=CANARY * 10), "too_large", "/idempotency_key"),
     "a consent over the limit": Case(
-        remember(privacy_intent={"consent_id": CANARY * 30}), "bad_value", "/privacy_intent/consent_id"
+        remember(privacy_intent={"consent_id": CANARY * 30}), "too_large", "/privacy_intent/consent_id"
     ),
     "an unknown privacy member": Case(
         remember(privacy_intent={"sharing": CANARY}), "unknown_field", "/privacy_intent/sharing"

@@ -44,7 +44,16 @@ async def told(memory: Memory) -> dict[str, str]:
     await memory.create_token("reader", permissions=["memory:read"])
     ended = await memory.create_token("former", permissions=["memory:read"])
     await memory.revoke_token(ended.token.id)
+    turned = await memory.create_token("turned", permissions=["memory:read"])
+    await memory.rotate_token(turned.token.id, grace_ms=60_000)
+    await memory.add_secret("door", "a long way to Porto")
+    await memory.add_secret("gate", "an even longer way", run_id="run_1")
+    await memory.add_webhook("https://example.org/notices", agents=["a"])
     await memory.set_rules(RULES)
+    await memory.remember("yes to this", approval_required=True)
+    await memory.decide((await memory.proposals())[0].id, approved=True)
+    await memory.remember("no to this", approval_required=True)
+    await memory.decide((await memory.proposals())[0].id, approved=False, reason="not now")
     await memory.remember("wait for me", approval_required=True)
     return {"tea": tea.id, "cup": cup.id, "lid": lid.id, "mood": mood.id, "led": led.id, "gone": gone.id}
 
@@ -71,6 +80,11 @@ DEEDS: dict[str, tuple[str, ...]] = {
         "UPDATE link SET died = CASE WHEN died IS NULL THEN born END WHERE from_id = {}",
         "lid",
     ),
+    "a link nobody made, and that only an erasure follows": (
+        "INSERT INTO link (tenant, from_id, to_id, rel, born, died) VALUES ('default', {}, {}, 'compacted_from', 3, 3)",
+        "tea",
+        "cup",
+    ),
     "a link nobody made": (
         "INSERT INTO link (tenant, from_id, to_id, rel, born) VALUES ('default', {}, {}, 'about', 3)",
         "tea",
@@ -93,13 +107,34 @@ DEEDS: dict[str, tuple[str, ...]] = {
         " SELECT tenant, 'tok_1', (SELECT hash FROM tenant), 'x', 'qp_', permissions, agents, 1, 'x' FROM token"
         " WHERE name = 'reader'",
     ),
+    "a token that was rotated": ("UPDATE token SET revoked_at = NULL WHERE name = 'turned'",),
+    "a token that is good for longer": (
+        "UPDATE token SET revoked_at = revoked_at + 5 WHERE name = 'turned' AND revoked_at IS NOT NULL",
+    ),
+    "a token that nobody ended": ("UPDATE token SET revoked_at = 5 WHERE name = 'reader'",),
     "a store that is gone": ("DELETE FROM store WHERE name = 'garden'",),
+    "a store's name": ("UPDATE store SET name = 'yard' WHERE name = 'garden'",),
+    "a store's scope": ("UPDATE store SET scope = 'global' WHERE name = 'garden'",),
+    "the first store's scope": ("UPDATE store SET scope = 'global' WHERE name = 'main'",),
+    "a secret's label": ("UPDATE secret SET label = 'window' WHERE label = 'door'",),
+    "which run a secret is for": ("UPDATE secret SET run_id = NULL WHERE label = 'gate'",),
+    "what a secret is": (
+        "UPDATE secret SET sealed = (SELECT sealed FROM secret WHERE label = 'gate') WHERE label = 'door'",
+    ),
+    "where notices go": ("UPDATE webhook SET url = 'https://example.org/elsewhere'",),
+    "whose notices go there": ("UPDATE webhook SET agents = '[]'",),
+    "the key of notices": ("UPDATE webhook SET sealed = (SELECT sealed FROM secret WHERE label = 'door')",),
     "a door that is shut": ("UPDATE tenant SET suspended_at = 5",),
     "a reason": ("UPDATE reason SET text = 'it was mine' WHERE record_id = {}", "gone"),
     "a reason that is gone": ("DELETE FROM reason WHERE record_id = {}", "mood"),
     "a reason nobody gave": (
         "INSERT INTO reason (tenant, record_id, seq, text) VALUES ('default', {}, 3, 'mine')",
         "tea",
+    ),
+    "a reason that is said to be another's": (
+        "INSERT INTO reason (tenant, record_id, seq, text) SELECT tenant, {}, seq, text FROM reason WHERE record_id = {}",
+        "tea",
+        "gone",
     ),
     "an answer to a repetition": ("UPDATE answer SET seq = seq + 1 WHERE key = 'once'",),
     "an answer about something else": (
@@ -114,7 +149,7 @@ DEEDS: dict[str, tuple[str, ...]] = {
 #: One for each statement by which a ledger reads such things.
 ON_BOTH = (
     "a link that a merge had led on", "a link nobody made", "a record that ranks lower", "a token's text",
-    "an answer to a repetition", "a reason", "what a search leaves out", "what a record is about", "no rules",
+    "an answer to a repetition", "a reason", "a store's name", "what a secret is", "where notices go", "what a search leaves out", "what a record is about", "no rules",
 )  # fmt: skip
 
 
@@ -146,10 +181,65 @@ OTHERS: dict[str, tuple[str, str, str]] = {
         "altered_proposal",
     ),
     "a held write that was decided": (
-        "UPDATE proposal SET status = 'approved' WHERE operation = {}",
-        "remember",
+        "UPDATE proposal SET status = 'approved' WHERE status = {}",
+        "pending",
         "altered_proposal",
     ),
+    "that a held write is gone with an erasure": (
+        "UPDATE proposal SET status = 'rejected', request = NULL, salt = NULL, reviewer = 'erased', reviewed_at = 5"
+        " WHERE status = {}",
+        "pending",
+        "altered_proposal",
+    ),
+    "how many must say yes": (
+        "UPDATE proposal SET approvals = 2 WHERE status = {}",
+        "pending",
+        "altered_proposal",
+    ),
+    "until when a write waits": (
+        "UPDATE proposal SET lapses_at = lapses_at + 1 WHERE status = {}",
+        "pending",
+        "altered_proposal",
+    ),
+    "which record a held write is about": (
+        "UPDATE proposal SET record_id = 'mem_x' WHERE status = {}",
+        "pending",
+        "altered_proposal",
+    ),
+    "that a no was a yes": (
+        "UPDATE proposal SET status = 'approved' WHERE status = {}",
+        "rejected",
+        "altered_proposal",
+    ),
+    "who decided": (
+        "UPDATE proposal SET reviewer = 'eve' WHERE status = {}",
+        "approved",
+        "altered_proposal",
+    ),
+    "when it was decided": (
+        "UPDATE proposal SET reviewed_at = reviewed_at - 1 WHERE status = {}",
+        "approved",
+        "altered_proposal",
+    ),
+    "a yes that nobody asked for": (
+        "INSERT INTO proposal (tenant, id, operation, agent_id, writer, held_by, status, created_at, given)"
+        " SELECT tenant, 'prp_x', operation, agent_id, writer, held_by, status, created_at, given FROM proposal"
+        " WHERE status = {}",
+        "approved",
+        "altered_proposal",
+    ),
+    "a decision that is gone": (
+        "DELETE FROM proposal WHERE status = {}",
+        "rejected",
+        "altered_proposal",
+    ),
+    "rules that are none": ("UPDATE tenant SET rules = {}", "[7]", "damaged_file"),
+    "a permission that nobody has": (
+        "UPDATE token SET permissions = {}",
+        '["memory:everything"]',
+        "damaged_file",
+    ),
+    "an event that nobody is told of": ("UPDATE webhook SET events = {}", '["dawn"]', "damaged_file"),
     "whose a held write is": ("UPDATE proposal SET writer = {}", "eve", "altered_proposal"),
     "a yes to a held write": (
         "UPDATE proposal SET given = {}",

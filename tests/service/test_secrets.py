@@ -22,6 +22,7 @@ from quipu.errors import (
     SecretLeakageError,
     UnverifiableError,
 )
+from quipu.model.access import Role
 from quipu.model.journal import Op
 from quipu.model.operations import (
     CreateStoreRequest,
@@ -589,6 +590,52 @@ async def test_a_secret_in_the_place_of_an_agent_is_not_noted_by_reads(
     assert {entry.agent for entry in noted} == {"ana", MARK}
     await here.close()
     assert holding(tmp_path, VALUE) == []
+
+
+async def test_a_secret_in_the_place_of_an_agent_is_not_noted_by_what_a_rule_denies(
+    running: Opened, tmp_path: Path
+) -> None:
+    """Nobody checks whose memories are to go, or to be read, before a rule has said no."""
+    here = await running()
+    service = here.service
+    await registered(service)
+    deny = {"id": "no", "when": {"operations": ["forget", "recall"]}, "effect": "deny"}
+    await service.policies.set(OWNER, {"rules": [deny]})
+    for agent in ("ana", VALUE):
+        with pytest.raises(ForbiddenError):
+            await service.forget(OWNER, ForgetRequest(agent_id=agent, ids=("mem_x",)))
+        with pytest.raises(ForbiddenError):
+            await service.recall(OWNER, RecallRequest(agent_id=agent, query="tea"))
+    entries = await here.parts.ledger.entries(OWNER.tenant, 0, 100)
+    assert [entry.agent for entry in entries if entry.op is Op.DENY] == ["ana", "ana", MARK, MARK]
+    await here.close()
+    assert holding(tmp_path, VALUE) == []
+
+
+async def test_a_token_is_not_named_with_a_secret(running: Opened, tmp_path: Path) -> None:
+    """The journal tells its name and for whom it acts, and nothing goes from there again."""
+    here = await running()
+    service = here.service
+    await registered(service)
+    for field, given in (
+        ("/name", {"name": VALUE}),
+        ("/user_id", {"user_id": VALUE}),
+        ("/agents/1", {"agents": ["ana", VALUE]}),
+        ("/review_stores/0", {"review_stores": [VALUE], "roles": [Role.REVIEWER]}),
+    ):
+        with pytest.raises(SecretLeakageError) as refused:
+            await service.tokens.issue(OWNER, **{"name": "bot", "roles": [Role.AGENT], **given})
+        assert [fault.pointer for fault in refused.value.faults] == [field]
+    await service.tokens.issue(OWNER, name="bot", roles=[Role.AGENT])
+    await here.close()
+    assert holding(tmp_path, VALUE) == []
+
+
+async def test_without_the_key_a_token_is_issued_all_the_same(running: Opened, tmp_path: Path) -> None:
+    await registered((await running()).service)
+    (tmp_path / "m.db.sealing-key").unlink()
+    later = await running()
+    assert (await later.service.tokens.issue(OWNER, name="bot", roles=[Role.AGENT])).text
 
 
 async def test_without_the_key_a_read_is_noted_and_names_nobody(running: Opened, tmp_path: Path) -> None:

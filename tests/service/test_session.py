@@ -287,7 +287,11 @@ def test_a_forked_child_is_told_to_open_a_blocking_memory_itself(tmp_path: Path)
         text=True,
         timeout=60,
     )
-    assert told.stdout.split("\n") == ["closed Open it again in this process.", "2 True", ""]
+    assert told.stdout.split("\n") == [
+        "closed Open it after the fork, in each process for itself.",
+        "2 True",
+        "",
+    ]
 
 
 def test_threads_share_one_blocking_memory(clock: FixedClock) -> None:

@@ -90,8 +90,9 @@ class EmbeddingEndpoint:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        # It looks so often whether it is closed, in seconds.
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="quipu-embeddings", daemon=True
+            target=self._server.serve_forever, args=(0.05,), name="quipu-embeddings", daemon=True
         )
         self._thread.start()
 

@@ -11,11 +11,12 @@ import typer
 
 from quipu.cli import output, sealing
 from quipu.cli.command import Command, Group
-from quipu.cli.proof import UNCHECKED, Keys, trusted
+from quipu.cli.proof import FAULTY, UNCHECKED, Keys, trusted
 from quipu.cli.session import Session
 from quipu.errors import InvalidError, QuipuError
 
 if TYPE_CHECKING:
+    from quipu.formats.bundle_proofs import Proofs
     from quipu.formats.reading import Opened
 
 app = typer.Typer(name="bundle", cls=Group, no_args_is_help=True)
@@ -26,6 +27,8 @@ _SAID = {
     "foreign": "The signature is right, by a key that was not compared with yours",
     "absent": "Nobody signed it",
 }
+#: So many faults are listed; the first is what matters.
+_LISTED = 10
 
 
 @app.callback(cls=Group, rich_help_panel="In and out")
@@ -48,7 +51,7 @@ def verify(
     identity: sealing.Identity = None,
     passphrase_file: sealing.Passphrase = None,
 ) -> None:
-    """Check signature and digests of a bundle, every byte of it.
+    """Check a bundle, every byte of it: signature, digests, receipts and logs.
 
     [bold]Examples[/bold]
       quipu bundle verify memories.bundle.zip
@@ -61,7 +64,7 @@ def verify(
     run = Session.of(ctx)
     with sealing.opened(file, identity, passphrase_file) as opened_file:
         opened = _opened(opened_file, file, keys)
-        vectors = opened.vectors()
+        vectors, proofs = opened.vectors(), opened.proofs()
         good = bad = 0
         for _, item in opened.items():
             good, bad = (good, bad + 1) if isinstance(item, QuipuError) else (good + 1, bad)
@@ -70,6 +73,9 @@ def verify(
         "items": good,
         "unreadable": bad,
         "vectors": 0 if vectors is None else len(vectors),
+        "receipts": proofs.receipts,
+        "logged": proofs.logged,
+        "faults": [{"kind": one.kind, "seq": one.seq, "detail": one.detail} for one in proofs.faults],
     }
     if not run.answer_json(told):
         shown = output.console()
@@ -80,8 +86,23 @@ def verify(
             shown.print(f"{output.counted(len(vectors), 'vector')} of {of}", markup=False)
         if bad:
             shown.print(f"{output.counted(bad, 'item')} cannot be read", markup=False)
+        _tell_proofs(proofs)
+    if proofs.faults:
+        raise typer.Exit(FAULTY)
     if opened.signature == "absent":
         raise typer.Exit(UNCHECKED)
+
+
+def _tell_proofs(proofs: Proofs) -> None:
+    """Of a bundle that brings any."""
+    shown = output.console()
+    if proofs.receipts or proofs.logged:
+        tied = (
+            f"{output.counted(proofs.receipts, 'receipt')}, {output.counted(proofs.logged, 'line')} of logs"
+        )
+        shown.print(f"{tied}{'' if proofs.faults else ', each tied to the one before it'}", markup=False)
+    for fault in proofs.faults[:_LISTED]:
+        shown.print(output.clean(f"{fault.kind} at {fault.seq or 'its end'}: {fault.detail}"), markup=False)
 
 
 @app.command("show", cls=Command)

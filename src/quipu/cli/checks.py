@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ def file_checks(where: Address, *, is_named: bool) -> list[Check]:
         return [Check("file", "ok", "in memory only; gone when the program ends")]
     if path.is_dir():
         return [Check("file", "fail", f"{path} is a directory", "Name a file in it.")]
+    if path.exists() and not path.is_file():  # who opens a pipe waits for somebody at its other end
+        return [Check("file", "fail", f"{path} is no file, but a pipe or a device", "Name a file.")]
     if not path.exists():
         status, advice = ("fail", places.advice(path)) if is_named else ("warn", "Run `quipu init`.")
         return [Check("file", status, f"there is no memory at {path} yet", advice)]
@@ -64,6 +67,9 @@ def file_checks(where: Address, *, is_named: bool) -> list[Check]:
         f"{output.size(path.stat().st_size)}, log {output.size(log.stat().st_size if log.exists() else 0)}"
     )
     checks = [Check("file", "ok", f"{path} ({sizes})")]
+    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        said = f"the folder {path.parent} is read-only: even who only reads needs a log beside the file"
+        checks.append(Check("folder", "warn", said, "Make it writable, or copy the memory elsewhere."))
     if len(header) == _HEADER:
         checks.append(Check("schema", "ok", f"version {int.from_bytes(header[_VERSION], 'big')}"))
     return [*checks, _key_check(path.with_name(path.name + ".key"))]
@@ -117,7 +123,11 @@ async def ledger_checks(
     try:
         await running.parts.ledger.open(principal.tenant)
         checks = [] if is_quick else [await _integrity(running, principal, progress)]
-        checks += [await _chain(running, principal), *await _contents(running, principal)]
+        checks += [
+            *await _sealing(running),
+            await _chain(running, principal),
+            *await _contents(running, principal),
+        ]
         # Who has read every text knows whether its terms are right, whoever cut them.
         if is_quick and await running.parts.ledger.has_other_terms(principal.tenant):
             said = "by another build's rules: some texts may not be found by their words"
@@ -131,7 +141,16 @@ async def ledger_checks(
 
 def _mending(error: QuipuError) -> str:
     """Of a damaged file the error says to ask the doctor, and this is the doctor."""
-    return "Restore the latest backup." if error.reason == "corrupt" else error.hint or "Restore a backup."
+    if error.reason in ("corrupt", "ledger"):
+        return "Restore the latest backup."
+    return error.hint or "Restore a backup."
+
+
+async def _sealing(running: Running) -> list[Check]:
+    from quipu.service.sealed import unopened
+
+    found = await unopened(running.parts)
+    return [] if found is None else [Check("sealing", "fail", found.said, found.advice)]
 
 
 async def _integrity(running: Running, principal: Principal, progress: Callable[[int, int], None]) -> Check:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from quipu.cli.session import Session
 
@@ -13,16 +14,16 @@ PANEL = "Everywhere"
 EMBEDDERS = ("onnx", "fast", "openai", "none")
 
 
-def _kept(ctx: typer.Context, param: Any, value: Any) -> None:
+def _kept(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
     """Put a given value into the session; what is said later wins."""
     if value in (None, False, (), []) or ctx.resilient_parsing:
         return
     if param.name == "embedder" and value not in EMBEDDERS:
         raise typer.BadParameter(f"choose from {', '.join(EMBEDDERS)}.", param_hint="--embedder")
-    setattr(Session.of(ctx), param.name, value)
+    setattr(Session.of(ctx), str(param.name), value)
 
 
-def _url(ctx: typer.Context, param: Any, value: str | None) -> None:
+def _url(ctx: typer.Context, value: str | None) -> None:
     """`--store` where no memory store can be named: only a store URL makes sense."""
     if value is not None and store_name(ctx, value) is not None:
         raise typer.BadParameter("this command takes a store URL, with ://.", param_hint="--store")
@@ -38,77 +39,87 @@ def store_name(ctx: typer.Context, value: str | None) -> str | None:
     return None
 
 
-def _urls(ctx: typer.Context, _param: Any, value: Any) -> None:
+def _urls(ctx: typer.Context, value: Any) -> None:
     if value and not ctx.resilient_parsing:
         session = Session.of(ctx)
         session.store_urls = (*session.store_urls, *value)
 
 
-def _embedders(_ctx: Any, _args: list[str], _incomplete: str) -> list[tuple[str, str] | str]:
-    return list(EMBEDDERS)
+def _shared(*names: str, **attributes: Any) -> Any:
+    return typer.Option(*names, expose_value=False, rich_help_panel=PANEL, **attributes)
 
 
-def shared_options() -> list[TyperOption]:
-    """Agent, place and manner: the options of every command."""
-    shared: dict[str, Any] = {"expose_value": False, "rich_help_panel": PANEL}
-    flag: dict[str, Any] = {**shared, "is_flag": True, "default": False, "callback": _kept}
-    return [
-        TyperOption(
-            param_decls=["agent", "--agent"],
-            callback=_kept,
-            metavar="NAME",
-            help="Whose memory. QUIPU_AGENT, else `default`.",
-            **shared,
-        ),
-        TyperOption(
-            param_decls=["store_urls", "--store-url"],
+def _embedders(incomplete: str) -> list[str]:
+    return [name for name in EMBEDDERS if name.startswith(incomplete)]
+
+
+def _everywhere(
+    agent: Annotated[
+        str | None,
+        _shared("--agent", callback=_kept, metavar="NAME", help="Whose memory. QUIPU_AGENT, else `default`."),
+    ] = None,
+    store_urls: Annotated[
+        list[str] | None,
+        _shared(
+            "--store-url",
             callback=_urls,
             metavar="URL",
-            multiple=True,
             help="Where memory is kept, such as sqlite:///path/memory.db. QUIPU_STORE, else the user's data directory.",
-            **shared,
         ),
-        TyperOption(
-            param_decls=["server", "--server"],
+    ] = None,
+    server: Annotated[
+        str | None,
+        _shared(
+            "--server",
             callback=_kept,
             metavar="URL",
             help="Speak to this server instead, such as https://memory.example.org. QUIPU_SERVER.",
-            **shared,
         ),
-        TyperOption(
-            param_decls=["token_file", "--token-file"],
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        _shared(
+            "--token-file",
             callback=_kept,
             metavar="FILE",
             help="The file that holds the server's token. QUIPU_TOKEN, else the settings file.",
-            **shared,
         ),
-        TyperOption(
-            param_decls=["embedder", "--embedder"],
+    ] = None,
+    embedder: Annotated[
+        str | None,
+        _shared(
+            "--embedder",
             callback=_kept,
             metavar="KIND",
             autocompletion=_embedders,
             help="onnx (on this machine), fast (cruder, far quicker), openai (any compatible endpoint) or none (words only).",
-            **shared,
         ),
-        TyperOption(param_decls=["is_json", "--json"], help="Answer in JSON.", **flag),
-        TyperOption(param_decls=["is_quiet", "--quiet", "-q"], help="No notes, no progress.", **flag),
-        TyperOption(param_decls=["is_verbose", "--verbose", "-v"], help="Say more; show tracebacks.", **flag),
-    ]
+    ] = None,
+    is_json: Annotated[bool, _shared("--json", callback=_kept, help="Answer in JSON.")] = False,
+    is_quiet: Annotated[
+        bool, _shared("--quiet", "-q", callback=_kept, help="No notes, no progress.")
+    ] = False,
+    is_verbose: Annotated[
+        bool, _shared("--verbose", "-v", callback=_kept, help="Say more; show tracebacks.")
+    ] = False,
+    store: Annotated[str | None, _shared("--store", callback=_url, hidden=True, metavar="URL")] = None,
+) -> None:
+    """Agent, place and manner: the options of every command, `--store` even where it names no store."""
+
+
+def shared_options() -> list[Any]:
+    """The options of every command, made by typer: how it builds one differs between its versions."""
+    program = typer.Typer(add_completion=False)
+    program.command()(_everywhere)
+    return get_command(program).params
 
 
 def _with_shared(params: list[Any] | None) -> list[Any]:
-    """A command's own parameters and the shared ones; `--store` is understood even where it names no store."""
+    """A command's own parameters and the shared ones."""
     own = list(params or [])
     taken = {name for param in own for name in param.opts}
     # What a command calls by the same name it means in its own way.
-    extra = [option for option in shared_options() if not taken.intersection(option.opts)]
-    if "--store" not in taken:
-        extra.append(
-            TyperOption(
-                param_decls=["--store"], callback=_url, expose_value=False, hidden=True, metavar="URL"
-            )
-        )
-    return own + extra
+    return own + [option for option in shared_options() if not taken.intersection(option.opts)]
 
 
 def _reads_well(command: TyperCommand | TyperGroup) -> None:

@@ -49,7 +49,7 @@ def show(ctx: typer.Context) -> None:
 
 @app.command("resolve", cls=Command)
 def resolve(
-    ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="DID", help="did:web:... or did:key:...")]
+    ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="DID", help="A did:web or a did:key.")]
 ) -> None:
     """Fetch the document of somebody's DID, and show their keys.
 
@@ -96,7 +96,7 @@ def rotate(
 @app.command("trust", cls=Command)
 def trust(
     ctx: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="DID", help="Who acts for you: did:web:... or did:key:...")],
+    agent: Annotated[str, typer.Argument(metavar="DID", help="Who acts for you: a did:web or a did:key.")],
     may: Annotated[
         list[str],
         typer.Option("--may", metavar="ACTION", help="What for, such as memory_export; may be repeated."),

@@ -22,6 +22,9 @@ app = typer.Typer()
 
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 
+#: Of the files of a memory: itself, its log, and its keys.
+_SUFFIXES = ("", "-wal", "-shm", ".key", ".sealing-key")
+
 
 @app.command("export", cls=Command, rich_help_panel="In and out")
 def export(
@@ -90,6 +93,8 @@ def export(
     if journal is not None:
         write_journal(run, journal, force=force)
         return
+    if force:
+        _check_not_of_the_memory(run, file)
     name = file.with_suffix("") if file.suffix == ".age" else file
     is_whole = since is not None or receipts or embeddings or bool(encrypt_to) or passphrase_file is not None
     if format is None and (name.suffix == ".zip" or is_whole):
@@ -137,6 +142,23 @@ def export(
             count += 1
     if str(file) != "-" and not run.answer_json({"file": str(file), "records": count}):
         output.console().print(f"Exported {output.counted(count, 'record')} to {file}", markup=False)
+
+
+def _check_not_of_the_memory(run: Session, file: Path) -> None:
+    """Raise where the file is the memory itself, or one of its keys: what stood there would be gone for good."""
+    from quipu import bootstrap
+
+    config = run.config()
+    if run.server_of(config) is not None or not file.exists():
+        return
+    where = bootstrap.address(config.store_url)
+    own = [where.beside(suffix) for suffix in _SUFFIXES]
+    if config.sealing_key:
+        own.append(Path(config.sealing_key).expanduser())
+    if any(one is not None and one.exists() and one.samefile(file) for one in own):
+        raise InvalidError.at(
+            "/file", "bad_value", f"{file} is part of the memory itself.", hint="Choose another name."
+        )
 
 
 @contextmanager

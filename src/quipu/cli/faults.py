@@ -37,6 +37,7 @@ _HINTS: Mapping[str, str] = {
     "import": "`quipu imports list` shows the imports.",
     "secret": "`quipu secret list` shows what is registered.",
     "mirror": "`quipu mirror list` shows the mirrors.",
+    "peer_unreachable": "Check the other host's address, and that it can be reached from here.",
     "webhook": "`quipu webhook list` shows the addresses that are told.",
     "suggestion": "`quipu rules suggested` shows the suggestions.",
     "store": "`quipu store list` shows the stores; `quipu store create` makes one.",

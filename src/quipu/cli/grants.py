@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from quipu.cli import grants_requests, lending, options, output
+from quipu.cli import grants_borrowed, grants_requests, lending, options, output
 from quipu.cli.command import Command, Group
 from quipu.cli.session import Session, Use
 
 app = typer.Typer(name="grant", cls=Group, no_args_is_help=True)
 app.registered_commands += grants_requests.app.registered_commands
+app.registered_commands += grants_borrowed.app.registered_commands
 
 GrantId = Annotated[str, typer.Argument(metavar="GRANT", help="Its id, mgr_...")]
-Host = Annotated[str, typer.Argument(metavar="HOST", help="Address or DID of the host that lends.")]
 
 
 @app.callback(cls=Group, rich_help_panel="Lending")
@@ -186,59 +186,3 @@ def decisions(ctx: typer.Context) -> None:
     if not run.answer_json({"decisions": made}):
         rows = [[one["evaluated_at"], one["outcome"], one["explanation"]] for one in made]
         output.console().print(output.table(["at", "outcome", "why"], rows, empty="Nothing was decided yet."))
-
-
-@app.command("ask", cls=Command)
-def ask(
-    ctx: typer.Context,
-    host: Host,
-    grant_id: GrantId,
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="What to look for; empty lists everything.")
-    ] = "",
-    most: Annotated[int, typer.Option("--most", min=1, max=100, help="Items at most.")] = 20,
-) -> None:
-    """Ask another host for what it lends you under a grant.
-
-    [bold]Example[/bold]
-      quipu grant ask https://memory.example.org mgr_... "meeting days"
-
-    What comes back is checked, and kept apart from your own memory until it expires.
-    It takes the keys of a memory on this machine; --server does not go with it.
-    See also: grant held, share.
-    """
-    run = Session.of(ctx)
-    body = {"query": query, "max_results": most}
-    told = lending.here(
-        run, "grant ask", lambda sharing, who: sharing.borrowing.ask(who, host, grant_id, body)
-    )
-    if run.answer_json({"source": told.source, "items": list(told.items), "warnings": list(told.warnings)}):
-        return
-    _tell(list(told.items))
-
-
-@app.command("held", cls=Command)
-def held(ctx: typer.Context) -> None:
-    """List what others have lent you, as long as it may be kept.
-
-    [bold]Example[/bold]
-      quipu grant held
-
-    What was lent is kept on this machine; --server does not go with it.
-    See also: grant ask.
-    """
-    run = Session.of(ctx)
-    found = lending.here(run, "grant held", lambda sharing, who: sharing.borrowing.held(who), use=Use.READS)
-    items = [dict(one.item) for one in found]
-    if not run.answer_json({"items": items}):
-        _tell(items)
-
-
-def _tell(items: list[Any]) -> None:
-    rows = [
-        [item["item_id"], item["kind"], output.brief(item["content"].get("text", "(no text)"))]
-        for item in items
-    ]
-    output.console().print(
-        output.table(["id", "kind", "text (somebody else's)"], rows, empty="Nothing came back.")
-    )

@@ -6,7 +6,7 @@ import gzip
 import io
 import sys
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -18,10 +18,11 @@ from quipu.cli import importing_files as files
 from quipu.cli import importing_links as links
 from quipu.cli import options, output, sealing
 from quipu.cli.command import Command
+from quipu.cli.faults import BAD_INPUT, FAILED
 from quipu.cli.importing_files import Format
 from quipu.cli.proof import Keys
 from quipu.cli.session import Session, Use
-from quipu.errors import InvalidError
+from quipu.errors import BackendUnavailableError, InvalidError
 
 if TYPE_CHECKING:
     from quipu.cli.progress import Bar
@@ -31,6 +32,7 @@ app = typer.Typer()
 
 _GZIP = b"\x1f\x8b"
 _STRETCH = 256
+_TOO_LONG = f"{InvalidError.code}: The line is too long."
 
 
 @app.command("import", cls=Command, rich_help_panel="In and out")
@@ -99,20 +101,25 @@ def import_(
                 )
         _answer(run, summary, lines, dry_run=dry_run)
         if summary.failed:
-            raise typer.Exit(1)
+            raise typer.Exit(FAILED if any(_is_ours(said) for _, said in summary.errors) else BAD_INPUT)
+
+
+def _is_ours(said: str) -> bool:
+    """Whether the memory failed, such as on a full disk, and not the line."""
+    return said.startswith(f"{BackendUnavailableError.code}:")
 
 
 def _answer(run: Session, summary: ImportSummary, lines: Lines, *, dry_run: bool) -> None:
     if run.is_json:
-        for number, said in summary.errors:
+        for number, said in lines.told(summary.errors):
             code, _, detail = said.partition(": ")
-            output.write_line({"line": lines.number(number), "error": {"code": code, "detail": detail}})
+            output.write_line({"line": number, "error": {"code": code, "detail": detail}})
         counts = {name: getattr(summary, name) for name in ("read", "stored", "held", "failed", "import_id")}
         output.write_line({"summary": counts | ({"dry_run": True} if dry_run else {})})
         return
     notes = output.notes()
-    for number, said in summary.errors:
-        notes.print(output.clean(f"line {lines.number(number)}: {said}"), markup=False, style="red")
+    for number, said in lines.told(summary.errors):
+        notes.print(output.clean(f"line {number}: {said}"), markup=False, style="red")
     word = "Would import" if dry_run else "Imported"
     shown = output.console()
     shown.print(f"{word} {summary.stored:,} of {output.counted(summary.read, 'line')}", markup=False)
@@ -149,18 +156,32 @@ class Source:
     def done(self) -> int:
         return self._counted.done
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes | None]:
+        """Line by line; None stands for one that is too long."""
         buffered = io.BufferedReader(self._counted)
         if buffered.peek(2)[:2] != _GZIP:
-            yield from buffered
+            yield from _bounded(buffered)
             return
         try:
             with gzip.open(buffered) as unpacked:
-                yield from cast("Iterator[bytes]", unpacked)
+                yield from _bounded(cast("BinaryIO", unpacked))
         except (EOFError, gzip.BadGzipFile, OSError) as error:
             raise InvalidError(
                 "The gzip file is damaged or cut short.", reason="bad_file", hint="Fetch or pack it again."
             ) from error
+
+
+def _bounded(stream: BinaryIO) -> Iterator[bytes | None]:
+    """A device, or a packed file that unpacks to one line without end, would take all memory."""
+    from quipu.formats.archives import LONGEST_LINE
+
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(io.DEFAULT_BUFFER_SIZE)
+        yield None
 
 
 class _Counted(io.RawIOBase):
@@ -189,6 +210,8 @@ class Lines:
         self._blank = 0
         #: Before which given line how many blank ones stand.
         self._shifts: list[tuple[int, int]] = [(0, 0)]
+        #: Which of the given lines were too long to be read.
+        self._too_long: set[int] = set()
 
     async def stream(self) -> AsyncIterator[str | dict[str, Any]]:
         """A stretch at a time, read on a thread of its own: a slow pipe holds nobody up."""
@@ -197,12 +220,14 @@ class Lines:
         lines = self._source.lines()
         while stretch := await asyncio.to_thread(lambda: list(islice(lines, _STRETCH))):
             for line in stretch:
-                if not line.strip():
+                if line is not None and not line.strip():
                     self._blank += 1
                     self._shifts.append((self._given, self._blank))
                     continue
                 self._given += 1
-                yield self._line(line)
+                if line is None:
+                    self._too_long.add(self._given)
+                yield "" if line is None else self._line(line)
             self._bar(self._source.done, self._source.total)
 
     def _line(self, line: bytes) -> str | dict[str, Any]:
@@ -219,6 +244,12 @@ class Lines:
         except InvalidError:
             return text
         return {"store": self._store, **cast("dict[str, Any]", value)} if isinstance(value, dict) else text
+
+    def told(self, errors: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """What was wrong, by the lines of the file."""
+        return [
+            (self.number(given), _TOO_LONG if given in self._too_long else said) for given, said in errors
+        ]
 
     def number(self, given: int) -> int:
         """The line of the file that was handed on as the so-manieth."""

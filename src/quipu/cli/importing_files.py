@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -100,15 +100,22 @@ def bring_in(
 @contextmanager
 def _at_hand(file: Path) -> Generator[Path]:
     """The file; what comes by a pipe is put into one first, because it is looked at more than once."""
-    if str(file) != "-":
-        if not file.is_file():
-            raise InvalidError(f"{file} is not there.", reason="no_file", hint="Check the path.")
+    is_piped = str(file) == "-"
+    if not is_piped and not file.exists():
+        raise InvalidError(f"{file} is not there.", reason="no_file", hint="Check the path.")
+    if not is_piped and file.is_file():
         yield file
         return
-    with tempfile.TemporaryDirectory(prefix="quipu-import-") as folder:
+    with tempfile.TemporaryDirectory(prefix="quipu-import-") as folder, ExitStack() as stack:
+        try:
+            source = sys.stdin.buffer if is_piped else stack.enter_context(file.open("rb"))
+        except OSError as error:
+            raise InvalidError(
+                f"{file} cannot be read: {error.strerror}.", reason="no_file", hint="Check the path."
+            ) from error
         path = Path(folder) / "stdin"
         with path.open("wb") as target:
-            shutil.copyfileobj(sys.stdin.buffer, target)
+            shutil.copyfileobj(source, target)
         yield path
 
 

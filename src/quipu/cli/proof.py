@@ -176,7 +176,7 @@ def trusted(file: Path) -> dict[str, str]:
     """Public keys by id, as `quipu audit keys` prints them."""
     try:
         found: Any = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise UnverifiableError(

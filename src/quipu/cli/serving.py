@@ -14,7 +14,7 @@ import typer
 from quipu.cli import output
 from quipu.cli.command import Command
 from quipu.cli.session import Session
-from quipu.errors import InvalidError
+from quipu.errors import InvalidError, QuipuError
 
 if TYPE_CHECKING:
     from quipu.bootstrap.mcp import Alone
@@ -142,6 +142,8 @@ def warn_if_nothing_is_kept(config: Config) -> None:
 
 
 def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: Alone | None) -> None:
+    import asyncio
+
     from quipu.bootstrap import serving, telemetry
     from quipu.faces.http import server
 
@@ -161,11 +163,26 @@ def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: 
             if browse:
                 _browse(address)
             serving.settle()
+            looking.append(asyncio.create_task(_warn_of_lost_key(made)))
 
+        looking: list[asyncio.Task[None]] = []
         await server.serve(running, listening, made.lifecycle, ready)
 
     with telemetry.exported(config), listening:
         server.run(work())
+
+
+async def _warn_of_lost_key(made: WebApp) -> None:
+    """Say at once what the first writer would find out: a copy was brought back without its key."""
+    from quipu.service.sealed import unopened
+
+    try:
+        found = await unopened(made.running.parts)
+    except QuipuError as error:
+        _log.warning("What is sealed could not be looked at: %s", error.message)
+        return
+    if found is not None:
+        _log.error("%s %s", found.said, found.advice)
 
 
 def _announce(run: Session, address: str, made: WebApp, *, is_open: bool) -> None:

@@ -120,8 +120,8 @@ def backup(
       quipu backup memory-2026-01-31.db
       quipu list --store-url sqlite://./memory-2026-01-31.db
 
-    Others may go on writing meanwhile. The signing key is a file of its own beside the memory: back it up too.
-    See also: export, verify, doctor.
+    Others may go on writing meanwhile. The keys that sign the journal and seal secrets are files of their own beside
+    the memory: back them up too. See also: export, verify, doctor.
     """
     run = Session.of(ctx)
     with run.memory() as memory, run.bar("Copying") as bar:
@@ -129,6 +129,20 @@ def backup(
     count = file.expanduser().stat().st_size
     if not run.answer_json({"file": str(file), "bytes": count}):
         output.console().print(f"Backed up to {file} ({output.size(count)})", markup=False)
+        for key in _keys(run):
+            run.note(f"Not in it: {key}. Keep it too, apart from the copy.")
+
+
+def _keys(run: Session) -> list[Path]:
+    """The keys of a memory of this machine, which no copy of it holds."""
+    from quipu import bootstrap
+
+    config = run.config()
+    if run.server_of(config) is not None:
+        return []
+    where = bootstrap.address(config.store_url)
+    sealing = Path(config.sealing_key).expanduser() if config.sealing_key else where.beside(".sealing-key")
+    return [key for key in (where.beside(".key"), sealing) if key is not None and key.exists()]
 
 
 @app.command("vacuum", cls=Command, rich_help_panel="Upkeep")

@@ -15,20 +15,20 @@ from quipu.model.runs import EventType, RunEvent
 from quipu.rules.runs_wire import moment
 
 _OUTSIDE, _ADAPTER = "/v1/x-host-quipu-runs", "/v1/x-host-quipu-memory"
-_REFUSALS = frozenset({400, 401, 403, 404, 409, 422, 429, 500})
-#: Codes of the contract, by the names of the same errors in this process; others have the same name.
-_CODES: Mapping[str, str] = {
-    "key_expired": "unauthenticated",
-    "key_revoked": "unauthenticated",
-    "run_already_active": "conflict",
-    "idempotency_key_mismatch": "conflict",
-    "replay_memory_snapshot_unavailable": "conflict",
-    "invalid_from_seq": "validation_error",
-    "unsupported_stream_mode": "validation_error",
-    "token_budget_exceeded": "validation_error",
-    "credential_unavailable": "validation_error",
-    "capability_not_provided": "unsupported",
-    "capability_required": "unsupported",
+_REFUSALS = frozenset({400, 401, 403, 404, 405, 409, 422, 429, 500, 501})
+#: Codes of the contract, by code and reason of the same errors in this process; others have the same name.
+_CODES: Mapping[str, tuple[str, str | None]] = {
+    "key_expired": ("unauthenticated", "expired_token"),
+    "key_revoked": ("unauthenticated", "revoked_token"),
+    "run_already_active": ("conflict", "run_active"),
+    "idempotency_key_mismatch": ("conflict", "idempotency_key_mismatch"),
+    "replay_memory_snapshot_unavailable": ("conflict", None),
+    "invalid_from_seq": ("validation_error", "from_seq"),
+    "unsupported_stream_mode": ("validation_error", "stream_mode"),
+    "token_budget_exceeded": ("validation_error", "token_budget_exceeded"),
+    "credential_unavailable": ("validation_error", "credential_unavailable"),
+    "capability_not_provided": ("unsupported", None),
+    "capability_required": ("unsupported", None),
 }
 
 
@@ -109,11 +109,18 @@ def _part(run_id: str) -> str:
 
 def _refused(body: Mapping[str, Any]) -> QuipuError:
     """An error of the envelope, as the one that this process would raise."""
-    code = str(body["error"])
+    name = str(body["error"])
+    code, reason = _CODES.get(name, (name, None))
     details: Any = body.get("details") or {}
-    return from_problem(
-        {"code": _CODES.get(code, code), "detail": body["message"], "reason": details.get("reason")}
-    )
+    faults: Any = details.get("faults") or []
+    if name == "validation_error" and "status" in details:
+        # The contract has no code of its own for a run that is over: it tells how the run ended.
+        code, reason = "conflict", "run_over"
+        faults = [{"pointer": "/runId", "reason": reason, "accepted": [details["status"]]}]
+    elif "scopeRequired" in details:
+        reason = "missing_scope"
+    reason = reason or details.get("reason") or (faults[0].get("reason") if faults else None)
+    return from_problem({"code": code, "detail": body["message"], "reason": reason, "errors": faults})
 
 
 def _event(body: Any) -> RunEvent:

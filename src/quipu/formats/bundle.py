@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from quipu.errors import InvalidError, QuipuError
-from quipu.formats import archives, values
+from quipu.formats import archives, bundle_proofs, values
 from quipu.formats.archives import Source
+from quipu.formats.bundle_proofs import Proofs
 from quipu.formats.signing import Checking, Signing, wrong_digest
 from quipu.formats.values import Found, refused
 from quipu.formats.vectors import Vectors, Written, is_vectors
@@ -114,7 +115,7 @@ class Bundle:
     """A bundle whose signature and digests were checked, every byte of it, before anything of it is handed on."""
 
     def __init__(self, source: Source, checking: Checking) -> None:
-        self._source = source
+        self._source, self._canonical = source, checking.canonical
         self.manifest, self.signature = (
             _checked_archive(source, checking) if source.is_archive else _checked_lines(source, checking)
         )
@@ -138,6 +139,13 @@ class Bundle:
     def tombstones(self) -> Iterator[Found]:
         """What was forgotten where the bundle was made."""
         return self._of(TOMBSTONES)
+
+    def proofs(self) -> Proofs:
+        """What its logs and receipts hold."""
+        head = self.manifest.get("receipts_head")
+        return bundle_proofs.checked(
+            self._of(LOGS), self._of(RECEIPTS), head if isinstance(head, str) else None, self._canonical
+        )
 
     def _of(self, name: str) -> Iterator[Found]:
         if self._source.is_archive and name not in self._source.names:

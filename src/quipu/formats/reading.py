@@ -22,6 +22,7 @@ from quipu.formats import (
 )
 from quipu.formats.archives import Source
 from quipu.formats.bundle import FORMAT, MANIFEST, Bundle
+from quipu.formats.bundle_proofs import Proofs
 from quipu.formats.losses import Loss
 from quipu.formats.signing import ABSENT, VALID, Checking
 from quipu.formats.values import Found, refused
@@ -67,6 +68,8 @@ class Opened:
     is_incremental: bool = False
     #: Reads which vectors it brings.
     vectors: Callable[[], Vectors | None] = field(default=lambda: None)
+    #: Reads its logs and receipts, and checks how they are tied.
+    proofs: Callable[[], Proofs] = Proofs
 
     @property
     def is_proven(self) -> bool:
@@ -106,6 +109,7 @@ def opened(source: Source, checking: Checking, format: Format | None = None) -> 
             _position(bundle.manifest),
             bundle.manifest.get("export_type") == "incremental",
             bundle.vectors,
+            bundle.proofs,
         )
     if format is Format.PAM:
         store = pam.Store(source, checking)

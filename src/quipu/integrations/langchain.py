@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from threading import Lock
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from quipu import sync
 from quipu.errors import QuipuError
@@ -23,6 +25,9 @@ BaseChatMessageHistory: Any = import_module("langchain_core.chat_history").BaseC
 T = TypeVar("T")
 _KEY = "langchain"
 _PAGE = 200
+#: Whose turn it is: a call of a tool and its answer must stay side by side, and every request has a history of its own.
+_writing: WeakKeyDictionary[sync.Memory, Lock] = WeakKeyDictionary()
+_making = Lock()
 
 
 class QuipuChatMessageHistory(BaseChatMessageHistory):
@@ -30,17 +35,23 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(self, memory: sync.Memory, session_id: str, *, user_id: str | None = None) -> None:
         self._memory, self._session_id, self._user_id = memory, session_id, user_id
+        with _making:
+            self._turn = _writing.setdefault(memory, Lock())
 
     @property
     def messages(self) -> list[Any]:
         """Oldest first, as they were added."""
-        # Two who wrote at once may have given one turn twice: then the older record comes first.
+        # Two processes that wrote at once may have given one turn twice: then the older record comes first.
         records = sorted(self._records(), key=lambda record: (_kept(record)["turn"], record.id))
         said = [_kept(record)["message"] for record in records]
         return _messages.messages_from_dict(said)
 
     def add_messages(self, messages: Sequence[Any]) -> None:
-        """Keep them, in order; the first that is refused is raised."""
+        """Keep them side by side, in order; the first that is refused is raised."""
+        with self._turn:
+            self._add(messages)
+
+    def _add(self, messages: Sequence[Any]) -> None:
         first = 1 + max((_kept(record)["turn"] for record in self._records()), default=0)
         requests: list[dict[str, Any]] = [
             {

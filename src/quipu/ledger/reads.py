@@ -150,9 +150,12 @@ class Reads:
             page = await self._select(
                 "answers_after", tenant=tenant, principal=principal, operation=operation, key=key, limit=PAGE
             )
-            for principal, operation, key, answer, at, seq in page:
+            for principal, operation, key, answer, at, seq, *told in page:
                 last = (principal, operation, key)
-                yield KeptAnswer(operation=operation, answer=rows.decoded(answer), at=at, seq=seq)
+                entry = None if told[1] is None else rows.entry_or_fault(told)
+                yield KeptAnswer(
+                    operation=operation, answer=rows.decoded(answer), at=at, seq=seq, entry=entry
+                )
             if len(page) < PAGE:
                 return
 

@@ -5,6 +5,7 @@ The ledger leaves out what is of others, and most of what cannot pass the filter
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -13,13 +14,15 @@ from quipu.model.record import Record, State
 from quipu.model.search import Selection, Snapshot
 from quipu.model.store import Store
 from quipu.rules import filters
-from quipu.rules.filter_needs import Needs, needs
+from quipu.rules.filter_needs import Needs, Range, needs
 
 PAGE = 500
 #: Who wants few is read few at first.
 _FEWEST = 50
 #: Above every id.
 _TOP = "\U0010ffff"
+#: Later than any time.
+_END = 1 << 62
 #: A statement and its values → the records it finds.
 Read: TypeAlias = Callable[[str, Mapping[str, Value]], Awaitable[Sequence[Record]]]
 
@@ -52,6 +55,12 @@ def _page(
     selection: Selection, snapshot: Snapshot, needed: Needs, below: str, size: int
 ) -> tuple[str, Mapping[str, Value]]:
     """A stretch of the walk. Forgotten records are only found by their newest version."""
+    created_at = Range() if needed.created_at is None else needed.created_at
+    if selection.created_to is not None:
+        created_at = created_at.within(Range(high=selection.created_to))
+    confidence = needed.confidence
+    if selection.confidence_below is not None:
+        confidence = Range(high=selection.confidence_below).within(confidence or Range())
     by_newest = bool(selection.states & {State.FORGOTTEN, State.ERASED}) and snapshot.seq is None
     values: dict[str, Value] = {
         "tenant": selection.tenant,
@@ -61,7 +70,12 @@ def _page(
         "session_id": selection.session_id,
         "store_id": selection.store_id,
         "types": " ".join(sorted(selection.types)) or None,
-        "created_to": selection.created_to,
+        "created_from": _moment(math.floor, created_at.low),
+        "created_to": _moment(math.ceil, created_at.high),
+        **_bounds("confidence", confidence),
+        **_bounds("importance", needed.importance),
+        **_bounds("number", needed.number),
+        "number_at": needed.number_at,
         "source": needed.source,
         "in_metadata": needed.in_metadata,
         "in_tags": needed.in_tags,
@@ -73,6 +87,16 @@ def _page(
     if not by_newest:
         values["seq"] = (1 << 62) if snapshot.seq is None else snapshot.seq
     return name, values
+
+
+def _bounds(name: str, range: Range | None) -> dict[str, Value]:
+    low, high = (None, None) if range is None else (range.low, range.high)
+    return {f"{name}_from": low, f"{name}_to": high}
+
+
+def _moment(rounded: Callable[[float], int], number: float) -> int | None:
+    """A bound of times as a ledger keeps them; None where there is none."""
+    return rounded(max(-_END, min(_END, number))) if math.isfinite(number) else None
 
 
 def _selected(record: Record, selection: Selection, snapshot: Snapshot) -> bool:
@@ -87,4 +111,5 @@ def _selected(record: Record, selection: Selection, snapshot: Snapshot) -> bool:
         and (selection.store_id is None or record.store_id == selection.store_id)
         and (not selection.types or record.type in selection.types)
         and (selection.created_to is None or record.created_at <= selection.created_to)
+        and (selection.confidence_below is None or record.confidence < selection.confidence_below)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quipu.model.journal import Entry
 from quipu.model.value import JsonObject
 
 
@@ -35,3 +36,5 @@ class KeptAnswer:
     answer: JsonObject
     at: int
     seq: int
+    #: What the journal says there.
+    entry: Entry | None

@@ -117,8 +117,8 @@ class Approve:
     proposal_id: str
     #: All that count, this one with them.
     given: tuple[Approval, ...]
-    #: How many had been given when this was decided; a conflict if there are others by now.
-    expects: int
+    #: Those that had been given when this was decided; a conflict if there are others by now.
+    former: tuple[Approval, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +258,9 @@ class Commit:
     once: Once | None = None
     #: Why, in the caller's words. Kept beside the journal and gone when a record it speaks of is erased.
     reason: str | None = None
+    #: The position that an erasure was decided at: if what it erases was made into something since, or merged, its
+    #: words would live on there, which is a conflict.
+    erases_as_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

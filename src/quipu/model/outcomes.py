@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, overload
 
 from quipu.errors import QuipuError
 from quipu.model.change import Proposal
@@ -27,7 +27,7 @@ class RememberResponse:
     stores: tuple[str, ...]
     pending_approval: bool = False
     approval_url: str | None = None
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
     #: The first answer once more: the same key and the same request had come before.
     is_replayed: bool = field(default=False, compare=False)
 
@@ -43,7 +43,7 @@ class StepResponse:
     available_triggers: tuple[str, ...]
     pending_approval: bool = False
     approval_url: str | None = None
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
     #: The first answer once more: the same key and the same request had come before.
     is_replayed: bool = field(default=False, compare=False)
 
@@ -95,7 +95,7 @@ class RecallResponse:
     fusion_used: Fusion
     stores_queried: tuple[str, ...]
     latency_ms: int
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -129,7 +129,7 @@ class ForgetResponse:
     stores: tuple[ForgetRow, ...]
     pending_approval: bool = False
     approval_url: str | None = None
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
     #: The first answer once more: the same key and the same request had come before.
     is_replayed: bool = field(default=False, compare=False)
 
@@ -144,7 +144,7 @@ class MergeResponse:
     stores: tuple[str, ...]
     pending_approval: bool = False
     approval_url: str | None = None
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
     #: The first answer once more: the same key and the same request had come before.
     is_replayed: bool = field(default=False, compare=False)
 
@@ -158,7 +158,7 @@ class ExpireResponse:
     stores: tuple[str, ...]
     pending_approval: bool = False
     approval_url: str | None = None
-    extensions: JsonObject = field(default_factory=_no_extensions)
+    extensions: Mapping[str, Any] = field(default_factory=_no_extensions)
     #: The first answer once more: the same key and the same request had come before.
     is_replayed: bool = field(default=False, compare=False)
 

@@ -134,6 +134,7 @@ class Selection:
     states: frozenset[State] = frozenset({State.LIVE})
     filter: JsonObject | None = None
     created_to: int | None = None
+    confidence_below: float | None = None
     #: Continue below this id.
     below: str | None = None
     limit: int | None = None

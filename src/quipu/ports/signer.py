@@ -23,9 +23,3 @@ class Signer(Protocol):
         ...
 
     def sign(self, message: bytes) -> str: ...
-
-
-class Verifier(Protocol):
-    """Checks a signature. Returns False for a wrong one; raises UnverifiableError without the key."""
-
-    def verify(self, message: bytes, key_id: str, signature: str, keys: Mapping[str, str]) -> bool: ...

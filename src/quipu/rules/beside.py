@@ -1,10 +1,11 @@
 """What the journal says of things that stand beside records, and whether they are so.
 
 1. Each token, secret and webhook stands there because an entry says so, and is gone because one does; a store is gone
-   because one does.
+   because one does. From when entries told a digest of them, they are what was added.
 2. The tenant's rules are the last that an entry names; from when entries told a digest of them, to the letter.
 3. A record ranks lower when it was demoted and has not been changed since; a merge is no change.
-4. What waits for a person was held and not decided, by whom the entries name, and has the yeses that they tell of.
+4. What waits for a person was held and not decided, by whom the entries name, and has the yeses that they tell of; what
+   was decided was decided so, then, and by whom they name.
 5. An answer that is kept for a repetition was given by an entry of that time, and names what the entry is about.
 6. A reason belongs to an entry about its record; from when entries told a digest of it, to the letter.
 
@@ -16,14 +17,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quipu.model.access import Token
+from quipu.model.access import KeptSecret, Token
 from quipu.model.beside import KeptAnswer
 from quipu.model.change import Proposal
 from quipu.model.journal import Entry, Op
+from quipu.model.notices import KeptWebhook
 from quipu.model.outcomes import Fault
+from quipu.model.store import MAIN, Store
 from quipu.model.value import Json, JsonObject
+from quipu.rules.beside_runs import ToldRuns
 from quipu.rules.spelling import Canonical
-from quipu.rules.telling import rules_digest, token_digest
+from quipu.rules.telling import rules_digest, secret_digest, store_digest, token_digest, webhook_digest
 
 #: Entries that only tell of versions.
 _READS = frozenset({Op.RECALL, Op.READ, Op.EXPORT, Op.HOLD, Op.DENY})
@@ -47,6 +51,16 @@ class Held:
     given: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A proposal that was decided, by the journal."""
+
+    seq: int
+    status: str
+    reviewer: str
+    at: int
+
+
 @dataclass(slots=True)
 class Told:
     """What entries say, met in their order."""
@@ -56,19 +70,23 @@ class Told:
     listed: dict[str, dict[str, Entry]] = field(
         default_factory=lambda: {"token": {}, "secret": {}, "webhook": {}}
     )
-    ended_tokens: set[str] = field(default_factory=set[str])
+    #: Tokens that were ended, and when at the latest.
+    ended_tokens: dict[str, int] = field(default_factory=dict[str, int])
     #: Stores that were made, and those that may be gone again.
-    stores: dict[str, int] = field(default_factory=dict[str, int])
+    stores: dict[str, Entry] = field(default_factory=dict[str, Entry])
     dropped: set[str] = field(default_factory=set[str])
     rules: Entry | None = None
     suspended: int | None = None
     #: Records that rank lower, and which version did when they came to.
     demoted: dict[str, int] = field(default_factory=dict[str, int])
     held: dict[str, Held] = field(default_factory=dict[str, Held])
-    #: Records of which nothing is left.
+    decided: dict[str, Decided] = field(default_factory=dict[str, Decided])
+    #: Records of which nothing is left, and when something was erased last.
     erased: set[str] = field(default_factory=set[str])
+    erased_at: dict[int, int] = field(default_factory=dict[int, int])
     #: Entries with a reason, where they tell its digest.
     reasons: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    runs: ToldRuns = field(default_factory=ToldRuns)
 
     def follow(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -77,6 +95,8 @@ class Told:
                 self._lift(entry)
                 if "reason" in entry.detail:
                     self.reasons[entry.seq] = entry
+                if entry.run is not None:
+                    self.runs.note(entry, entry.run)
             self._note(entry)
 
     def _lift(self, entry: Entry) -> None:
@@ -100,14 +120,18 @@ class Told:
                 self.listed[kind][name] = entry
             else:
                 self.listed[kind].pop(name, None)
+            ends_at = detail.get("ends_at")
+            if isinstance(ends_at, int):  # a token that was rotated
+                self._end(str(detail.get("ended")), ends_at)
         elif op is Op.END_TOKEN:
-            self.ended_tokens.add(str(detail.get("token")))
+            self._end(str(detail.get("token")), entry.at)
         elif op in (Op.GENESIS, Op.CREATE_STORE) and entry.store is not None:
-            self.stores[entry.store] = entry.seq
+            self.stores[entry.store] = entry
         elif op in (Op.DELETE_STORE, Op.ERASE):
             self.dropped.add(entry.store or "")
             if op is Op.ERASE:
                 self.erased.update(mention.id for mention in entry.records)
+                self.erased_at[entry.at] = entry.seq
         elif op is Op.CHANGE_RULES and not detail.get("file"):
             self.rules = entry
         elif op in (Op.SUSPEND, Op.RESUME):
@@ -117,12 +141,18 @@ class Told:
         elif op in (Op.HOLD, Op.APPROVE, Op.DECIDE):
             self._decide(entry, str(detail.get("proposal")))
 
+    def _end(self, token: str, at: int) -> None:
+        self.ended_tokens[token] = min(at, self.ended_tokens.get(token, at))
+
     def _decide(self, entry: Entry, name: str) -> None:
         held = self.held.get(name)
         if entry.op is Op.HOLD:
             self.held[name] = Held(entry.seq, None if "was" in entry.detail else entry.actor)
         elif entry.op is Op.DECIDE:
             self.held.pop(name, None)
+            status = "approved" if entry.detail.get("approved") else "rejected"
+            reviewer = str(entry.detail.get("closed_by", entry.actor))
+            self.decided[name] = Decided(entry.seq, status, reviewer, entry.at)
         elif held is not None:
             counted = entry.detail.get("approvals")
             former = held.given if isinstance(counted, int) and counted > 1 else ()
@@ -145,10 +175,23 @@ def token_faults(
         digest = token_digest(token, hashes.get(token.id, ""), canonical)
         if not _as_issued(token, entry.detail) or entry.detail.get("digest", digest) != digest:
             yield _altered("token", token.id, entry.seq, "does not allow what the journal says it does")
-        elif token.id in told.ended_tokens and token.revoked_at is None:
-            yield _altered("token", token.id, entry.seq, "was ended, and is good again")
+        elif token.revoked_at is None or token.id not in told.ended_tokens:
+            wrong = _ended_otherwise(told, token, entry)
+            yield from [] if wrong is None else [_altered("token", token.id, entry.seq, wrong)]
+        elif token.revoked_at > told.ended_tokens[token.id]:
+            yield _altered("token", token.id, entry.seq, "is good for longer than it was to be")
     for name, entry in issued.items():
         yield _altered("token", name, entry.seq, "is gone")
+
+
+def _ended_otherwise(told: Told, token: Token, entry: Entry) -> str | None:
+    """What is wrong with a token that has ended and was not to, or the other way round."""
+    if token.revoked_at is None:
+        return "was ended, and is good again" if token.id in told.ended_tokens else None
+    # One of an earlier release that was rotated: its successor has its name, and does not say so.
+    later = [one for one in told.listed["token"].values() if one.seq > entry.seq]
+    is_rotated = any(one.detail.get("name") == token.name and "ended" not in one.detail for one in later)
+    return None if is_rotated else "has ended, and no entry says so"
 
 
 def _as_issued(token: Token, detail: JsonObject) -> bool:
@@ -165,21 +208,49 @@ def _as_issued(token: Token, detail: JsonObject) -> bool:
     return all(now[name] == value for name, value in was.items())
 
 
-def listed_faults(told: Told, kind: str, there: Iterable[str]) -> Iterator[Fault]:
-    """Secrets and webhooks: those that stand there are those that were added and not taken away."""
-    known = dict(told.listed[kind])
-    for name in there:
-        if known.pop(name, None) is None:
-            yield _unknown(kind, name)
-    for name, entry in known.items():
-        yield _altered(kind, name, entry.seq, "is gone")
+def secret_faults(told: Told, there: Iterable[tuple[KeptSecret, bytes]]) -> Iterator[Fault]:
+    """Secrets, and what was sealed of each."""
+    now = {secret.id: (secret, sealed) for secret, sealed in there}
+    yield from _listed_faults(told, "secret", now)
+    for name, entry in told.listed["secret"].items():
+        if name in now:
+            secret, sealed = now[name]
+            digest = secret_digest(sealed)
+            is_so = entry.detail.get("label", secret.label) == secret.label and entry.run == secret.run_id
+            if not is_so or entry.detail.get("digest", digest) != digest:
+                yield _altered("secret", name, entry.seq, "is not what was registered")
 
 
-def store_faults(told: Told, there: Collection[str]) -> Iterator[Fault]:
-    """None is gone. One that a mirror made for copies stands in no entry of its own."""
-    for name, seq in told.stores.items():
-        if name not in there and name not in told.dropped:
-            yield _altered("store", name, seq, "is gone")
+def webhook_faults(told: Told, there: Iterable[KeptWebhook], canonical: Canonical) -> Iterator[Fault]:
+    now = {kept.webhook.id: kept for kept in there}
+    yield from _listed_faults(told, "webhook", now)
+    for name, entry in told.listed["webhook"].items():
+        if name in now:
+            digest = webhook_digest(now[name].webhook, now[name].sealed, canonical)
+            if entry.detail.get("digest", digest) != digest:
+                yield _altered("webhook", name, entry.seq, "does not send what it was to send, or elsewhere")
+
+
+def _listed_faults(told: Told, kind: str, there: Collection[str]) -> Iterator[Fault]:
+    """Those that stand there are those that were added and not taken away."""
+    known = told.listed[kind]
+    yield from (_unknown(kind, name) for name in there if name not in known)
+    yield from (_altered(kind, name, known[name].seq, "is gone") for name in known if name not in there)
+
+
+def store_faults(told: Told, there: Iterable[Store], canonical: Canonical) -> Iterator[Fault]:
+    """None is gone or another. One that a mirror made for copies stands in no entry of its own."""
+    now = {store.id: store for store in there}
+    for name, entry in told.stores.items():
+        store = now.get(name)
+        if store is None:
+            yield from [] if name in told.dropped else [_altered("store", name, entry.seq, "is gone")]
+            continue
+        digest = store_digest(store, canonical)
+        first = Store(tenant=store.tenant, id=name, name=MAIN, created_at=store.created_at)
+        was = store_digest(first, canonical) if entry.op is Op.GENESIS else entry.detail.get("digest", digest)
+        if was != digest:
+            yield _altered("store", name, entry.seq, "is not called, or not for, what it was made as")
 
 
 def suspension_faults(told: Told, *, is_suspended: bool) -> Iterator[Fault]:
@@ -229,19 +300,45 @@ def held_faults(told: Told, waiting: Iterable[Proposal]) -> Iterator[Fault]:
             yield Fault(kind="altered_proposal", seq=held.seq, id=proposal.id, detail=detail)
 
 
-def lost_proposal(name: str, held: Held, proposal: Proposal | None) -> Fault | None:
-    """One that should wait and does not. An erasure of what it is about takes it away, and says so."""
-    if proposal is not None and (proposal.status == "pending" or not proposal.request):
+def lost_proposal(told: Told, name: str, held: Held, proposal: Proposal | None) -> Fault | None:
+    """One that should wait and does not. An erasure of what it is about takes it away, and says when."""
+    if proposal is not None and proposal.status == "pending":
+        return None
+    is_empty = proposal is not None and proposal.status == "rejected" and not proposal.request
+    if is_empty and told.erased_at.get((proposal and proposal.reviewed_at) or 0, 0) > held.seq:
         return None
     detail = "it no longer waits, and no entry says that it was decided"
     return Fault(kind="altered_proposal", seq=held.seq, id=name, detail=detail)
 
 
+def decided_fault(proposal: Proposal, decided: Decided) -> Fault | None:
+    """Whether one that was decided was decided so."""
+    if (proposal.status, proposal.reviewer, proposal.reviewed_at) == (
+        decided.status,
+        decided.reviewer,
+        decided.at,
+    ):
+        return None
+    detail = "it was decided otherwise, or by somebody else"
+    return Fault(kind="altered_proposal", seq=decided.seq, id=proposal.id, detail=detail)
+
+
+def unknown_proposal(proposal: Proposal) -> Fault:
+    detail = "it is said to have been decided, and no entry says that it was held"
+    return Fault(kind="altered_proposal", id=proposal.id, detail=detail)
+
+
+def gone_proposal(name: str, decided: Decided) -> Fault:
+    detail = "it is gone, though it was decided"
+    return Fault(kind="altered_proposal", seq=decided.seq, id=name, detail=detail)
+
+
 # -- answers and reasons --------------------------------------------------------------------------------------------
 
 
-def answer_fault(kept: KeptAnswer, entry: Entry | None) -> Fault | None:
+def answer_fault(kept: KeptAnswer) -> Fault | None:
     """Whether an answer that is kept can be the one that was given then."""
+    entry = kept.entry
     if entry is not None and entry.seq == kept.seq and entry.at == kept.at:
         about, named = {mention.id for mention in entry.records}, _named(kept.answer)
         if named <= about or entry.op in (Op.HOLD, Op.ISSUE_TOKEN):

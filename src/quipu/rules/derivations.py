@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 from quipu.model.change import Proposal
 from quipu.model.record import Record, State
+from quipu.model.value import Json
 from quipu.rules import staging
 
 #: How what is made here is linked to what it was made of.
@@ -71,6 +72,14 @@ def _is_about(proposal: Proposal, ids: AbstractSet[str]) -> bool:
     if not gone.isdisjoint(ids) and proposal.status != "pending":
         return True
     return body.get("canonical") in ids or (bool(gone) and gone <= ids and not body.get("filter"))
+
+
+def names_one_of(value: Json, ids: AbstractSet[str]) -> bool:
+    """Whether a text in it, at whatever depth, is one of these."""
+    if isinstance(value, str):
+        return value in ids
+    inner = value.values() if isinstance(value, Mapping) else _listed(value)
+    return any(names_one_of(item, ids) for item in inner)
 
 
 def is_taken(versions: Sequence[Record], duplicate: Record) -> bool:

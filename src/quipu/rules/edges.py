@@ -4,7 +4,9 @@
    with a merge, and ends with the version, or when what it leads to is merged away.
 2. Each link of a version has such an edge, and one that lasts as long as the version.
 3. Erasing a record takes away the edges to and from it: of a link that passes one nothing more is known.
-4. Of an emptied version nobody knows what it linked to, and an edge that begins where it ends is never walked.
+4. Of an emptied version nobody knows what it linked to.
+5. An edge that begins where it ends is never walked, but an erasure follows it: what was made out of others takes them in
+   with the same commit, and goes when one of them does. So it is stated too, and there for each that was taken in.
 """
 
 from __future__ import annotations
@@ -50,14 +52,20 @@ def fault(
 ) -> Fault | None:
     """What is wrong with the edges from one record, if anything is."""
     walked = [edge for edge in kept if edge.died != edge.born]
+    passed = [edge for edge in kept if edge.died == edge.born]
     stated: set[KeptLink] = set()
     for version in versions:
         mine = [edge for edge in walked if _is_of(edge, version)]
         stated.update(mine)
-        if not version.is_emptied and not (_lead(mine, version, ways) and _last(mine, version, ways)):
+        if version.is_emptied:
+            continue
+        if not (_lead(mine, version, ways) and _last(mine, version, ways) and _took(passed, version, ways)):
             return _differs(record_id, version.born)
     for edge in walked:
-        if edge not in stated:
+        if edge not in stated or (edge.died is not None and edge.died < edge.born):
+            return _differs(record_id, edge.born)
+    for edge in passed:
+        if not any(_may_state(version, edge, ways) for version in versions):
             return _differs(record_id, edge.born)
     return None
 
@@ -92,6 +100,28 @@ def _last(mine: Sequence[KeptLink], version: Record, ways: Mapping[str, Way]) ->
         ):
             return False
     return True
+
+
+def _took(passed: Sequence[KeptLink], version: Record, ways: Mapping[str, Way]) -> bool:
+    """Each that a version took in as it was written has an edge that begins and ends there."""
+    there = {(edge.to_id, edge.rel, edge.born) for edge in passed}
+    return all(
+        (link.to, link.rel, version.born) in there
+        for link in version.links
+        if not ways[link.to].passes_erased
+        and version.born in ways[link.to].places[link.to]
+        and version.id in ways[link.to].places
+    )
+
+
+def _may_state(version: Record, edge: KeptLink, ways: Mapping[str, Way]) -> bool:
+    """Whether a passing edge can be of a version: it began with it, or with a merge while it stood."""
+    if edge.born < version.born or (version.died is not None and edge.born > version.died):
+        return False
+    if version.is_emptied:
+        return True
+    led = [ways[link.to] for link in version.links if link.rel == edge.rel]
+    return any(way.passes_erased or edge.to_id in way.places for way in led)
 
 
 def _differs(record_id: str, seq: int) -> Fault:

@@ -54,7 +54,8 @@ def as_of(text: str, pointer: str = "/as_of") -> AsOf:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InvalidError.at(pointer, "bad_value", "as_of names no snapshot.", accepted=_ACCEPTED)
+        said = f"{pointer.rpartition('/')[2]} names no snapshot."
+        raise InvalidError.at(pointer, "bad_value", said, accepted=_ACCEPTED)
     return Moment((moment - _EPOCH) // timedelta(milliseconds=1))
 
 

@@ -30,6 +30,7 @@ from quipu.model.outcomes import (
     RememberResponse,
 )
 from quipu.model.store import Store, StoreScope
+from quipu.model.value import Json
 
 if TYPE_CHECKING:
     from quipu.model.record import Record
@@ -200,7 +201,7 @@ def recalled(seen: Observation, request: RecallRequest, answer: RecallResponse) 
         seen.threshold = float(floor)
     if answer.results:
         seen.top_score = answer.results[0].score
-    failed = answer.extensions.get("stores_failed")
+    failed: Json = answer.extensions.get("stores_failed")
     seen.backends_failed = len(failed) if isinstance(failed, (list, dict)) else 0
 
 
@@ -311,7 +312,7 @@ def expiring(request: ExpireRequest, tenant: str | None, user_id: str | None) ->
 
 def expired_ids(answer: ExpireResponse) -> list[str]:
     """Some of those that the policy met."""
-    found = answer.extensions.get("ids")
+    found: Json = answer.extensions.get("ids")
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 

@@ -8,6 +8,7 @@ removal, unless it was learnt from large ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -44,6 +45,9 @@ _ABOUT_RECORDS = (
     "stores", "types", "tags", "users", "sources", "trust_at_most", "sensitivity_at_least", "confidence_below",
     "content_any", "content_regex", "filter", "size_above",
 )  # fmt: skip
+
+#: Conditions on who recalls for whom.
+_OF_RECALLS = frozenset({"operations", "agents", "principals", "admin"})
 
 
 class Asked(StrEnum):
@@ -123,6 +127,19 @@ def matches(when: When, facts: WriteFacts) -> bool:
         return True
     names = dict(facts.store_names)
     return any(_fits(when, record, names.get(record.store_id, "")) for record in facts.records)
+
+
+def untrue_of_recalls(when: When) -> str | None:
+    """The condition by which a rule that names recalls would never be about one; None where there is none."""
+    if "recall" not in when.operations:
+        return None
+    recall = WriteFacts(operation="recall", agent_id="", principal="")
+    for field in fields(When):
+        if field.name not in _OF_RECALLS:
+            alone = replace(When(operations=("recall",)), **{field.name: getattr(when, field.name)})
+            if not matches(alone, recall):
+                return field.name
+    return None
 
 
 def _yields(rule: Rule) -> bool:

@@ -13,7 +13,7 @@ from quipu.errors import InvalidError
 from quipu.model.governance import Effect, Found, Origin, Rule, When
 from quipu.model.record import MemoryType, Sensitivity, Trust
 from quipu.model.value import Json, JsonObject
-from quipu.rules import filters
+from quipu.rules import filters, policy
 from quipu.rules.policy_patterns import pattern
 
 OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "recall")
@@ -25,8 +25,8 @@ E = TypeVar("E", bound=StrEnum)
 Reader = Callable[[object, str], Any]
 
 
-def rules_of(given: object, pointer: str = "") -> tuple[Rule, ...]:
-    """The rules of a document `{"rules": [...]}`."""
+def rules_of(given: object, pointer: str = "", *, are_kept: bool = False) -> tuple[Rule, ...]:
+    """The rules of a document `{"rules": [...]}`. Those that `are_kept` go on as they were once accepted."""
     document = _object(given, pointer)
     _known(document, ("rules",), pointer)
     listed = document.get("rules")
@@ -42,6 +42,14 @@ def rules_of(given: object, pointer: str = "") -> tuple[Rule, ...]:
     for place, rule in enumerate(rules):
         if rule.id in seen:
             raise _bad(f"{pointer}/rules/{place}/id", "Two rules have the same id.")
+        if not are_kept and (name := policy.untrue_of_recalls(rule.when)) is not None:
+            raise InvalidError.at(
+                f"{pointer}/rules/{place}/when/{name}",
+                "bad_value",
+                "A recall is judged before anything is found, so this is never true of one.",
+                accepted=["agents", "principals", "admin"],
+                hint="Give recalls a rule of their own, without it.",
+            )
         seen.add(rule.id)
     return rules
 

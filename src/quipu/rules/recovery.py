@@ -11,7 +11,7 @@ from quipu.errors import InvalidError
 from quipu.model.governance import Found
 from quipu.model.journal import Entry, Op
 from quipu.model.operations import RememberRequest
-from quipu.model.record import Ending, MemoryType, Record, State
+from quipu.model.record import Ending, MemoryType, Record
 from quipu.model.recovery import Action, RecoverRequest, Step
 from quipu.rules.policy_classes import classes
 
@@ -154,8 +154,3 @@ def rewritten(good: Record, last: Record, store: str, reason: str | None) -> Rem
         if_version=last.version,
         reasoning=reason,
     )
-
-
-def is_sound(record: Record) -> bool:
-    """Whether it is in use, and so can be suspected."""
-    return record.standing is State.LIVE

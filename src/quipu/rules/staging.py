@@ -197,12 +197,13 @@ def shown(proposal: Proposal) -> Proposal:
 
 def told(proposal: Proposal, canonical: Canonical) -> dict[str, Json]:
     """What the journal tells of a write that is held. Its content cannot be guessed without the salt, which goes with it."""
-    digest = hashlib.sha256(proposal.salt + canonical(exact(proposal.request))).hexdigest()
+    around: list[Json] = [proposal.record_id, proposal.lapses_at, proposal.because, proposal.traits]
     detail: dict[str, Json] = {
         "proposal": proposal.id,
         "operation": proposal.operation,
         "held_by": list(proposal.held_by),
-        "digest": digest,
+        "digest": hashlib.sha256(proposal.salt + canonical(exact(proposal.request))).hexdigest(),
+        "around": hashlib.sha256(proposal.salt + canonical(exact(around))).hexdigest(),
     }
     return detail if proposal.approvals == 1 else {**detail, "needed": proposal.approvals}
 
@@ -211,6 +212,8 @@ def is_as_held(proposal: Proposal, entry: Entry, canonical: Canonical) -> bool:
     """Whether a proposal that waits is what its entry tells of it."""
     now = {"needed": 1, **told(proposal, canonical)}
     was = {name: value for name, value in entry.detail.items() if name in now}
+    if "digest" in was:  # from then on it was told, too, how many must agree where they are several
+        was.setdefault("needed", 1)
     return entry.agent == proposal.agent_id and was == {name: now[name] for name in was}
 
 

@@ -13,6 +13,7 @@ from quipu.model.outcomes import Fault, Verification
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.model.store import MAIN
+from quipu.model.trail import TrailRequest
 from quipu.model.value import Json
 from quipu.ports.ledger import Indexed
 from quipu.ports.parts import Parts
@@ -171,17 +172,19 @@ class Audit:
         last = self._last_seen[tenant] = (points[-1].seq, points[-1].at) if points else (0, 0)
         return await self._signed(tenant) if is_due(last) else None
 
-    async def entries(self, principal: Principal, after: int = 0, limit: int = 100) -> Sequence[Entry]:
-        """A stretch of the journal behind a position, as far as the principal may act for the agents in it, and look."""
+    async def entries(
+        self, principal: Principal, after: int = 0, limit: int = 100, last: int | None = None
+    ) -> Sequence[Entry]:
+        """A stretch of the journal behind a position, at most up to another, as far as the principal may look."""
         self._access.authorise(principal, Permission.REVIEW)
         validation.checked_whole("/after", after, 0, values.INT64 - 1)
         validation.checked_whole("/limit", limit, 1, values.INT64 - 1)
         found: list[Entry] = []
-        while len(found) < limit:
+        while len(found) < limit and (last is None or after < last):
             wanted = limit - len(found)
             page = await self._parts.ledger.entries(principal.tenant, after, wanted)
-            mine = [entry for entry in page if entry.agent is None or principal.may_act_for(entry.agent)]
-            found += await self._sight.entries(principal, mine)
+            near = [entry for entry in page if last is None or entry.seq <= last]
+            found += await self._sight.looked_back(principal, TrailRequest(), near)
             if len(page) < wanted:
                 break
             after = page[-1].seq

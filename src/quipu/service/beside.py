@@ -13,11 +13,12 @@ from quipu.model.beside import KeptLink, KeptReason
 from quipu.model.change import Proposal
 from quipu.model.outcomes import Fault
 from quipu.model.record import Record, State
-from quipu.ports.ledger import Proposals
+from quipu.model.runs import Run, RunEvent
 from quipu.ports.parts import Parts
-from quipu.rules import beside, edges
+from quipu.rules import beside, beside_runs, edges
 from quipu.rules.telling import reason_digest
 from quipu.service import held
+from quipu.service.derived import every_proposal
 from quipu.service.rechecking import entries_after
 
 _TRIES = 5
@@ -51,8 +52,15 @@ async def _look(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
         except BackendUnavailableError as error:
             if error.reason != "corrupt":
                 raise
-            found.append(Fault(kind="damaged_file", detail=f"{name} cannot be read"))
+            found.append(_unreadable(name))
+        # What has the form of a value and is none: a permission that nobody has, a rule that is a number.
+        except (ValueError, TypeError, KeyError, AttributeError):
+            found.append(_unreadable(name))
     return found
+
+
+def _unreadable(name: str) -> Fault:
+    return Fault(kind="damaged_file", detail=f"{name} cannot be read")
 
 
 async def _columns(parts: Parts, tenant: str, _told: beside.Told) -> list[Fault]:
@@ -68,16 +76,15 @@ async def _tokens(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
 
 async def _secrets(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
     kept = (await parts.ledger.guard(tenant)).secrets
-    return list(beside.listed_faults(told, "secret", [sealed.secret.id for sealed in kept]))
+    return list(beside.secret_faults(told, [(sealed.secret, sealed.value) for sealed in kept]))
 
 
 async def _webhooks(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
-    kept = await parts.ledger.webhooks(tenant)
-    return list(beside.listed_faults(told, "webhook", [one.webhook.id for one in kept]))
+    return list(beside.webhook_faults(told, await parts.ledger.webhooks(tenant), parts.canonical))
 
 
 async def _stores(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
-    return list(beside.store_faults(told, {store.id for store in await parts.ledger.stores(tenant)}))
+    return list(beside.store_faults(told, await parts.ledger.stores(tenant), parts.canonical))
 
 
 async def _door(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
@@ -96,28 +103,50 @@ async def _ranks(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
 
 async def _held_faults(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
     waiting: list[Proposal] = []
-    after: tuple[int, str] | None = None
-    while page := await parts.ledger.proposals(tenant, "pending", Proposals(after=after, limit=_PAGE)):
-        waiting += page
-        after = (page[-1].created_at, page[-1].id)
+    decided: set[str] = set()
     found = [fault async for fault in held.faults(parts, tenant)]
+    async for proposal in every_proposal(parts.ledger, tenant):
+        was = told.decided.get(proposal.id)
+        if proposal.status == "pending":
+            waiting.append(proposal)
+        elif was is not None:
+            decided.add(proposal.id)
+            fault = beside.decided_fault(proposal, was)
+            found += [fault] if fault is not None else []
+        elif proposal.id not in told.held:
+            found.append(beside.unknown_proposal(proposal))
     known = {fault.id for fault in found}
     found += [fault for fault in beside.held_faults(told, waiting) if fault.id not in known]
     there = {proposal.id for proposal in waiting}
-    for name, was in told.held.items():
+    for name, one in told.held.items():
         if name not in there:
-            lost = beside.lost_proposal(name, was, await parts.ledger.proposal(tenant, name))
+            lost = beside.lost_proposal(told, name, one, await parts.ledger.proposal(tenant, name))
             found += [lost] if lost is not None else []
-    return found
+    gone = told.decided.keys() - decided - there
+    return [*found, *(beside.gone_proposal(name, told.decided[name]) for name in sorted(gone))]
+
+
+async def _run_faults(parts: Parts, tenant: str, told: beside.Told) -> list[Fault]:
+    found: list[Fault] = []
+    there: list[str] = []
+    while page := await parts.ledger.runs(tenant, below=there[-1] if there else None, limit=_PAGE):
+        for run in page:
+            there.append(run.id)
+            if (fault := beside_runs.fault(told.runs, run, await _log(parts, run))) is not None:
+                found.append(fault)
+    return [*found, *beside_runs.lost_faults(told.runs, there)]
+
+
+async def _log(parts: Parts, run: Run) -> list[RunEvent]:
+    events: list[RunEvent] = []
+    while page := await parts.ledger.run_events(run.tenant, run.id, events[-1].sequence if events else -1):
+        events += page
+    return events
 
 
 async def _answer_faults(parts: Parts, tenant: str, _told: beside.Told) -> list[Fault]:
-    found: list[Fault] = []
-    async for kept in parts.ledger.every_answer(tenant):
-        entries = await parts.ledger.entries(tenant, kept.seq - 1, 1)
-        if (fault := beside.answer_fault(kept, entries[0] if entries else None)) is not None:
-            found.append(fault)
-    return found
+    judged = [beside.answer_fault(kept) async for kept in parts.ledger.every_answer(tenant)]
+    return [fault for fault in judged if fault is not None]
 
 
 # -- reasons --------------------------------------------------------------------------------------------------------
@@ -147,6 +176,8 @@ async def _is_given(parts: Parts, tenant: str, told: beside.Told, kept: KeptReas
         entries = await parts.ledger.entries(tenant, kept.seq - 1, 1)
         mentions = entries[0].records if entries and entries[0].seq == kept.seq else ()
         return any(mention.id == kept.record_id for mention in mentions)
+    if all(mention.id != kept.record_id for mention in entry.records):
+        return False
     for mention in entry.records:
         versions = await parts.ledger.versions(tenant, mention.id)
         salts = [version.salt for version in versions if version.version == mention.version]
@@ -229,6 +260,7 @@ _LOOKS: Mapping[str, Callable[[Parts, str, beside.Told], Awaitable[list[Fault]]]
     "the rules": _rules,
     "a mark": _ranks,
     "a held write": _held_faults,
+    "a run": _run_faults,
     "an answer that is kept": _answer_faults,
     "a reason": _reason_faults,
 }

@@ -59,6 +59,17 @@ async def every_proposal(ledger: Ledger, tenant: str) -> AsyncIterator[Proposal]
             yield proposal
 
 
+async def staged_of(ledger: Ledger, tenant: str, ids: Sequence[str]) -> list[str]:
+    """Proposals that say what these memories say, or would make or change one of them."""
+    named = frozenset(ids)
+    return [
+        one.id
+        async for one in every_proposal(ledger, tenant)
+        if one.request
+        and (not staging.made_by(one).isdisjoint(named) or derivations.holds_words_of(one, named))
+    ]
+
+
 async def staged_for(ledger: Ledger, tenant: str, store: str, ids: Sequence[str]) -> list[str]:
     """Proposals whose words are meant for a store, or were made out of these memories."""
     named = frozenset(ids)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from quipu.errors import NotFoundError
+from quipu.errors import ConflictError, NotFoundError
 from quipu.model.change import Commit, Erase
 from quipu.model.disclosure import (
     CascadeStatus,
@@ -33,7 +33,7 @@ from quipu.ports.parts import Parts
 from quipu.rules import grants_decisions as decisions
 from quipu.rules import receipts
 from quipu.service.access import Access
-from quipu.service.derived import with_derived
+from quipu.service.derived import staged_of, with_derived
 from quipu.service.disclosing import Disclosing
 from quipu.service.embedding import Vectors
 from quipu.service.erasing_cascade import Cascade
@@ -151,13 +151,12 @@ class Erasing:
         await self._parts.ledger.lending.decide(erasure.tenant, Question(), lambda _: Writes(erasure=erasure))
 
     async def _carried_out(self, erasure: Erasure) -> Erasure:
-        asked = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
-        # It may have been asked for long ago: what was made out of them since then goes, too.
-        ids = await with_derived(self._parts.ledger, erasure.tenant, asked)
-        if ids != asked:
-            erasure = replace(erasure, request={**erasure.request, "ids": ids})
-            await self._note(erasure)
-        await self._purge(erasure, ids)
+        is_purged = False
+        while not is_purged:
+            head = await self._parts.ledger.head(erasure.tenant)
+            erasure = await self._grown(erasure)
+            is_purged = await self._purge(erasure, head.seq)
+        ids = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
         for start in range(0, len(ids), _BATCH):
             await self._log_deleted(erasure.tenant, ids[start : start + _BATCH])
         steps = await self.cascade.steps_of(erasure, ids) if erasure.request["cascade"] else []
@@ -167,7 +166,24 @@ class Erasing:
         )
         return await self._propagated(moved)
 
-    async def _purge(self, erasure: Erasure, ids: Sequence[str]) -> None:
+    async def _grown(self, erasure: Erasure) -> Erasure:
+        """It may have been asked for long ago: what was made out of them since then, or waits to be, goes, too."""
+        ledger, tenant = self._parts.ledger, erasure.tenant
+        asked, staged = [
+            [str(name) for name in cast("list[Any]", erasure.request.get(what, []))]
+            for what in ("ids", "staged")
+        ]
+        ids = await with_derived(ledger, tenant, asked)
+        held = dict.fromkeys([*staged, *await staged_of(ledger, tenant, ids)])
+        if ids == asked and len(held) == len(staged):
+            return erasure
+        grown = replace(erasure, request={**erasure.request, "ids": ids, "staged": [*held]})
+        await self._note(grown)
+        return grown
+
+    async def _purge(self, erasure: Erasure, as_of: int) -> bool:
+        """Erase what is left of it; False where something has changed meanwhile, and has to be looked at again."""
+        ids = [str(name) for name in cast("list[Any]", erasure.request["ids"])]
         known = await self._parts.ledger.read(erasure.tenant, ids)
         left = [name for name in ids if name in known and known[name].state is not State.ERASED]
         left += await self._staged_still(erasure)
@@ -179,9 +195,16 @@ class Erasing:
                 detail={"erasure": erasure.id},
             )
             changes = tuple(Erase(id=name) for name in left[start : start + _BATCH])
-            await self._parts.ledger.commit(Commit(tenant=erasure.tenant, draft=draft, changes=changes))
+            commit = Commit(tenant=erasure.tenant, draft=draft, changes=changes, erases_as_of=as_of)
+            try:
+                await self._parts.ledger.commit(commit)
+            except ConflictError as conflict:
+                if conflict.reason != "version_mismatch":
+                    raise
+                return False
         self._vectors.forget_texts()
         self._disclosing.forget(erasure.tenant)
+        return True
 
     async def _staged_still(self, erasure: Erasure) -> list[str]:
         """Held writes of the request that still hold words."""

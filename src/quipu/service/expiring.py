@@ -58,6 +58,7 @@ class Expiring(Selecting):
             now,
             types=frozenset() if request.policy.type is None else frozenset({request.policy.type}),
             created_to=expiry.created_to(request.policy, now),
+            confidence_below=request.policy.confidence_below,
         )
         found: list[Record] = []
         some: list[Record] = []

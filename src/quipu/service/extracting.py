@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from quipu.errors import BackendUnavailableError, QuipuError
+from quipu.model.change import Commit, Erase
+from quipu.model.journal import Draft, Op
 from quipu.model.operations import RememberRequest
 from quipu.model.outcomes import RememberResponse
 from quipu.model.principal import Principal
-from quipu.model.record import Link, MemoryType, Record, Sensitivity
+from quipu.model.record import Link, MemoryType, Record, Sensitivity, State
 from quipu.ports.parts import Parts
 from quipu.rules import settling
 from quipu.rules.derivations import CONSOLIDATION, DERIVED_FROM, EXTRACTION
@@ -47,6 +49,8 @@ class Extracting:
         for fact in dict.fromkeys(await extractor.facts(source.content)):
             if waiting >= _MOST_FACTS:
                 break
+            if await self._is_erased(source.tenant, into):  # a model takes its time
+                break
             text = " ".join(fact.split())
             if not 0 < len(text) <= _LONGEST or await self._is_known(source, text):
                 continue
@@ -69,8 +73,21 @@ class Extracting:
                 raise
             except QuipuError:
                 continue  # a rule forbids it, or it is no memory: the verbatim text is kept anyway
+            if await self._is_erased(source.tenant, into):
+                # It went just before this was staged: whoever erased it did not find this.
+                await self._erase(principal, source, answer.id)
+                break
             waiting += answer.pending_approval and not answer.is_replayed
         return waiting
+
+    async def _is_erased(self, tenant: str, record_id: str) -> bool:
+        found = (await self._parts.ledger.read(tenant, [record_id])).get(record_id)
+        return found is None or found.state is State.ERASED
+
+    async def _erase(self, principal: Principal, source: Record, record_id: str) -> None:
+        draft = Draft(op=Op.ERASE, actor=principal.name, at=self._parts.clock(), agent=source.agent_id)
+        commit = Commit(tenant=source.tenant, draft=draft, changes=(Erase(id=record_id),))
+        await self._parts.ledger.commit(commit)
 
     async def _is_known(self, source: Record, text: str) -> bool:
         """Whether the source or a live memory says this already: what was recalled is not stored once more."""

@@ -34,6 +34,7 @@ from quipu.service.gate_verdicts import TenantVerdicts
 from quipu.service.policies import Policies
 from quipu.service.removing import Removing
 from quipu.service.resembling import Resembling
+from quipu.service.secrets import Secrets
 
 _EVER = frozenset({State.LIVE, State.ARCHIVED, State.FORGOTTEN})
 
@@ -46,6 +47,7 @@ class Gate:
     ) -> None:
         self._parts, self._access, self._policies = parts, access, policies
         self._removing, self._resembling = removing, resembling
+        self._secrets = Secrets(parts, access)
         self._verdicts = TenantVerdicts()
 
     def known(self, principal: Principal, request: RememberRequest, position: int) -> Verdict | None:
@@ -156,8 +158,10 @@ class Gate:
             if (await self._parts.ledger.guard(principal.tenant)).position != position:
                 raise ConflictError("The rules have changed meanwhile.", reason="secrets_changed")
         else:
+            # Of a removal or a recall nobody has checked yet whose it is.
+            told = await self._secrets.noted([Commit(tenant=principal.tenant, draft=draft)])
             # Refused by the ledger when rules have changed, as a write would be.
-            await self._parts.ledger.commit(Commit(tenant=principal.tenant, draft=draft), guard=position)
+            await self._parts.ledger.commit(*told, guard=position)
         raise ForbiddenError(
             f"A rule forbids this: {verdict.reason}" if verdict.reason else "A rule forbids this.",
             reason="denied_by_rule",

@@ -298,7 +298,7 @@ class Governance:
             "approvals": len(given),
             "needed": proposal.approvals,
         }
-        change = Approve(proposal_id=proposal.id, given=tuple(given), expects=len(proposal.given))
+        change = Approve(proposal_id=proposal.id, given=tuple(given), former=proposal.given)
         return self._entry(principal, proposal, Op.APPROVE, detail, change)
 
     def _entry(

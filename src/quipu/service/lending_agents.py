@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from quipu.errors import InvalidError
+from quipu.errors import InvalidError, UnauthenticatedError
 from quipu.model.principal import Permission, Principal
 from quipu.ports.parts import Parts
 from quipu.rules import dids, receipts
@@ -38,7 +38,12 @@ class Agents:
         if not 0 < life_s <= tokens.TOKEN_S:
             accepted = [f"1 … {tokens.TOKEN_S} seconds"]
             raise InvalidError.at("/life", "bad_value", "A token lasts a short while.", accepted=accepted)
-        document = await self._callers.document(dids.checked(agent, "/agent"), "did_unresolved")
+        try:
+            document = await self._callers.document(dids.checked(agent, "/agent"), "did_unresolved")
+        except UnauthenticatedError as error:  # not the caller's credential, but the agent's name is not good
+            raise InvalidError.at(
+                "/agent", "did_unresolved", "The agent's DID cannot be resolved."
+            ) from error
         keys = [key for key in dids.keys_of(document, agent, "authentication") if key.revoked is None]
         if not keys:
             raise InvalidError.at("/agent", "did_unresolved", "The agent's DID has no key.")

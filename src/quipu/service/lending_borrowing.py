@@ -97,15 +97,22 @@ class Borrowing:
         await self._parts.ledger.lending.drop_expired(tenant, now)
         return await self._parts.ledger.lending.held(tenant)
 
-    async def give_up(self, principal: Principal, host: str, grant_id: str) -> None:
-        """Tell the other host that the grant is no longer wanted, and let go of what it showed."""
+    async def give_up(self, principal: Principal, host: str, grant_id: str) -> int:
+        """Let go of what the grant showed, and tell the other host that it is no longer wanted; how much was held.
+
+        What is held goes first: a host that is down, or has taken the grant back itself, does not keep it here.
+        """
         tenant, place = owner_of(self._access, principal), await self._host(host)
-        answer = await self._sent(tenant, place, grant_id, "DELETE", f"{place.grant}/{grant_id}", None)
-        _raise_refusal(answer)
         held = [
-            one.item_id for one in await self._parts.ledger.lending.held(tenant) if one.grant_id == grant_id
+            one.item_id
+            for one in await self._parts.ledger.lending.held(tenant)
+            if (one.source, one.grant_id) == (place.did, grant_id)
         ]
         await self._parts.ledger.lending.drop_held(tenant, place.did, grant_id, held)
+        answer = await self._sent(tenant, place, grant_id, "DELETE", f"{place.grant}/{grant_id}", None)
+        _raise_refusal(answer)
+        self._tokens.pop((tenant, place.grant, grant_id), None)
+        return len(held)
 
     async def request(self, principal: Principal, host: str, draft: JsonObject) -> dict[str, Any]:
         """Ask an owner at another host to be lent something; returns the task, which a person there ends."""

@@ -92,7 +92,7 @@ class Policies:
     async def _own(self, tenant: str) -> tuple[Rule, ...]:
         kept = await self._parts.ledger.rules(tenant)
         try:
-            return policy_parsing.rules_of({"rules": list(kept)})
+            return policy_parsing.rules_of({"rules": list(kept)}, are_kept=True)
         except InvalidError as error:
             # Better no write than one that nobody judged.
             raise InternalError("The rules that are kept are not understood.", reason="rules") from error

@@ -62,6 +62,7 @@ class Removing(Expiring):
     async def forgetting(self, principal: Principal, request: ForgetRequest) -> Plan[ForgetResponse]:
         """How records are forgotten or erased, as things stand."""
         now = self._parts.clock()
+        head = await self._parts.ledger.head(principal.tenant) if request.hard_delete else None
         scope = await self._access.scope(principal, request.agent_id, request.user_id, request.store)
         records = await self._chosen(scope, request, now)
         ids = [record.id for record in records]
@@ -94,6 +95,7 @@ class Removing(Expiring):
             # Whatever was said about an erased memory goes with it.
             reason=None if request.hard_delete else request.reason,
             once=answers.once(principal, request, self._parts.canonical, answer),
+            erases_as_of=None if head is None else head.seq,
         )
         return Plan(commit, lambda done: answers.settled(answer, done))
 

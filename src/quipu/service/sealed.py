@@ -7,8 +7,9 @@ be the wrong one: whichever of the two is there, what was sealed with the other 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from quipu.errors import UnverifiableError
+from quipu.errors import QuipuError, UnverifiableError
 from quipu.model.access import KeptSecret
 from quipu.model.notices import Webhook
 from quipu.ports.parts import Parts
@@ -67,3 +68,49 @@ class Sealing:
 def place(kept: KeptSecret | Webhook) -> bytes:
     """What binds a sealed value to where it is kept."""
     return f"{kept.tenant}/{kept.id}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """What was sealed and cannot be opened here: as in a copy that came without its key."""
+
+    secrets: int
+    webhooks: int
+    #: Of the first of them.
+    error: QuipuError
+
+    @property
+    def said(self) -> str:
+        """What is the matter, and what comes of it."""
+        comes = "every write is refused" if self.secrets else "webhooks are told nothing"
+        return f"{self.error.message} Until it is there, {comes}."
+
+    @property
+    def advice(self) -> str:
+        kinds = [
+            *(["`quipu secret remove`"] if self.secrets else []),
+            *(["`quipu webhook remove`"] if self.webhooks else []),
+        ]
+        return (
+            "Put the sealing key back beside the memory, or where `sealing_key` says. Where it is lost for good, "
+            f"take away what was sealed with it ({', '.join(kinds)}), and add it anew."
+        )
+
+
+async def unopened(parts: Parts) -> Unopened | None:
+    """What of all tenants cannot be opened with the key that is there; None where everything can."""
+    sealing, ledger = Sealing(parts), parts.ledger
+    secrets = webhooks = 0
+    first: QuipuError | None = None
+    for tenant in await ledger.tenants():
+        for secret in (await ledger.guard(tenant.id)).secrets:
+            try:
+                sealing.unseal(secret.value, secret.secret)
+            except QuipuError as error:
+                secrets, first = secrets + 1, first or error
+        for webhook in await ledger.webhooks(tenant.id):
+            try:
+                sealing.unseal(webhook.sealed, webhook.webhook)
+            except QuipuError as error:
+                webhooks, first = webhooks + 1, first or error
+    return None if first is None else Unopened(secrets, webhooks, first)

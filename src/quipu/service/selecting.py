@@ -30,6 +30,7 @@ class Selecting:
         with_expired: bool = False,
         types: frozenset[MemoryType] = frozenset(),
         created_to: int | None = None,
+        confidence_below: float | None = None,
     ) -> AsyncIterator[Record]:
         selection = Selection(
             tenant=scope.tenant,
@@ -40,6 +41,7 @@ class Selecting:
             states=states,
             filter=filter,
             created_to=created_to,
+            confidence_below=confidence_below,
         )
         # Erasure also reaches what has expired: a clock at the beginning of time sees everything.
         snapshot = Snapshot(None, -(1 << 62) if with_expired else now)

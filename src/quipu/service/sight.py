@@ -16,6 +16,7 @@ from quipu.model.feed import FeedEvent, Happening
 from quipu.model.governance import Decision
 from quipu.model.journal import Entry
 from quipu.model.principal import Principal
+from quipu.model.trail import TrailRequest
 from quipu.ports.parts import Parts
 from quipu.rules import staging, touching, trail
 from quipu.rules.texts import is_keepable
@@ -49,6 +50,24 @@ class Sight:
         if not principal.is_limited:
             return list(entries)
         return await _Look(self._parts, self, principal, await self._access.stores_for(principal)).at(entries)
+
+    async def looked_back(
+        self, principal: Principal, wanted: TrailRequest, stretch: Sequence[Entry]
+    ) -> list[Entry]:
+        """Those of a stretch that were asked for, and that the principal may see: its agents, its user, its limits."""
+        seen = [e for e in stretch if trail.visible(e, principal) and trail.meant(e, wanted)]
+        seen = await self.entries(principal, seen)
+        if not seen or not trail.needs_users(principal, wanted):
+            return seen
+        ids = {mention.id for entry in seen for mention in entry.records}
+        records = await self._parts.ledger.read(principal.tenant, sorted(ids))
+        # Of an erased record nobody knows any more whose it was.
+        users = {row.id: row.user_id for row in records.values() if not row.is_emptied}
+        return [
+            entry
+            for entry in seen
+            if trail.about({users.get(mention.id) for mention in entry.records}, principal, wanted)
+        ]
 
     async def events(self, principal: Principal, events: Sequence[FeedEvent]) -> tuple[FeedEvent, ...]:
         """The same for events of the change feed. What it says of records has been looked at already."""

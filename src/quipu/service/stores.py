@@ -93,6 +93,7 @@ class Stores:
 
     async def _deletion(self, principal: Principal, store: Store, hard_delete: bool) -> Plan[Sequence[str]]:
         now = self._parts.clock()
+        head = await self._parts.ledger.head(principal.tenant)
         # What retention has emptied stands as erased, and still says whose it was: an erasure takes it along.
         states = frozenset(State) if hard_delete else frozenset({State.LIVE, State.ARCHIVED})
         selection = Selection(tenant=principal.tenant, store_id=store.id, states=states)
@@ -111,6 +112,9 @@ class Stores:
         commits_as = Op.ERASE if hard_delete and changes else Op.DELETE_STORE
         draft = Draft(op=commits_as, actor=principal.name, at=now, store=store.id)
         commit = Commit(
-            tenant=principal.tenant, draft=draft, changes=(*changes, DropStore(store_id=store.id))
+            tenant=principal.tenant,
+            draft=draft,
+            changes=(*changes, DropStore(store_id=store.id)),
+            erases_as_of=head.seq if hard_delete else None,
         )
         return Plan(commit, lambda _: gone)

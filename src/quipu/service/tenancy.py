@@ -11,6 +11,7 @@ from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
 from quipu.ports.parts import Parts
 from quipu.rules import roles
+from quipu.rules.redaction import refuse_named_secrets
 from quipu.service.access import Access
 
 
@@ -25,6 +26,7 @@ class Tenancy:
         """A new tenant, with its first journal entry and the store `main`."""
         self._access.authorise(principal, Permission.OPERATE)
         roles.checked_tenant(tenant_id)
+        refuse_named_secrets([("/tenant", tenant_id)], self._parts.redaction)
         if await self._parts.ledger.tenant(tenant_id) is not None:
             raise ConflictError("There is a tenant of this name already.", reason="name_taken")
         await self._parts.ledger.open(tenant_id)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from quipu.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, UnverifiableError
 from quipu.model.access import IssuedToken, Role, Token
 from quipu.model.change import AddToken, Commit, Committed, EndToken, Once
 from quipu.model.journal import Draft, Op
@@ -16,8 +17,10 @@ from quipu.model.value import Json
 from quipu.ports.parts import Parts
 from quipu.rules import roles as rules
 from quipu.rules import values
+from quipu.rules.redaction import refuse_named_secrets
 from quipu.rules.texts import checked_keepable
 from quipu.service.access import Access
+from quipu.service.secrets import Secrets
 
 _SHOWN = 6
 #: Under this the first token is made, whoever makes it.
@@ -28,7 +31,7 @@ class Tokens:
     """The credentials that Quipu gives out itself."""
 
     def __init__(self, parts: Parts, access: Access) -> None:
-        self._parts, self._access = parts, access
+        self._parts, self._access, self._secrets = parts, access, Secrets(parts, access)
 
     async def issue(
         self,
@@ -60,11 +63,13 @@ class Tokens:
         for field, value in (("rate", rate), ("recall_budget", recall_budget)):
             if value is not None and value < 1:
                 raise InvalidError.at(f"/{field}", "bad_value", f"{field} is at least 1.")
-        self._check_texts(user_id, {"agents": agents, "review_stores": review_stores})
+        patterns = {"agents": agents, "review_stores": review_stores}
+        self._check_texts(user_id, patterns)
         now = self._parts.clock()
         if expires_at is not None and expires_at <= now:
             raise InvalidError.at("/expires_at", "bad_value", "A token ends in the future.")
         checked = rules.checked_token_name(name)
+        await self._refuse_secrets(owner, checked, user_id, patterns)
         if any(token.name == checked and _is_good(token, now) for token in await self._all(owner)):
             raise _name_taken()
         token = Token(
@@ -92,6 +97,20 @@ class Tokens:
         for field, given in patterns.items():
             for pattern in given:
                 checked_keepable(pattern, f"/{field}")
+
+    async def _refuse_secrets(
+        self, tenant: str, name: str, user_id: str | None, patterns: Mapping[str, Sequence[str]]
+    ) -> None:
+        """They are told in the journal, where nothing goes again."""
+        told = [("/name", name), ("/user_id", user_id)]
+        told += [
+            (f"/{field}/{place}", one) for field, given in patterns.items() for place, one in enumerate(given)
+        ]
+        known = self._parts.redaction
+        # Without the key what is registered stays unknown, and tokens are needed.
+        with suppress(UnverifiableError):
+            known = (await self._secrets.checked(tenant)).redaction
+        refuse_named_secrets(told, known)
 
     @staticmethod
     def _check_reach(principal: Principal, agents: Sequence[str], user_id: str | None) -> None:

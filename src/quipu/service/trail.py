@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from quipu.errors import InvalidError
@@ -11,7 +10,7 @@ from quipu.model.outcomes import TrailPage
 from quipu.model.principal import Permission, Principal
 from quipu.model.trail import TrailRequest
 from quipu.ports.parts import Parts
-from quipu.rules import chain, moments, trail
+from quipu.rules import chain, moments
 from quipu.service.access import Access
 from quipu.service.notes import ReadNotes
 from quipu.service.sight import Sight
@@ -42,7 +41,7 @@ class Trail:
         while position < last and looked < _MOST:
             stretch = await self._parts.ledger.entries(principal.tenant, position, _STRETCH)
             stretch = [entry for entry in stretch if entry.seq <= last]
-            seen = await self._seen(principal, wanted, stretch)
+            seen = await self._sight.looked_back(principal, wanted, stretch)
             if len(found) + len(seen) > wanted.limit:
                 found += seen[: wanted.limit - len(found)]
                 position = found[-1].seq
@@ -63,23 +62,6 @@ class Trail:
         if wanted.until is not None:
             last = await self._parts.ledger.position_at(tenant, moments.moment(wanted.until, "/until"))
         return max(first, wanted.cursor or 0), last
-
-    async def _seen(
-        self, principal: Principal, wanted: TrailRequest, stretch: Sequence[Entry]
-    ) -> list[Entry]:
-        seen = [e for e in stretch if trail.visible(e, principal) and trail.meant(e, wanted)]
-        seen = await self._sight.entries(principal, seen)
-        if not seen or not trail.needs_users(principal, wanted):
-            return seen
-        ids = {mention.id for entry in seen for mention in entry.records}
-        records = await self._parts.ledger.read(principal.tenant, sorted(ids))
-        # Of an erased record nobody knows any more whose it was.
-        users = {row.id: row.user_id for row in records.values() if not row.is_emptied}
-        return [
-            entry
-            for entry in seen
-            if trail.about({users.get(mention.id) for mention in entry.records}, principal, wanted)
-        ]
 
     def _signed(self, tenant: str, head: Head) -> Checkpoint:
         """A statement of where the chain ends, signed for whoever takes the page away. It is not kept."""

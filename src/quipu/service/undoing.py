@@ -6,10 +6,12 @@ that is not to be taken back lets it go at once.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from quipu.errors import ConflictError
-from quipu.model.change import Proposal
+from quipu.model.change import Commit, Erase, Proposal
+from quipu.model.journal import Draft, Op
 from quipu.model.principal import Permission, Principal
 from quipu.model.recovery import RecoverRequest
 from quipu.ports.parts import Parts
@@ -45,12 +47,24 @@ class Undoing:
             raise _too_late()
         known = await self._parts.ledger.read(principal.tenant, sorted(staging.made_by(was)))
         if any(record.is_emptied for record in known.values()):
-            raise ConflictError("It has been erased meanwhile.", reason="too_late")
+            raise _erased()
+        # Whoever asks and goes away in between leaves no half of it: what was undone waits again.
+        return await asyncio.shield(self._taken_back(principal, was))
+
+    async def _taken_back(self, principal: Principal, was: Proposal) -> Undone:
         if was.status == "approved" and not await self._undone(principal, was):
             return Undone(None, was_approved=True)
         if not await self._parts.ledger.let_go_of(principal.tenant, was.id):
             raise _too_late()  # somebody else was faster
-        return Undone((await self._reopened(principal, was)).id, was.status == "approved")
+        again = await self._reopened(principal, was)
+        known = await self._parts.ledger.read(principal.tenant, sorted(staging.made_by(was)))
+        # The words were out of the ledger for a moment, and an erasure did not find them.
+        if any(record.is_emptied for record in known.values()):
+            draft = Draft(op=Op.ERASE, actor=principal.name, at=self._parts.clock(), agent=was.agent_id)
+            commit = Commit(tenant=principal.tenant, draft=draft, changes=(Erase(id=again.id),))
+            await self._parts.ledger.commit(commit)
+            raise _erased()
+        return Undone(again.id, was.status == "approved")
 
     async def can_undo(self, principal: Principal, proposal_id: str) -> bool:
         """Whether there is still something to take back."""
@@ -105,6 +119,10 @@ def is_fresh(settled: Proposal, principal: Principal, now: int) -> bool:
         and settled.reviewed_at is not None
         and now - settled.reviewed_at <= UNDO_MS
     )
+
+
+def _erased() -> ConflictError:
+    return ConflictError("It has been erased meanwhile.", reason="too_late")
 
 
 def _too_late() -> ConflictError:

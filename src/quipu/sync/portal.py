@@ -126,7 +126,7 @@ class Portal:
             if is_forked
             else f"This {self._what} is closed.",
             reason="closed",
-            hint="Open it again in this process." if is_forked else None,
+            hint="Open it after the fork, in each process for itself." if is_forked else None,
         )
 
     def _too_late(self) -> BackendUnavailableError:

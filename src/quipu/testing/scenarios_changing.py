@@ -143,7 +143,7 @@ async def no_recall_in_days(at: Subject, check: Check) -> None:
 
     done = await at.expire(ExpirePolicy(no_recall_in_days=30), action=ExpireAction.ARCHIVE)
 
-    check.equal(set(cast("Any", done.extensions["ids"])), {overlooked, unused}, "what matches")
+    check.equal(set(done.extensions["ids"]), {overlooked, unused}, "what matches")
     check.equal(set(await at.found("anvil kite barrel")), {recalled, fresh}, "what is left")
 
 

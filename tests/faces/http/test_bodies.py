@@ -239,6 +239,19 @@ def test_who_offers_another_protocol_is_answered_in_this_one(
         assert said.count(b"HTTP/1.1 200") == 2
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("ends", ["Connection: close, Upgrade", "Connection: Upgrade\r\nConnection: close"])
+def test_an_offer_with_the_last_request_of_a_connection_is_passed_over_too(at: Served, ends: str) -> None:
+    body = b'["the whole body"]'
+    lines = ("Content-Type: application/json", f"Content-Length: {len(body)}", ends, "Upgrade: h2c")
+    for pieces in ([head(at, "/rig/echo", *lines) + body], [head(at, "/rig/echo", *lines), body]):
+        with at.connect() as connection:
+            connection.settimeout(5)
+            for piece in pieces:
+                connection.sendall(piece)
+            assert read_until(connection, body).startswith(b"HTTP/1.1 200")
+
+
 def test_a_length_behind_endless_zeros_is_no_failure_of_ours(at: Served) -> None:
     kind, length = "Content-Type: application/json", f"Content-Length: {'0' * 5_000}2"
     with at.connect() as connection:

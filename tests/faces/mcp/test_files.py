@@ -218,7 +218,7 @@ async def test_no_path_leads_out_of_the_root(memory: Memory, command: str) -> No
 @requirement("mcp:anthropic.arguments")
 async def test_what_a_command_lacks_is_named(memory: Memory) -> None:
     assert "path" in await memory("view")
-    assert "validation_error" in await memory("create", path="/memories/a")
+    assert "file_text accepts string." in await memory("create", path="/memories/a")
     assert "view, create" in await memory("read", path="/memories/a")
     assert "two whole numbers" in await memory("view", path="/memories/a", view_range=[1])
     assert "integer" in await memory("insert", path="/memories/a", insert_line="1", insert_text="x")

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp.types import Tool
 
+from quipu.faces.mcp.operations import EXPIRED
 from quipu.model.principal import Permission, local
 from tests.faces.mcp.conftest import Mint
 from tests.faces.mcp.hosts import body, fault, over_http, text
@@ -145,9 +146,22 @@ async def test_a_repeated_key_gives_the_first_answer(at: Served, mode: str, agen
     assert once == again
 
 
+@requirement("mcp:tools.readable")
+async def test_a_model_that_counts_in_seconds_is_told_that_its_memory_is_gone(
+    at: Served, mode: str, agent: str
+) -> None:
+    seconds, milliseconds = 4_102_444_800, 4_102_444_800_000
+    async with over_http(at, mode) as client:
+        for until, said in ((seconds, [EXPIRED]), (milliseconds, [])):
+            given = {**FACT, "agent_id": agent, "expires_at": until}
+            done = await client.call_tool("remember", given)
+            assert [text(done, place) for place in range(1, len(done.content))] == said
+
+
 BAD = {
     "misspelt": ("remember", {"type": "semantic", "contnt": "x"}, "Did you mean content?"),
-    "missing": ("remember", {"type": "semantic"}, "content"),
+    "missing": ("remember", {"type": "semantic"}, "content accepts string"),
+    "missing kind": ("remember", {"content": "x"}, "type accepts semantic, episodic, procedural, emotional"),
     "wrong type": ("recall", {"query": "x", "k": "five"}, "k accepts integer"),
     "out of range": ("recall", {"query": "x", "k": 0}, "at least 1"),
     "unknown kind": ("remember", {"type": "sematic", "content": "x"}, "semantic, episodic"),

@@ -350,13 +350,14 @@ async def test_a_key_for_the_batch_counts_for_each_item(ada: Caller) -> None:
     assert again.content == first.content
     assert len(await ada.recalled("tea coffee")) == 2
     long = await ada.post("/remember/batch", body, headers={"Idempotency-Key": "b" * 124})
-    is_problem(long, 400, "validation_error", "bad_value")
+    is_problem(long, 413, "validation_error", "too_large")
 
 
 @requirement("memorywire:rest.batch")
 async def test_a_batch_is_neither_empty_nor_too_long(ada: Caller) -> None:
-    for items in ([], [TEA] * 1001):
-        is_problem(await ada.post("/remember/batch", {"items": items}), 400, "validation_error", "bad_value")
+    is_problem(await ada.post("/remember/batch", {"items": []}), 400, "validation_error", "bad_value")
+    many = await ada.post("/remember/batch", {"items": [TEA] * 1001})
+    is_problem(many, 413, "validation_error", "too_large")
 
 
 @requirement("memorywire:rest.examples")

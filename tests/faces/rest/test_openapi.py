@@ -17,7 +17,7 @@ from quipu.faces.http.openapi import document
 from quipu.faces.memorywire import openapi as memorywire
 from quipu.faces.rest import openapi
 from quipu.faces.rest.routes import routes
-from tests.faces.rest.test_routes import ROUTES, asked, kept
+from tests.faces.rest.test_routes import ROUTES, WRITE, asked, kept, token
 from tests.faces.serving import Served, served
 
 
@@ -125,6 +125,26 @@ def test_what_is_answered_is_what_is_described(whole: dict[str, Any], api: httpx
         answer = asked(api, line, body)
         assert answer.status_code in (200, 201), answer.text
         _checked(whole, line, answer)
+
+
+def test_a_batch_that_is_let_through_is_described_too(
+    whole: dict[str, Any], api: httpx.Client, server: Served
+) -> None:
+    item = {"agent_id": "ana", "type": "semantic", "content": "held together"}
+    body = {"items": [item, {**item, "content": "with this", "approval_required": True}], "atomic": True}
+    with server.client(token(server, WRITE)) as writer:
+        held = writer.post("/memorywire/v0/remember/batch", json=body)
+    name = held.json()["results"][0]["response"]["approval_url"].rpartition("/")[2]
+    line = f"POST /proposals/{name}/decision"
+    answer = asked(api, line, {"approved": True})
+    assert (answer.status_code, answer.json()["operation"]) == (200, "batch"), answer.text
+    _checked(whole, line, answer)
+
+
+def test_a_word_that_nobody_knows_is_foreseen_everywhere(whole: dict[str, Any]) -> None:
+    for path in openapi.described().paths:
+        for method, node in whole["paths"][path].items():
+            assert "400" in node["responses"], (method, path)
 
 
 def test_a_file_is_described_as_it_comes_and_a_cause_that_is_not_there_is_foreseen(

@@ -210,9 +210,40 @@ def test_a_record_is_shown_as_it_is_kept(api: httpx.Client) -> None:
     assert record["provenance"] == {"written_by": "admin", "trust": "user"}
 
 
+def test_what_was_so_before_1970_can_be_asked_for(api: httpx.Client) -> None:
+    name = kept(api, "an old one")
+    for moment in (-86_400_000, 0, 1):
+        answer = asked(api, f"GET /records/{name}/neighbours?agent_id=ana&valid_at={moment}")
+        assert answer.status_code == 200, answer.text
+
+
 BAD: dict[str, tuple[str, Any, int, str, str]] = {
     "an unknown word": ("GET /records?agent=ana", None, 400, "unknown_field", "/agent"),
-    "a bad filter": ("GET /records?agent_id=ana&filter=%7B", None, 400, "bad_json", ""),
+    "a misspelt moment": ("GET /records/mem_no?as_off=7", None, 400, "unknown_field", "/as_off"),
+    "an agent twice": ("GET /records?agent_id=ana&agent_id=bob", None, 400, "bad_value", "/agent_id"),
+    "a confirmation twice": (
+        "DELETE /stores/attic?confirm=attic&confirm=main",
+        None,
+        400,
+        "bad_value",
+        "/confirm",
+    ),
+    "a tenant that is misspelt": (
+        "DELETE /tokens/tok_no?tennant=acme",
+        None,
+        400,
+        "unknown_field",
+        "/tennant",
+    ),
+    "a setting outside its body": (
+        "POST /vacuum?keep_history_days=30",
+        None,
+        400,
+        "unknown_field",
+        "/keep_history_days",
+    ),
+    "a bad filter": ("GET /records?agent_id=ana&filter=%7B", None, 400, "bad_json", "/filter"),
+    "a deep filter": (f"GET /records?filter={'[' * 999}", None, 400, "too_deep", "/filter"),
     "a bad limit": ("GET /records?agent_id=ana&limit=many", None, 400, "bad_value", "/limit"),
     "a huge limit": ("GET /records?agent_id=ana&limit=100000", None, 400, "bad_value", "/limit"),
     "a bad state": ("GET /records?agent_id=ana&state=asleep", None, 400, "bad_value", "/states/0"),
@@ -233,6 +264,7 @@ BAD: dict[str, tuple[str, Any, int, str, str]] = {
         "/after",
     ),
     "a place of endless digits": (f"GET /journal?after={'0' * 5_000}", None, 400, "bad_value", "/after"),
+    "no moment": ("GET /records/mem_no/neighbours?valid_at=--1", None, 400, "bad_value", "/valid_at"),
     "a status": ("GET /proposals?status=maybe", None, 400, "bad_value", "/status"),
     "an unconfirmed deletion": ("DELETE /stores/attic", None, 400, "missing_field", "/confirm"),
     "a store without a name": ("POST /stores", {"scope": "team"}, 400, "missing_field", "/name"),
@@ -265,6 +297,22 @@ def test_bad_input_is_refused_with_its_place(api: httpx.Client, name: str) -> No
     assert answer.headers["content-type"] == "application/problem+json"
     assert (answer.status_code, problem["reason"]) == (status, reason), problem
     assert problem["errors"][0]["pointer"] == pointer
+
+
+def test_no_route_passes_over_a_word_that_it_does_not_know(api: httpx.Client) -> None:
+    for line, (_, body) in ROUTES.items():
+        answer = asked(api, f"{line}{'&' if '?' in line else '?'}wrod=1", body)
+        assert answer.status_code == 400, (line, answer.text)
+        assert answer.json()["errors"][0]["pointer"] == "/wrod", line
+
+
+def test_a_misspelt_dry_run_writes_nothing(api: httpx.Client) -> None:
+    row = {"request": {"agent_id": "misspelt", "type": "semantic", "content": "only tried"}}
+    headers = {"Content-Type": "application/x-ndjson"}
+    for words in ("dryrun=true", "dry_run=true&dry_run=false"):
+        answer = api.post(f"{PREFIX}/import?{words}", content=json.dumps(row).encode(), headers=headers)
+        assert answer.status_code == 400, words
+    assert api.get(f"{PREFIX}/records?agent_id=misspelt").json()["records"] == []
 
 
 def test_a_body_of_another_kind_is_refused(api: httpx.Client) -> None:

@@ -12,7 +12,7 @@ import apsw
 import pytest
 from playwright.async_api import expect
 
-from quipu.faces.web import overview
+from quipu.faces.web import overview, review
 from quipu.model.operations import RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType
@@ -21,6 +21,8 @@ from tests.faces.serving import served
 from tests.faces.web.conftest import House, Opened, Person
 
 DESK = "deciding-desk"
+#: Keys decide on a page that has been up for so long.
+SEEN_MS = 450
 
 
 def asked(text: str, **more: Any) -> RememberRequest:
@@ -213,6 +215,52 @@ def test_many_are_decided_within_the_filter_and_can_be_taken_back(house: House) 
     assert standing(house, other) == "pending", "neither yes nor no is no decision"
 
 
+def test_who_decides_on_many_stays_where_the_list_was(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    clear(house)
+    monkeypatch.setattr(review, "_MOST_PENDING", 2)
+    names = [held(house, f"on pages {number}") for number in range(4)]
+    ruth = house.person("ruth")
+    further = re.search(r'rel="next" href="([^"]+)"', ruth.get("/review").text)
+    assert further is not None
+    second = further.group(1).replace("&amp;", "&")
+    page = ruth.get(second).text
+    cursor = page.partition('name="cursor" value="')[2].partition('"')[0]
+    assert f'name="pick-{names[1]}"' in page
+    answer = ruth.send("/review", decision="reject", cursor=cursor, **{f"pick-{names[1]}": "on"})
+    assert answer.headers["location"] == f"/review?cursor={cursor}"
+    page = ruth.get(answer.headers["location"]).text
+    assert f'name="pick-{names[0]}"' in page
+    assert f'name="pick-{names[3]}"' not in page
+    answer = ruth.send("/review", decision="reject", cursor=cursor, **{f"pick-{names[0]}": "on"})
+    empty = ruth.get(answer.headers["location"])
+    assert empty.headers["location"] == "/review", "nothing is left there, but much before it"
+    page = ruth.get("/review").text
+    assert "Rejected 1 of 1 write." in page
+    assert f'name="pick-{names[3]}"' in page
+
+
+def test_a_write_that_changes_a_memory_is_told_from_a_new_one(house: House) -> None:
+    clear(house)
+    wish = RememberRequest(agent_id=DESK, type=MemoryType.SEMANTIC, content="as it was")
+    name = house.served.do(house.served.service.remember(local(), wish)).id
+    held(house, "something new")
+    assert "changes a memory" not in house.person("ruth").get("/review").text
+    held(house, "as it would be", id=name)
+    assert house.person("ruth").get("/review").text.count("changes a memory") == 1
+
+
+def test_many_that_need_a_second_person_are_not_said_to_be_done(tmp_path: Path) -> None:
+    rule = {"id": "two", "effect": "hold", "approvals": 2, "when": {"operations": ["remember"]}}
+    with served(tmp_path / "memory.db") as running, Person(running.url) as person:
+        running.do(running.service.policies.set(local(), {"rules": [rule]}))
+        bot = replace(local(), name="bot", is_local=False)
+        wish = RememberRequest(agent_id=DESK, type=MemoryType.SEMANTIC, content="twice agreed")
+        answer = running.do(running.service.remember(bot, wish))
+        person.sign_in(running.admin_token)
+        person.send("/review", decision="approve", **{f"pick-{answer.extensions['proposal_id']}": "on"})
+        assert "1 of them waits for others to agree." in person.get("/review").text
+
+
 def test_a_thousand_that_wait_are_not_counted_one_by_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +380,7 @@ async def test_a_key_that_is_held_down_decides_once(house: House, window: Opened
     here = await window()
     await here.sign_in(house.demo.tokens["ruth"])
     await here.go("/review/next")
+    await here.page.wait_for_timeout(SEEN_MS)
     async with here.page.expect_navigation():
         await here.page.keyboard.down("a")
     for _ in range(10):
@@ -339,6 +388,43 @@ async def test_a_key_that_is_held_down_decides_once(house: House, window: Opened
         await here.page.wait_for_timeout(30)
     await here.page.keyboard.up("a")
     assert [standing(house, name) for name in names] == ["approved", "pending", "pending", "pending"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_second_tap_of_two_decides_nothing_unseen(house: House, window: Opened) -> None:
+    clear(house)
+    first, second = held(house, "tapped twice"), held(house, "not seen yet")
+    here = await window()
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go("/review/next")
+    await here.page.wait_for_timeout(SEEN_MS)
+    async with here.page.expect_navigation():
+        await here.page.keyboard.press("a")
+    await here.page.keyboard.press("a")
+    await here.page.wait_for_timeout(SEEN_MS)
+    assert (standing(house, first), standing(house, second)) == ("approved", "pending")
+    async with here.page.expect_navigation():
+        await here.page.keyboard.press("r")
+    assert standing(house, second) == "rejected", "a key that comes later is meant"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_all_on_a_page_are_ticked_at_once_and_none_again(house: House, window: Opened) -> None:
+    clear(house)
+    for number in range(3):
+        held(house, f"ticked {number}")
+    here = await window()
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go("/review")
+    ticks, button = here.page.locator(".hit input"), here.page.get_by_text("Tick all on this page")
+    await ticks.nth(1).check()
+    for is_ticked in (True, False):
+        await button.click()
+        assert [await one.is_checked() for one in await ticks.all()] == [is_ticked] * 3
+    plain = await window(java_script_enabled=False)
+    await plain.sign_in(house.demo.tokens["ruth"])
+    await plain.go("/review")
+    assert not await plain.page.get_by_text("Tick all on this page").is_visible()
 
 
 @pytest.mark.asyncio(loop_scope="module")

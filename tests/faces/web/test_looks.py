@@ -118,6 +118,7 @@ def paths(house: House, grant_id: str) -> dict[str, str]:
         "forget": f"/memories/{ines}/forget",
         "stores": "/stores",
         "journal": "/journal",
+        "journal-of-one": f"/journal?record={ines}",
         "proof": "/journal/proof",
         "review": "/review",
         "review-decided": "/review?status=approved",
@@ -152,6 +153,7 @@ async def looked_at(here: Window, house: House, width: int, scheme: str) -> dict
         await here.go(path)
         if name == "proof":
             await here.page.click("main button")
+            await here.page.wait_for_selector(".result")
         if name == "search":
             await here.page.locator(".why summary").first.click()
         found[name] = await here.page.evaluate(CHECK)
@@ -172,7 +174,7 @@ async def shot(here: Window, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
-    [(1280, "light"), (1280, "dark"), (800, "light"), (375, "light"), (375, "dark"), (360, "light")],
+    [(1280, "light"), (1280, "dark"), (800, "light"), (375, "light"), (375, "dark"), (320, "light")],
 )
 async def test_every_page_is_labelled_ordered_legible_and_fits(
     house: House, window: Opened, width: int, scheme: str
@@ -253,6 +255,56 @@ async def test_on_paper_it_is_day_and_nothing_is_folded_away(house: House, windo
     numbers = here.page.locator("details dl").first
     assert await numbers.is_visible(), "a reader of paper cannot unfold it"
     assert not await here.page.locator(".side").is_visible()
+
+
+async def test_on_paper_changes_are_seen_and_times_are_moments(house: House, window: Opened) -> None:
+    """Without backgrounds a new word would look like an old one, and "an hour ago" says nothing tomorrow."""
+    here = await window()
+    await here.sign_in(house.demo.tokens["ana"])
+    ines = house.demo.ids["Inês lives in Lisbon and flies from Humberto Delgado."]
+    await here.go(f"/memories/{ines}")
+    await here.page.emulate_media(media="print")
+    assert "underline" in await style(here, ".diff ins", "textDecorationLine")
+    ago = ".strand-head .ago"
+    assert await style(here, ago, "fontSize") == "0px"
+    told = await here.page.evaluate(
+        f"getComputedStyle(document.querySelector('{ago}'), '::after').content.slice(1, -1)"
+    )
+    assert told.endswith(" UTC")
+    assert told == await here.page.get_attribute(f"{ago} >> nth=0", "title")
+
+
+async def test_with_a_persons_own_colours_what_colours_said_is_still_told(
+    house: House, window: Opened
+) -> None:
+    here = await window(forced_colors="active")
+    await here.sign_in(house.demo.tokens["ana"])
+    ines = house.demo.ids["Inês lives in Lisbon and flies from Humberto Delgado."]
+    await here.go(f"/memories/{ines}")
+    assert "underline" in await style(here, ".diff ins", "textDecorationLine")
+    assert "line-through" in await style(here, ".diff del", "textDecorationLine")
+    await here.go("/health")
+    yes, no = [await style(here, f".ticks .{one} .mark", "backgroundColor") for one in ("yes", "no")]
+    assert yes != no, "what one may and may not do"
+
+
+async def test_on_a_low_screen_the_way_out_is_in_sight(house: House, window: Opened) -> None:
+    here = await window(viewport={"width": 1300, "height": 640})
+    await here.sign_in(house.demo.tokens["ana"])
+    for height in (640, 420):
+        await here.page.set_viewport_size({"width": 1300, "height": height})
+        await here.go("/journal")
+        button = here.page.locator(".who button")
+        if height < 500:
+            await button.scroll_into_view_if_needed()
+        box = await button.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= height
+        assert await here.page.evaluate("scrollY") == 0, "not at the end of a long page only"
+
+
+async def style(here: Window, selector: str, name: str) -> str:
+    return await here.page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).{name}")
 
 
 def planted(house: House) -> dict[str, str]:

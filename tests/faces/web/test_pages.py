@@ -1,10 +1,14 @@
 """What each page shows and does."""
 
 import io
+import os
 import re
+import shlex
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,7 @@ from quipu.model.record import MemoryType
 from quipu.model.value import Json
 from quipu.service.exported_audit import verified_export
 from quipu.service.runs import OpenRequest
+from tests.conventions import command
 from tests.faces.serving import served
 from tests.faces.web.conftest import House, Person
 from tests.faces.web.demo import HOME, SUPPORT, TRAVEL
@@ -79,6 +84,24 @@ def test_an_empty_memory_says_what_to_do() -> None:
         assert "Nothing waits for a decision" in person.get("/review").text
         assert "quipu store create" in person.get("/stores").text
         assert "opened the journal" in person.get("/journal").text
+
+
+def test_what_a_page_tells_to_type_works_as_it_stands(tmp_path: Path) -> None:
+    with served() as running, Person(running.url) as person:
+        person.sign_in(running.admin_token)
+        pages = [person.get(path).text for path in ("/signin", "/", "/review", "/stores", "/runs")]
+    told = {unescape(line) for text in pages for line in re.findall("<code>(quipu [^<]+)</code>", text)}
+    assert len(told) == len(pages)
+    given = {
+        "PATH": os.environ["PATH"],
+        "QUIPU_STORE": f"sqlite://{tmp_path}/memory.db",
+        "QUIPU_EMBEDDER": "none",
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    for line in sorted(told):
+        done = subprocess.run(command(*shlex.split(line)[1:]), env=given, capture_output=True, check=False)
+        held_for_approval = 3
+        assert done.returncode in (0, held_for_approval), (line, done.stderr)
 
 
 # -- explorer ----------------------------------------------------------------------------------------------------
@@ -150,6 +173,15 @@ def test_filters_narrow(ana: Person, query: str, expected: list[str]) -> None:
     assert len(found) == len(expected)
     for words, text in zip(expected, found, strict=True):
         assert words in text
+
+
+def test_that_nothing_passes_the_filters_is_told_from_that_nothing_is_near(ana: Person) -> None:
+    asked = f"/memories?q=vegetarian&agent={SUPPORT}"
+    text = ana.get(f"{asked}&user=nobody").text
+    assert "No memory that passes the filters is near enough to the question." in text
+    assert f'href="/memories?q=vegetarian&amp;agent={SUPPORT}">Ask without filters</a>' in text
+    assert "Mara is" in ana.get(asked).text
+    assert "that passes the filters" not in ana.get(f"/memories?q=chromodynamics&agent={SUPPORT}").text
 
 
 def test_forgotten_memories_can_be_listed(ana: Person) -> None:
@@ -230,6 +262,7 @@ def test_forgetting_asks_first_and_restoring_brings_back(house: House, ana: Pers
     assert ana.send(f"{path}/forget", reason="asked twice <b>").headers["location"] == path
     gone = ana.get(path).text
     assert "Forgotten. No search finds it any more" in gone
+    assert ">Forgotten: no search finds it any more." in gone
     assert "asked twice &lt;b&gt;" in gone
     assert "resoled" not in ana.get(f"/memories?agent={SUPPORT}").text
     assert "Forget…" not in gone

@@ -44,7 +44,8 @@ def waiting(house: House) -> set[str]:
 
 
 async def press(here: Window, key: str) -> None:
-    """A key that leads to another page."""
+    """A key that leads to another page, by somebody who has seen this one."""
+    await here.page.wait_for_timeout(450)
     async with here.page.expect_navigation():
         await here.page.keyboard.press(key)
 

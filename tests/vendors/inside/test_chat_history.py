@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
@@ -68,6 +69,26 @@ def test_a_history_longer_than_one_call_takes_is_added_and_cleared(memory: sync.
     assert len(history.messages) == 1_001
     history.clear()
     assert history.messages == []
+
+
+def test_what_was_added_together_stays_together_however_many_add(memory: sync.Memory) -> None:
+    pairs = [
+        [
+            AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": f"call-{n}"}]),
+            ToolMessage(f"seen {n}", tool_call_id=f"call-{n}"),
+        ]
+        for n in range(8)
+    ]
+
+    def add(pair: list[BaseMessage]) -> None:
+        QuipuChatMessageHistory(memory, "thread").add_messages(pair)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(add, pairs))
+    said = QuipuChatMessageHistory(memory, "thread").messages
+    assert len(said) == 16
+    for call, answer in zip(said[::2], said[1::2], strict=True):
+        assert call.tool_calls[0]["id"] == answer.tool_call_id
 
 
 def test_of_two_messages_with_one_turn_the_older_comes_first(memory: sync.Memory) -> None:

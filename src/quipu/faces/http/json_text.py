@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from math import isinf
 from typing import NoReturn, TypeAlias, cast
 
@@ -18,6 +19,7 @@ from quipu.errors import InvalidError
 Path: TypeAlias = tuple[str | int, ...]
 
 DEPTH = 64
+_MARK = b"\xef\xbb\xbf"
 #: So much is told of a sender's field name.
 LONGEST_NAME = 128
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
@@ -40,9 +42,8 @@ def refuse_deep(text: bytes) -> None:
     brackets = _TEXTS.sub(b"", text).translate(None, _NO_BRACKETS)
     for _ in range(DEPTH):
         fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(fewer) == len(
-            brackets
-        ):  # they do not match: the parser says where, unless it would have to go deep
+        # They do not match: the parser says where, unless it would have to go deep.
+        if len(fewer) == len(brackets):
             break
         brackets = fewer
     else:
@@ -70,9 +71,22 @@ def loads(text: bytes | str) -> object:
     return value
 
 
+def parameter(name: str, text: str) -> object:
+    """The value of a parameter that is JSON: what is wrong with it is told of the parameter, there is no body."""
+    try:
+        refuse_deep(text.encode("utf-8", "surrogatepass"))
+        return loads(text)
+    except InvalidError as error:
+        faults = [replace(fault, pointer=f"/{name}{fault.pointer}") for fault in error.faults]
+        message = error.message.replace("The body", f"The {name}", 1)
+        raise InvalidError(message, reason=error.reason, faults=faults) from error
+
+
 def _unicode(text: bytes | str) -> str:
     try:
         if isinstance(text, bytes):
+            if text.startswith(_MARK):
+                raise _bad_json("The body begins with a byte order mark; JSON has none.")
             return text.decode("utf-8")
         text.encode("utf-8")
     except UnicodeDecodeError as error:

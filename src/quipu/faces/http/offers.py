@@ -18,6 +18,7 @@ class Asking(Protocol):
 
     url: bytes
     headers: list[tuple[bytes, bytes]]
+    parser: DeafParser
 
 
 class DeafParser(HttpRequestParser):
@@ -35,11 +36,13 @@ class DeafParser(HttpRequestParser):
         return self.should_upgrade() and self.get_method() != b"CONNECT"
 
     def feed_data(self, data: bytes | bytearray | memoryview | array[int]) -> None:
-        while True:
-            try:
-                return super().feed_data(data)
-            except HttpParserUpgrade as offer:
-                data = self._without_offer() + bytes(data)[offer.args[0] :]
+        try:
+            super().feed_data(data)
+        except HttpParserUpgrade as offer:
+            rest = bytes(data)[offer.args[0] :]
+            # Another parser: where the request was to be the last of its connection, this one takes in nothing more.
+            self._asking.parser = DeafParser(self._asking)
+            self._asking.parser.feed_data(self._without_offer() + rest)
 
     def _without_offer(self) -> bytes:
         asked = self._asking

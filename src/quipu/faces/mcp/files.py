@@ -223,7 +223,8 @@ def _check(command: str, given: Arguments) -> None:
     for name in _COMMANDS[command]:
         if given.get(name) is None:
             message = f"Required argument missing for {command}: {name}."
-            raise InvalidError.at(f"/{name}", "missing_field", message, accepted=[name])
+            kind = _INPUT["properties"][name]["type"]
+            raise InvalidError.at(f"/{name}", "missing_field", message, accepted=[kind])
     for name, value in given.items():
         kind = _INPUT["properties"][name]["type"]
         is_right = {

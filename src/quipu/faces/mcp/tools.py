@@ -129,7 +129,8 @@ def checked(schema: Schema, arguments: Arguments) -> Arguments:
 
     What is left is as every tool takes it: null is the same as absent, and a number without a fraction is a whole one.
     """
-    known: list[str] = list(schema.get("properties", {}))
+    kinds: Mapping[str, Any] = schema.get("properties", {})
+    known = list(kinds)
     for name in arguments:
         if name not in known:
             close = get_close_matches(name[:_LONGEST_NAME], known, n=3)
@@ -139,9 +140,13 @@ def checked(schema: Schema, arguments: Arguments) -> Arguments:
     for name in schema.get("required", ()):
         if arguments.get(name) is None:
             message = f"Required argument missing: {name}."
-            raise InvalidError.at(f"/{name}", "missing_field", message, accepted=[name])
-    kinds: Mapping[str, Any] = schema.get("properties", {})
+            raise InvalidError.at(f"/{name}", "missing_field", message, accepted=_values(kinds[name]))
     return {name: _whole(kinds[name], value) for name, value in arguments.items() if value is not None}
+
+
+def _values(kind: Schema) -> list[str]:
+    """What a model can put there: the choices, else the sort of value."""
+    return [str(choice) for choice in kind.get("enum", ())] or [str(kind.get("type", "a value"))]
 
 
 def _whole(kind: Schema, value: Any) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from starlette.requests import Request
 
 from quipu.errors import InvalidError
-from quipu.faces.http.json_text import loads, refuse_deep
+from quipu.faces.http.json_text import parameter
 from quipu.model.record import MemoryType
 from quipu.model.value import JsonObject
 from quipu.rules.signed_hits import Asked
@@ -50,14 +50,16 @@ def preferences(request: Request) -> Preferences:
 
 def idempotency_key(request: Request, in_body: str | None) -> str | None:
     """The key in the header or in the body; in both it must be the same."""
-    given = request.headers.get("idempotency-key")
-    if given is None:
+    keys = request.headers.getlist("idempotency-key")
+    if not keys:
         return in_body
-    is_good = 0 < len(given) <= _LONGEST_KEY and given.isascii() and given.isprintable()
-    if not is_good:
+    given = keys[0]
+    is_good = given and given.isascii() and given.isprintable() and len(keys) == 1
+    if not is_good or len(given) > _LONGEST_KEY:
+        reason = "too_large" if is_good else "bad_value"
         message = "The Idempotency-Key is not accepted."
-        accepted = [f"1 to {_LONGEST_KEY} visible ASCII characters"]
-        raise InvalidError.at("/idempotency_key", "bad_value", message, accepted=accepted)
+        accepted = [f"1 to {_LONGEST_KEY} visible ASCII characters, once"]
+        raise InvalidError.at("/idempotency_key", reason, message, accepted=accepted)
     if in_body not in (None, given):
         message = "The Idempotency-Key and the field idempotency_key differ."
         raise InvalidError.at("/idempotency_key", "bad_value", message)
@@ -66,7 +68,7 @@ def idempotency_key(request: Request, in_body: str | None) -> str | None:
 
 def expected_version(request: Request) -> int | None:
     """The version that If-Match names; None where there is none, or any will do."""
-    given = request.headers.get("if-match", "*").strip()
+    given = ", ".join(request.headers.getlist("if-match") or ["*"]).strip()
     if given == "*":
         return None
     inside = given[1:-1]
@@ -175,13 +177,7 @@ def filter_of(request: Request) -> JsonObject | None:
     text = word(request, "filter")
     if text is None:
         return None
-    try:
-        refuse_deep(text.encode("utf-8", "surrogatepass"))
-        value: Any = loads(text)
-    except InvalidError as error:  # it speaks of a body, and this is a parameter
-        faults = [replace(fault, pointer=f"/filter{fault.pointer}") for fault in error.faults]
-        message = error.message.replace("The body", "The filter", 1)
-        raise InvalidError(message, reason=error.reason, faults=faults) from error
+    value = parameter("filter", text)
     if not isinstance(value, dict):
         raise InvalidError.at(
             "/filter", "bad_filter", "The filter is not a JSON object.", accepted=["object"]

@@ -148,7 +148,8 @@ def _batch() -> Node:
         "Keep many memories",
         "memory:write",
         description="Embedded together and committed in groups. An item that is wrong does not take the others "
-        "along, unless `atomic`. A key in the header counts for every item that has none of its own.",
+        "along, unless `atomic`. A key in the header counts for every item that has none of its own, by its "
+        "place: under the same key an item that differs is a conflict in its place, and what comes behind is new.",
         parameters=[EXTENSIONS, PREFER, KEY],
         requestBody=sent(ref("operations/remember_batch"), example=EXAMPLES["batch"]),
         responses={

@@ -137,7 +137,8 @@ def restore() -> Node:
         "records",
         "Bring a record back",
         "memory:write",
-        description="What was forgotten, merged away, archived or demoted; not what was erased.",
+        description="What was forgotten, merged away, archived or demoted; not what was erased. It needs no key: "
+        "what is back already is not brought back again, which is told as a conflict, `not_forgotten`.",
         parameters=[ID, AGENT, EXTENSIONS, PREFER],
         requestBody=sent(body, example=EXAMPLES["restore"], required=False),
         responses={

@@ -162,7 +162,7 @@ def _keyed(
     if len(key) > asking.LONGEST_BATCH_KEY:
         accepted = [f"at most {asking.LONGEST_BATCH_KEY} characters"]
         raise InvalidError.at(
-            "/idempotency_key", "bad_value", "The Idempotency-Key is too long.", accepted=accepted
+            "/idempotency_key", "too_large", "The Idempotency-Key is too long.", accepted=accepted
         )
     return [
         replace(item, idempotency_key=item.idempotency_key or f"{key}#{index}")

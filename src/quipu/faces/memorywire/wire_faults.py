@@ -21,6 +21,8 @@ EMPTY_POLICY = "A policy must say what expires."
 
 #: So many faults are told at most.
 MOST = 50
+#: What is longer than a limit is told as the rules tell it, whoever sees it first.
+_TOO_LARGE = ("string_too_long", "too_long")
 
 _EXPECTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "string_type": lambda _: "string",
@@ -83,7 +85,8 @@ def _findings(detail: ErrorDetails, fields_at: FieldsAt, under: Path) -> Iterato
     else:
         accepted = _accepted(kind, context)
         message = f"Value not accepted; expected: {', '.join(accepted)}."
-        yield _Finding(Fault(place, "bad_value", accepted), message)
+        reason = "too_large" if kind in _TOO_LARGE else "bad_value"
+        yield _Finding(Fault(place, reason, accepted), message)
 
 
 def _unknown(place: str, path: Path, fields: Sequence[str]) -> _Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from quipu.errors import InvalidError, NotFoundError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.openwop import asking
 from quipu.faces.openwop.discovery import advertised
+from quipu.faces.openwop.once import once
 from quipu.faces.openwop.runs import answer, opened_answer, replayed, run_shown
 from quipu.model.principal import Permission, Principal
 from quipu.model.runs import EventType, HostOptions, Run
@@ -76,10 +78,20 @@ class MemoryRoutes:
             case "delete":
                 if run is not None:
                     await self._service.runs.driven(principal, run.id)
-                return answer({"deleted": await memory.delete(principal, ref, body.get("id"))})
+
+                async def delete() -> dict[str, Any]:
+                    return {"deleted": await memory.delete(principal, ref, body.get("id"))}
+
+                told, is_again = await once(request, self._service, body, delete)
+                return answer(told, 200, replayed(is_again))
             case "compact":
-                made = await self._service.runs.upkeep.compact(principal, ref)
-                return answer({"compacted": None if made is None else made.payload})
+
+                async def compact() -> dict[str, Any]:
+                    made = await self._service.runs.upkeep.compact(principal, ref)
+                    return {"compacted": None if made is None else dict(made.payload)}
+
+                told, is_again = await once(request, self._service, body, compact)
+                return answer(told, 200, replayed(is_again))
             case _:
                 raise NotFoundError("There is nothing at this address.", reason="route")
 
@@ -92,10 +104,13 @@ class MemoryRoutes:
         """A ref for an agent's memory."""
         body = await asking.body_of(request)
         store = MAIN if body.get("store") is None else asking.text(body, "store", most=256)
-        minted = await self._service.runs.mint(
-            principal_of(request), asking.text(body, "agentId", most=256), store
-        )
-        return answer({"memoryRef": minted.ref}, 201)
+        agent_id = asking.text(body, "agentId", most=256)
+
+        async def mint() -> dict[str, Any]:
+            return {"memoryRef": (await self._service.runs.mint(principal_of(request), agent_id, store)).ref}
+
+        told, is_again = await once(request, self._service, body, mint)
+        return answer(told, 201, replayed(is_again))
 
     # -- agents -------------------------------------------------------------------------------------------------
 
@@ -139,33 +154,56 @@ class OutsideRoutes:
     async def node(self, request: Request) -> Response:
         body = await asking.body_of(request)
         status = body.get("status")
-        if status not in _NODE_EVENTS:
+        if not isinstance(status, str) or status not in _NODE_EVENTS:
             raise InvalidError.at(
                 "/status", "bad_value", "There is no such status.", accepted=list(_NODE_EVENTS)
             )
-        run = await self._service.runs.node(
-            principal_of(request),
-            request.path_params["run_id"],
-            asking.text(body, "nodeId"),
-            _NODE_EVENTS[status],
-            error=asking.run_error(body) if status == "failed" else None,
-            variables=asking.variables(body),
+        return await self._told(
+            request,
+            body,
+            lambda: self._service.runs.node(
+                principal_of(request),
+                request.path_params["run_id"],
+                asking.text(body, "nodeId"),
+                _NODE_EVENTS[status],
+                error=asking.run_error(body) if status == "failed" else None,
+                variables=asking.variables(body),
+            ),
         )
-        return answer(run_shown(run))
 
     async def complete(self, request: Request) -> Response:
         body = await asking.body_of(request)
-        run = await self._service.runs.complete(
-            principal_of(request), request.path_params["run_id"], asking.variables(body)
+        results = asking.variables(body)
+        return await self._told(
+            request,
+            body,
+            lambda: self._service.runs.complete(
+                principal_of(request), request.path_params["run_id"], results
+            ),
         )
-        return answer(run_shown(run))
 
     async def fail(self, request: Request) -> Response:
         body = await asking.body_of(request)
-        run = await self._service.runs.fail(
-            principal_of(request), request.path_params["run_id"], asking.run_error(body)
+        why = asking.run_error(body)
+        return await self._told(
+            request,
+            body,
+            lambda: self._service.runs.fail(principal_of(request), request.path_params["run_id"], why),
         )
-        return answer(run_shown(run))
+
+    async def _told(
+        self, request: Request, body: dict[str, Any], step: Callable[[], Awaitable[Run]]
+    ) -> Response:
+        """How the run stands after a step; the step is taken once for each key, by whoever may take it."""
+        runs, principal = self._service.runs, principal_of(request)
+        runs.authorise(principal, Permission.WRITE)
+        await runs.get(principal, request.path_params["run_id"])
+
+        async def do() -> dict[str, Any]:
+            return run_shown(await step())
+
+        shown, is_again = await once(request, self._service, body, do)
+        return answer(shown, 200, replayed(is_again))
 
     async def notes(self, request: Request) -> Response:
         """Scratchpad and conversation of a run at work: looked at, added to, cleared."""
@@ -173,12 +211,19 @@ class OutsideRoutes:
         principal = principal_of(request)
         run = await runs.driven(principal, request.path_params["run_id"])
         backend = request.path_params["backend"]
+        is_again = False
         match request.method:
             case "POST":
                 body = await asking.body_of(request)
-                await runs.scratch.add(run, backend, body.get("content"), actor=principal.name)
+
+                async def add() -> dict[str, Any]:
+                    await runs.scratch.add(run, backend, body.get("content"), actor=principal.name)
+                    return {"isNoted": True}
+
+                _, is_again = await once(request, self._service, body, add)
             case "DELETE":
                 await runs.scratch.clear(run, backend, actor=principal.name)
             case _:
                 pass
-        return answer({"notes": list(await runs.scratch.read(run, backend))})
+        notes = list(await runs.scratch.read(run, backend))
+        return answer({"notes": notes}, 200, replayed(is_again))

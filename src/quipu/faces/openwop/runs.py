@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from quipu.errors import ForbiddenError, InvalidError, UnauthenticatedError
 from quipu.faces.http.authentication import principal_of
 from quipu.faces.openwop import asking
+from quipu.faces.openwop.once import once
 from quipu.model.principal import Permission
 from quipu.model.runs import Driver, Run, RunEvent, RunStatus
 from quipu.rules import runs_streams, runs_workflows
@@ -71,9 +72,15 @@ class RunRoutes:
         return answer(await self._service.runs.snapshot(principal_of(request), _run_id(request)))
 
     async def cancel(self, request: Request) -> Response:
-        await asking.body_of(request)
-        run = await self._service.runs.cancel(principal_of(request), _run_id(request))
-        return answer({"runId": run.id, "status": run.status.value})
+        body, principal, runs = await asking.body_of(request), principal_of(request), self._service.runs
+        await runs.get(principal, _run_id(request))
+
+        async def cancel() -> dict[str, Any]:
+            run = await runs.cancel(principal, _run_id(request))
+            return {"runId": run.id, "status": run.status.value}
+
+        told, is_again = await once(request, self._service, body, cancel)
+        return answer(told, 200, replayed(is_again))
 
     async def fork(self, request: Request) -> Response:
         run_id = _run_id(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ from starlette.requests import Request
 
 from quipu.errors import InvalidError
 from quipu.faces.http.bodies import json_object
-from quipu.faces.http.json_text import loads
+from quipu.faces.http.json_text import loads, parameter
 from quipu.faces.rest.forms import formed
 from quipu.model.access import Role
 from quipu.model.governance import Edit
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 #: No number of a query string is written with more; what is longer would have to be cut to be looked at.
 _DIGITS = 18
+_WHOLE = re.compile(rf"-?[0-9]{{1,{_DIGITS}}}")
 _MOST = 10**_DIGITS - 1
 
 
@@ -102,18 +104,12 @@ async def asked(request: Request, kind: type[T], *, may_be_empty: bool = False) 
 def listing(request: Request) -> ListRequest:
     """A list request from a query string; `type` and `state` may be repeated, `filter` is JSON."""
     query = request.query_params
-    known = {*_TEXTS, "type", "state", "filter", "limit"}
-    for name in query:
-        if name not in known:
-            raise InvalidError.at(
-                f"/{name[:128]}", "unknown_field", "Unknown parameter.", accepted=sorted(known)
-            )
     body: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
     for name, field in (("type", "types"), ("state", "states")):
         if given := query.getlist(name):
             body[field] = given
     if "filter" in query:
-        body["filter"] = loads(query["filter"])
+        body["filter"] = parameter("filter", query["filter"])
     if "limit" in query:
         body["limit"] = number(request, "limit", 50)
     return formed(ListRequest, body)
@@ -127,11 +123,16 @@ def number(request: Request, name: str, default: int, *, least: int = 0, most: i
     given = request.query_params.get(name)
     if given is None:
         return default
-    is_number = given.isascii() and given.isdecimal() and len(given) <= _DIGITS
-    if not is_number or not least <= int(given) <= most:
-        expected = f"integer from {least}" + (f" to {most}" if most < _MOST else "")
+    if not _WHOLE.fullmatch(given) or not least <= int(given) <= most:
+        reach = (f" from {least}" if least > -_MOST else "") + (f" to {most}" if most < _MOST else "")
+        expected = f"integer{reach}"
         raise InvalidError.at(f"/{name}", "bad_value", f"{name} is not accepted.", accepted=[expected])
     return int(given)
+
+
+def moment(request: Request, name: str) -> int | None:
+    """Milliseconds since 1970 in the query string; what was before then is below 0."""
+    return number(request, name, 0, least=-_MOST) if name in request.query_params else None
 
 
 def flag(request: Request, name: str) -> bool:

@@ -17,8 +17,6 @@ from quipu.formats.signing import key_name
 from quipu.model.moving import FileImport, Format, ImportReport
 from quipu.service.memory import MemoryService
 
-_KNOWN = frozenset({"agent_id", "format", "store", "file_name", "key", "foreign_owner"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportDecisionBody:
@@ -87,11 +85,6 @@ class Importing:
 
 def _wanted(request: Request) -> FileImport:
     query = request.query_params
-    for name in query:
-        if name not in _KNOWN:
-            raise InvalidError.at(
-                f"/{name[:128]}", "unknown_field", "Unknown parameter.", accepted=sorted(_KNOWN)
-            )
     return FileImport(
         agent_id=needed(request, "agent_id"),
         format=_format(query.get("format")),

@@ -84,7 +84,7 @@ def _node(operation: Operation, path: str) -> Node:
         "tags": [operation.tag],
         "summary": operation.says,
         "description": says,
-        "responses": {str(operation.status): answer, **problems(*operation.refuses)},
+        "responses": {str(operation.status): answer, **problems(*_always(operation), *operation.refuses)},
     }
     parameters = [*(_in_path(name) for name in ("id", "name") if f"{{{name}}}" in path), *operation.query]
     if parameters:
@@ -95,6 +95,11 @@ def _node(operation: Operation, path: str) -> Node:
             "content": {operation.body_type: {"schema": operation.body}},
         }
     return node
+
+
+def _always(operation: Operation) -> tuple[int, ...]:
+    """A query string may hold an unknown word, whatever the operation; a body may be of another kind, too large or late."""
+    return (400,) if operation.body is None else (400, 408, 413, 415)
 
 
 def _in_path(name: str) -> Node:

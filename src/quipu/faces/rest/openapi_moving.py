@@ -50,7 +50,11 @@ OPERATIONS = (
             query("format", "What the file is.", {"type": "string", "enum": ["auto", *Format]}),
             query("store", "Into this store, whatever the file says."),
             query("file_name", "What the file is called."),
-            query("key", "A public key of the sender, base64url; may be repeated."),
+            query(
+                "key",
+                "A public key of the sender, base64url; may be repeated.",
+                {"type": "array", "items": {"type": "string"}},
+            ),
             query("foreign_owner", "Also take what somebody unknown has signed.", {"type": "boolean"}),
         ),
         body={},

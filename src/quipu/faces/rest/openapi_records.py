@@ -50,8 +50,14 @@ _DECIDED: Node = {
     "type": "object",
     "required": ["operation", "response"],
     "properties": {
-        "operation": {"enum": ["remember", "forget", "merge", "expire", None]},
-        "response": {"anyOf": [*(ref(kind) for kind in OUTCOMES), {"type": "null"}]},
+        "operation": {"enum": ["remember", "forget", "merge", "expire", "batch", None]},
+        "response": {
+            "anyOf": [
+                *(ref(kind) for kind in OUTCOMES),
+                {"type": "array", "items": ref(RememberResponse)},
+                {"type": "null"},
+            ]
+        },
     },
     "additionalProperties": False,
 }

@@ -17,6 +17,7 @@ TAGS = {
 }
 _OWN_AGENT = query("agent_id", "Only this agent's. Absent: of every agent that the credential may act for.")
 _HOPS: Node = {"type": "integer", "minimum": 0, "maximum": 3, "default": 1}
+_MOMENT: Node = {"type": "integer"}
 _LIMIT: Node = {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
 
 OPERATIONS = (
@@ -42,7 +43,7 @@ OPERATIONS = (
             query("hops", "How many links away.", _HOPS),
             query("limit", "How many memories at most.", _LIMIT),
             AS_OF,
-            query("valid_at", "Only what is so at this moment, in milliseconds since 1970.", NUMBER),
+            query("valid_at", "Only what is so at this moment, in milliseconds since 1970.", _MOMENT),
         ),
         refuses=(400, 404),
     ),

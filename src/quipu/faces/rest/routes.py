@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from quipu.faces.http.catalogue import Face
 from quipu.faces.rest.access import Access
@@ -10,6 +10,7 @@ from quipu.faces.rest.consolidation import Consolidations
 from quipu.faces.rest.exporting import Exporting
 from quipu.faces.rest.governing import Governing
 from quipu.faces.rest.graph import Graphs
+from quipu.faces.rest.heeding import heeded
 from quipu.faces.rest.importing import Importing
 from quipu.faces.rest.mirroring import Mirroring
 from quipu.faces.rest.paths import PREFIX, STREAMING, UNBOUNDED
@@ -24,9 +25,9 @@ def face(service: MemoryService) -> Face:
     return Face(name="quipu", routes=routes(service), prefix=PREFIX, streaming=STREAMING, unbounded=UNBOUNDED)
 
 
-def routes(service: MemoryService) -> list[BaseRoute]:
+def routes(service: MemoryService) -> list[Route]:
     """Every route. The service is asked at each request, not before."""
-    return [
+    every = [
         *_settling(service),
         *_memory(Records(service)),
         *_moving(Importing(service), Exporting(service)),
@@ -35,12 +36,13 @@ def routes(service: MemoryService) -> list[BaseRoute]:
         *_governing(Governing(service)),
         *_mirroring(Mirroring(service)),
     ]
+    return [heeded(route) for route in every]
 
 
 # `:path`: an id may hold anything, and one that is not there is told as such, not as an address that does not exist.
 
 
-def _settling(service: MemoryService) -> list[BaseRoute]:
+def _settling(service: MemoryService) -> list[Route]:
     consolidations = Consolidations(service)
     return [
         Route(f"{PREFIX}/records/{{id:path}}/procedure", Procedures(service).show, methods=["GET"]),
@@ -50,7 +52,7 @@ def _settling(service: MemoryService) -> list[BaseRoute]:
     ]
 
 
-def _memory(records: Records) -> list[BaseRoute]:
+def _memory(records: Records) -> list[Route]:
     return [
         Route(f"{PREFIX}/stores", records.stores, methods=["GET"]),
         Route(f"{PREFIX}/stores", records.create_store, methods=["POST"]),
@@ -67,7 +69,7 @@ def _memory(records: Records) -> list[BaseRoute]:
     ]
 
 
-def _moving(importing: Importing, exporting: Exporting) -> list[BaseRoute]:
+def _moving(importing: Importing, exporting: Exporting) -> list[Route]:
     return [
         Route(f"{PREFIX}/imports", importing.list, methods=["GET"]),
         Route(f"{PREFIX}/imports", importing.tried, methods=["POST"]),
@@ -78,7 +80,7 @@ def _moving(importing: Importing, exporting: Exporting) -> list[BaseRoute]:
     ]
 
 
-def _ledger(upkeep: Upkeep) -> list[BaseRoute]:
+def _ledger(upkeep: Upkeep) -> list[Route]:
     return [
         Route(f"{PREFIX}/me", upkeep.me, methods=["GET"]),
         Route(f"{PREFIX}/flush", upkeep.flush, methods=["POST"]),
@@ -97,7 +99,7 @@ def _ledger(upkeep: Upkeep) -> list[BaseRoute]:
     ]
 
 
-def _governing(governing: Governing) -> list[BaseRoute]:
+def _governing(governing: Governing) -> list[Route]:
     return [
         Route(f"{PREFIX}/recover", governing.recover, methods=["POST"]),
         Route(f"{PREFIX}/webhooks", governing.webhooks, methods=["GET"]),
@@ -107,7 +109,7 @@ def _governing(governing: Governing) -> list[BaseRoute]:
     ]
 
 
-def _mirroring(mirroring: Mirroring) -> list[BaseRoute]:
+def _mirroring(mirroring: Mirroring) -> list[Route]:
     return [
         Route(f"{PREFIX}/mirrors", mirroring.list, methods=["GET"]),
         Route(f"{PREFIX}/mirrors/{{name:path}}/verify", mirroring.verify, methods=["POST"]),
@@ -115,7 +117,7 @@ def _mirroring(mirroring: Mirroring) -> list[BaseRoute]:
     ]
 
 
-def _access(access: Access) -> list[BaseRoute]:
+def _access(access: Access) -> list[Route]:
     return [
         Route(f"{PREFIX}/tokens", access.tokens, methods=["GET"]),
         Route(f"{PREFIX}/tokens", access.issue, methods=["POST"]),

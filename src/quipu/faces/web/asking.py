@@ -132,9 +132,9 @@ class Question:
         if self.filter:
             parts.append(metadata_filter(self.filter))
         if self.since:
-            parts.append({"created_at": {"$gte": wording.iso(_day(self.since, "/since"))}})
+            parts.append({"created_at": {"$gte": wording.iso(midnight(self.since, "/since"))}})
         if self.until:
-            parts.append({"created_at": {"$lt": wording.iso(_day(self.until, "/until") + wording.DAY)}})
+            parts.append({"created_at": {"$lt": wording.iso(midnight(self.until, "/until") + wording.DAY)}})
         if not parts:
             return None
         return parts[0] if len(parts) == 1 else {"$and": parts}
@@ -187,7 +187,8 @@ def _no_filter() -> InvalidError:
     )
 
 
-def _day(text: str, pointer: str) -> int:
+def midnight(text: str, pointer: str) -> int:
+    """When a day begins, in UTC."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -37,10 +37,13 @@ class Wanted:
     agent: str = ""
     actor: str = ""
     record: str = ""
+    #: Only what was before this moment.
+    ended_at: int | None = None
 
     def holds(self, entry: Entry) -> bool:
         return (
-            self.op in ("", entry.op)
+            (self.ended_at is None or entry.at < self.ended_at)
+            and self.op in ("", entry.op)
             and self.kind in ("", kind_of(entry.op))
             and self.agent in ("", entry.agent)
             and self.actor in ("", entry.actor)
@@ -83,5 +86,4 @@ async def stretch(visit: Visit, wanted: Wanted, before: int | None, limit: int) 
 
 async def _window(visit: Visit, after: int, last: int) -> list[Entry]:
     """The entries behind one position up to another."""
-    entries = await visit.service.audit.entries(visit.principal, after, max(1, last - after))
-    return [entry for entry in entries if entry.seq <= last]
+    return list(await visit.service.audit.entries(visit.principal, after, max(1, last - after), last))

@@ -60,21 +60,23 @@ async def page(visit: Visit) -> Response:
     await visit.service.flush()
     entries = await cord.newest(visit, _ENTRIES)
     now = visit.site.clock()
+    since = await _since(visit, entries, now)
     records = await _records(visit, entries)
     recalls = [entry for entry in entries if entry.op is Op.RECALL and "proposal" not in entry.detail]
     hits = sum(bool(entry.records) for entry in recalls)
     return visit.page(
         "dashboard.html",
         charts=[
-            _daily("Writes by day", entries, now, lambda entry: entry.op in _WRITES),
-            _daily("Held by day", entries, now, lambda entry: entry.op is Op.HOLD),
-            _daily("Rejected or denied by day", entries, now, _is_no),
+            _daily("Writes by day", entries, (since, now), lambda entry: entry.op in _WRITES),
+            _daily("Held by day", entries, (since, now), lambda entry: entry.op is Op.HOLD),
+            _daily("Rejected or denied by day", entries, (since, now), _is_no),
             _chart("Memory by type", Counter(record.type.value for record in records)),
             _chart("Memory by age", _ages(records, now)),
         ],
         recalls=len(recalls),
         rate=hits / len(recalls) if recalls else None,
         looked_at=len(entries),
+        since=since,
         of_records=len(records),
         mirrors=await mirroring.standing(visit),
     )
@@ -84,10 +86,22 @@ def _is_no(entry: Entry) -> bool:
     return entry.op is Op.DENY or (entry.op is Op.DECIDE and entry.detail.get("approved") is False)
 
 
-def _daily(title: str, entries: Sequence[Entry], now: int, holds: Callable[[Entry], bool]) -> Chart:
+async def _since(visit: Visit, entries: Sequence[Entry], now: int) -> int | None:
+    """From when on the journal was looked at, where that is less than all the days of the pictures."""
+    head = await visit.service.audit.head(visit.principal)
+    is_all = not entries or head.seq <= _ENTRIES or entries[-1].at // _DAY <= now // _DAY - _DAYS
+    return None if is_all else entries[-1].at
+
+
+def _daily(
+    title: str, entries: Sequence[Entry], within: tuple[int | None, int], holds: Callable[[Entry], bool]
+) -> Chart:
+    """A column for each of the last days. A day that was not looked at has none: nobody knows that it had nothing."""
+    since, now = within
     today = now // _DAY
     counts = Counter(entry.at // _DAY for entry in entries if holds(entry))
-    days = range(today - _DAYS + 1, today + 1)
+    first = today - _DAYS + 1 if since is None else min(since // _DAY, today)
+    days = range(first, today + 1)
     numbers = {wording.when(day * _DAY).split(",")[0]: counts[day] for day in days}
     return replace(_chart(title, numbers), is_by_day=True)
 

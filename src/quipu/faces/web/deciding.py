@@ -127,26 +127,29 @@ def _told(decided: Proposal) -> str:
 
 
 async def decide_many(visit: Visit) -> Response:
-    """The same for all that were ticked, each for itself; then back to the list as it was filtered."""
+    """The same for all that were ticked, each for itself; then back to where the list was, as it was filtered."""
     given = await visit.form()
     visit.need(Permission.REVIEW)
     names = [name.removeprefix("pick-") for name in given if name.startswith("pick-")]
-    filters = review.filters(given)
+    here = {**review.filters(given), "cursor": given.get("cursor")}
     if not names:
-        return visit.go("/review", "Nothing was ticked.", **filters)
+        return visit.go("/review", "Nothing was ticked.", **here)
     choice = given.get("decision")
     if choice not in ("approve", "reject"):
         raise _no_decision()
     approved = choice == "approve"
     reason = given.get("reason", "").strip() or None
-    failed = 0
+    failed = waiting = 0
     for name in names:
         try:
             await visit.service.decide(visit.principal, name, approved=approved, reason=reason, undoable=True)
+            waiting += (await visit.service.governance.proposal(visit.principal, name)).status == "pending"
         except QuipuError:
             failed += 1
     word = "Approved" if approved else "Rejected"
     said = f"{word} {len(names) - failed} of {wording.counted(len(names), 'write')}."
+    if waiting:
+        said += f" {waiting} of them {'waits' if waiting == 1 else 'wait'} for others to agree."
     if failed:
         said += " The others could not be: look at them one by one."
-    return visit.go("/review", said, **filters)
+    return visit.go("/review", said, **here)

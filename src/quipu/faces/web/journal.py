@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from starlette.responses import Response, StreamingResponse
 
-from quipu.faces.web import agents, cord, proofs, sheets
+from quipu.faces.web import agents, cord, proofs, sheets, wording
+from quipu.faces.web.asking import midnight
 from quipu.faces.web.proofs import Proof
 from quipu.faces.web.visit import Visit, address
 from quipu.model.journal import Entry, Op
 from quipu.model.principal import Permission
+from quipu.model.trail import TrailRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _PAGE = 40
+#: So many of the memories that an entry mentions are named; the proof names all.
+_MENTIONS = 100
 _FIELDS = ("op", "kind", "agent", "actor", "record")
 #: So much of the archive is gathered before it is sent on.
 _CHUNK = 1 << 16
@@ -27,12 +31,13 @@ _CHUNK = 1 << 16
 async def page(visit: Visit) -> Response:
     """A stretch of the cord, newest first."""
     visit.need(Permission.REVIEW)
-    wanted = cord.Wanted(**{name: visit.asked(name) or "" for name in _FIELDS})
-    text = visit.asked("before") or ""
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    until = visit.asked("until")
+    ended_at = None if until is None else midnight(until, "/until") + wording.DAY
+    wanted = cord.Wanted(**{name: visit.asked(name) or "" for name in _FIELDS}, ended_at=ended_at)
     await visit.service.flush()  # what was just read is seen here, too
+    before = await _before(visit, ended_at)
     stretch = await cord.stretch(visit, wanted, before, _PAGE)
-    conditions = {name: visit.asked(name) for name in _FIELDS}
+    conditions = {name: visit.asked(name) for name in (*_FIELDS, "until")}
     points = await visit.service.audit.checkpoints(visit.principal)
     head = await visit.service.audit.head(visit.principal)
     return visit.page(
@@ -40,8 +45,9 @@ async def page(visit: Visit) -> Response:
         stretch=stretch,
         days=_days(stretch.entries),
         wanted=wanted,
+        until=until or "",
         is_filtered=any(conditions.values()),
-        before=before,
+        at_most=_MENTIONS,
         older=None
         if stretch.before is None
         else address("/journal", **conditions, before=str(stretch.before)),
@@ -55,6 +61,21 @@ async def page(visit: Visit) -> Response:
         head=head,
         proof=visit.session.proof,
     )
+
+
+async def _before(visit: Visit, ended_at: int | None) -> int | None:
+    """Below which position to begin: the one that is named, or the first after the end of a day; None at the very end."""
+    text = visit.asked("before") or ""
+    if text.isascii() and text.isdigit() and len(text) < 18:
+        return int(text)
+    if ended_at is None:
+        return None
+    found = await visit.service.trail.page(
+        visit.principal, TrailRequest(since=str(max(0, ended_at)), limit=1)
+    )
+    if found.entries:
+        return found.entries[0].seq
+    return None if found.next_cursor is None else found.next_cursor + 1
 
 
 def _days(entries: Sequence[Entry]) -> Iterator[tuple[int, list[Entry]]]:

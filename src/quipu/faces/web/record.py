@@ -43,13 +43,15 @@ async def page(visit: Visit) -> Response:
     newest = history[-1].record
     stores = {store.id: store.name for store in await visit.service.stores.list(visit.principal)}
     text = wording.indented(shown.content) if shown.type == "procedural" else shown.content
-    is_whole = visit.asked("whole") is not None or len(text) <= SHOWN
+    shows_all = visit.asked("whole") is not None
+    is_whole = shows_all or len(text) <= SHOWN
     return visit.page(
         "record.html",
         record=shown,
         text=text if is_whole else text[:SHOWN],
         left_out=0 if is_whole else len(text) - SHOWN,
         whole_href=_here(visit, shown, whole="1"),
+        shows_all=shows_all,
         is_current=is_current,
         is_secret=_is_secret(shown),
         machine=machines.machine(shown) if is_whole else None,

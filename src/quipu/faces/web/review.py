@@ -41,10 +41,14 @@ async def page(visit: Visit) -> Response:
     status = status if status in _STATUSES else "pending"
     asked = filters(visit.request.query_params)
     most = _MOST_PENDING if status == "pending" else _MOST_DECIDED
+    cursor = visit.asked("cursor")
     wanted = ProposalsRequest(
-        status=status, limit=most, cursor=visit.asked("cursor"), is_newest_first=True, **_passing(asked)
+        status=status, limit=most, cursor=cursor, is_newest_first=True, **_passing(asked)
     )
     found = await visit.service.governance.page(visit.principal, wanted)
+    if cursor is not None and not found.proposals:
+        # The rest was decided meanwhile. What stands before it may still wait.
+        return visit.go("/review", status=None if status == "pending" else status, **asked)
     rows = [(proposal, summary(proposal), _is_own(visit, proposal)) for proposal in found.proposals]
     more = address("/review", status=status, **asked, cursor=found.next_cursor)
     return visit.page(
@@ -53,6 +57,7 @@ async def page(visit: Visit) -> Response:
         status=status,
         tabs=[(one, address("/review", status=one, **asked)) for one in _STATUSES],
         filters=asked,
+        cursor=cursor,
         work_href=address("/review/next", **asked),
         operations=_OPERATIONS,
         more=more if found.next_cursor else None,

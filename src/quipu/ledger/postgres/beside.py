@@ -90,7 +90,8 @@ class Beside:
         self.working.stores[change.store_id] = None
 
     def _stage(self, stage: Stage) -> None:
-        self.working.proposals[stage.proposal_id] = Held("pending", stage.record_id, 0)
+        self.working.proposals[stage.proposal_id] = Held("pending", stage.record_id, [])
+        self.working.held_since[stage.proposal_id] = (self._seq, stage.request)
         self._write(
             "stage",
             id=stage.proposal_id,
@@ -110,10 +111,11 @@ class Beside:
 
     def _approve(self, approve: Approve) -> None:
         held = self.working.proposals.get(approve.proposal_id)
-        if held is None or held.status != "pending" or held.given != approve.expects:
+        given, former = rows.given_text(approve.given), rows.decoded(rows.given_text(approve.former))
+        if held is None or held.status != "pending" or held.given != former:
             raise ConflictError("Somebody else has decided meanwhile.", reason="decided_meanwhile")
-        self.working.proposals[approve.proposal_id] = replace(held, given=len(approve.given))
-        self._write("approve", id=approve.proposal_id, given=rows.given_text(approve.given))
+        self.working.proposals[approve.proposal_id] = replace(held, given=rows.decoded(given))
+        self._write("approve", id=approve.proposal_id, given=given)
 
     def _settle(self, settle: Settle) -> None:
         held = self.working.proposals.get(settle.proposal_id)

@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres import statements
-from quipu.ledger.postgres.faults import came_from_a_lost_line, translated
+from quipu.ledger.postgres.faults import may_be_repeated, translated
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.types import adapted
 
@@ -181,7 +181,7 @@ class Database:
                     return await work(connection)
             except BackendUnavailableError as error:
                 # A server that never answered is not waited for: most likely the address is wrong.
-                if self._pool is None or not came_from_a_lost_line(error) or time.monotonic() > until:
+                if self._pool is None or not may_be_repeated(error) or time.monotonic() > until:
                     raise
                 await self.wait_for_return()
 

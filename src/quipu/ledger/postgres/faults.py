@@ -17,7 +17,13 @@ _CHECK = "Check that the server runs and that the address is right."
 _GRANT = "Check the user and its password, and what the user may do in this database."
 _MEANING: Sequence[tuple[tuple[type[Exception], ...], str, str, str]] = (
     (
-        (errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InsufficientPrivilege),
+        (
+            errors.InvalidPassword,
+            errors.InvalidAuthorizationSpecification,
+            errors.InsufficientPrivilege,
+            # There is no schema on the user's path that the user may look into.
+            errors.InvalidSchemaName,
+        ),
         "denied",
         "PostgreSQL does not let this user do that.",
         _GRANT,
@@ -48,10 +54,16 @@ _MEANING: Sequence[tuple[tuple[type[Exception], ...], str, str, str]] = (
         "Give the primary's address; QUIPU_REPLICA is for replicas.",
     ),
     (
-        (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure),
+        (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure),
         "busy",
         "Somebody else held what this needs for too long.",
         _AGAIN,
+    ),
+    (
+        (errors.QueryCanceled,),
+        "busy",
+        "This took longer than the database allows, or somebody stopped it there.",
+        "Try again; if it happens often, raise statement_timeout and transaction_timeout for Quipu's user.",
     ),
     (
         # The last: JSON with U+0000, found when the server looks into it. Nothing of ours is written like that.
@@ -84,6 +96,8 @@ _GONE = (
     errors.IdleSessionTimeout,
     errors.IdleInTransactionSessionTimeout,
 )
+#: A transaction took longer than its server allows; not every driver has a name for it.
+_TRANSACTION_TIMEOUT = "25P04"
 #: What codes about the connection itself begin with; a pooler in between gives them, too.
 _CONNECTION = "08"
 _WORDS = (
@@ -109,7 +123,7 @@ def translated() -> Generator[None]:
 
 
 def meaning(error: psycopg.Error) -> QuipuError:
-    error = _told_by_words(error)
+    error = _named(error)
     for kinds, reason, message, hint in _MEANING:
         if isinstance(error, kinds):
             return BackendUnavailableError(message, reason=reason, hint=hint)
@@ -118,8 +132,10 @@ def meaning(error: psycopg.Error) -> QuipuError:
     return InternalError("The ledger failed.", reason="ledger")
 
 
-def _told_by_words(error: psycopg.Error) -> psycopg.Error:
-    """A connection that was refused comes without a code, only with words."""
+def _named(error: psycopg.Error) -> psycopg.Error:
+    """The same under the name it is known by: a connection that was refused comes without a code, only with words."""
+    if error.sqlstate == _TRANSACTION_TIMEOUT:
+        return errors.QueryCanceled()
     if type(error) is psycopg.OperationalError and error.sqlstate is None:
         said = str(error)
         for kind, words in _WORDS:
@@ -133,10 +149,16 @@ def came_from_a_lost_line(error: QuipuError) -> bool:
     cause = error.__cause__
     if not isinstance(cause, psycopg.Error) or isinstance(cause, PoolClosed):
         return False
-    cause = _told_by_words(cause)
+    cause = _named(cause)
     if isinstance(cause, (*_GONE, PoolTimeout)):
         return True
     # Without a code the server never said anything: the line went dead.
     return isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or _CONNECTION).startswith(
         _CONNECTION
     )
+
+
+def may_be_repeated(error: QuipuError) -> bool:
+    """Whether nothing was wrong with the work itself: its line went dead, or it was taken back for others who held it up."""
+    undone = (errors.DeadlockDetected, errors.SerializationFailure)
+    return came_from_a_lost_line(error) or isinstance(error.__cause__, undone)

@@ -43,13 +43,21 @@ class PostgresLending:
         self._sweeps = rows.Sweeps()
 
     async def decide(self, tenant: str, question: Question, decide: Callable[[Standing], Writes]) -> Writes:
+        # Decided already, and cut off before anybody heard how the commit ended.
+        cut_off: list[Writes] = []
+
         async def work(connection: Connection) -> Writes:
             async with transaction(connection):
                 if await statements.first(connection, "lock_head", tenant=tenant) is None:
                     raise NotFoundError("There is no such tenant.", reason="tenant")
+                # The lock says that they have ended.
+                for before in cut_off:
+                    if await _is_kept(connection, tenant, before):
+                        return before
                 writes = decide(await _standing(connection, tenant, question))
                 await _write(connection, tenant, question, writes, self._sweeps)
-                return writes
+                cut_off.append(writes)
+            return writes
 
         return await self._run(work)
 
@@ -159,6 +167,15 @@ class PostgresLending:
 
     async def _rows(self, statement: str, **values: Any) -> list[Any]:
         return await self._run(lambda c: statements.select(c, statement, **values))
+
+
+async def _is_kept(connection: Connection, tenant: str, writes: Writes) -> bool:
+    """Whether a decision stands: its receipts, which are nobody else's, are in the chain."""
+    if not writes.receipts:
+        return False
+    last = writes.receipts[-1]
+    found = await statements.select(connection, "receipts", tenant=tenant, after=last.seq - 1, limit=1)
+    return [(one.seq, one.hash) for one in map(rows.receipt_of, found)] == [(last.seq, last.hash)]
 
 
 async def _put_lines(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.postgres import statements
 from quipu.ledger.postgres.database import RETURN_PATIENCE_S, Database
-from quipu.ledger.postgres.faults import came_from_a_lost_line
+from quipu.ledger.postgres.faults import may_be_repeated
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.postgres.transaction import transaction
 from quipu.ledger.postgres.turn import Job, Turn
@@ -116,7 +116,7 @@ class Groups:
                     await turn.apply(*jobs)
                     tied = turn.working.head
             except BackendUnavailableError as error:
-                if not came_from_a_lost_line(error) or (tied is None and time.monotonic() > until):
+                if not may_be_repeated(error) or (tied is None and time.monotonic() > until):
                     raise
                 await self._database.wait_for_return()
                 # However long it took: who was cut off during the commit is told how it ended.

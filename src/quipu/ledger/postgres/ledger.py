@@ -35,7 +35,7 @@ from quipu.ledger.run_reads import RunReads
 from quipu.ledger.search.terms import RULES
 from quipu.ledger.transfer import Tables
 from quipu.model.change import Change, Commit, Committed, Erase, Once, OpenStore, Put, Settle
-from quipu.model.journal import Checkpoint, Draft, Op
+from quipu.model.journal import Checkpoint, Draft, Head, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
 from quipu.model.search import (
@@ -92,6 +92,8 @@ class PostgresLedger(Reads, Governing, RunReads, Indexing):
         self._opened: set[str] = set()
         self._is_closed = False
         self._announcer = Announcer(self._database)
+        #: Whether anybody listens to what is announced.
+        self._is_heard = False
         self._written: list[Written] = []
         self._tidier = Tidier(self._database)
         self.lending = PostgresLending(self._read, self._tidier.soon)
@@ -213,6 +215,9 @@ class PostgresLedger(Reads, Governing, RunReads, Indexing):
 
     def on_commit(self, told: Told) -> None:
         """Also tells of what other processes commit."""
+        if not self._is_heard:
+            self._is_heard = True
+            self._announcer.on_commit(self._readers.heard)
         self._announcer.on_commit(told)
 
     def on_written(self, told: Written) -> None:
@@ -237,6 +242,11 @@ class PostgresLedger(Reads, Governing, RunReads, Indexing):
         return {record_id: found[record_id] for record_id in ids if record_id in found}
 
     # -- journal ------------------------------------------------------------------------------------------------
+
+    async def head(self, tenant: str) -> Head:
+        head = await super().head(tenant)
+        self._readers.note(tenant, head.seq)
+        return head
 
     async def position_at(self, tenant: str, moment: int) -> int:
         low, high = 0, (await self.head(tenant)).seq
@@ -331,7 +341,10 @@ class PostgresLedger(Reads, Governing, RunReads, Indexing):
 
     async def prune(self, tenant: str, horizon: int) -> int:
         draft = Draft(op=Op.PRUNE, actor="system", at=self._clock(), detail={"horizon": horizon})
-        pruned = await self._take_turn(tenant, lambda turn: upkeep.prune(turn, draft, horizon))
+        pruned, seq = await self._take_turn(tenant, lambda turn: upkeep.prune(turn, draft, horizon))
+        # A commit like any other: nobody goes on with what was pruned.
+        self._readers.note(tenant, seq)
+        self._announcer.tell(tenant, seq)
         self._tidier.soon()
         return pruned
 

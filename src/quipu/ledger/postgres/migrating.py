@@ -26,7 +26,14 @@ def migrations() -> list[str]:
 
 async def version(connection: Connection, schema: str | None) -> int | None:
     """The version of the schema; None where there is nothing yet. Somebody else's is refused."""
-    exists, is_ours, tables = await statements.first(connection, "nature", schema=schema) or (False, False, 0)
+    exists, is_ours, tables, is_open = await statements.first(connection, "nature", schema=schema) or (
+        False,
+        False,
+        0,
+        True,
+    )
+    if not is_open:
+        raise errors.InsufficientPrivilege
     if is_ours:
         return int(await statements.scalar(connection, "schema_version"))
     if exists and tables:

@@ -40,6 +40,7 @@ from quipu.model.journal import Entry, Mention
 from quipu.model.record import State
 from quipu.model.runs import RUN_CHANGES, ExpireRun, KeepRef, OpenRun, RunStep
 from quipu.rules.chain import entry_hash
+from quipu.rules.derivations import COMPACTED_FROM, DERIVED_FROM, names_one_of
 from quipu.rules.telling import needs_digest, told_detail
 
 #: Changes that concern no record as readers see it.
@@ -69,6 +70,10 @@ class Plan(Beside):
         if commit.once and (done := replayed(self.working.answers, commit.once, commit.draft.at)):
             return done
         self._seq, self._at, self._actor = head.seq + 1, max(commit.draft.at, head.at), commit.draft.actor
+        if self._leaves_behind(commit):
+            raise ConflictError(
+                "What is erased has become something else meanwhile.", reason="version_mismatch"
+            )
         mentions = list(commit.mentions)
         for change in commit.changes:
             mentions.extend(self._change(change))
@@ -165,6 +170,8 @@ class Plan(Beside):
         for link in record.links:
             survivor = working.survivor(link.to)
             self._write("add_link", from_id=record.id, to_id=survivor, rel=link.rel, seq=self._seq)
+            if link.rel in (COMPACTED_FROM, DERIVED_FROM):
+                working.went_on[survivor] = self._seq
         if record.created_at > self._at:
             self._write("move_ahead", created_at=record.created_at)
         if put.lifts_demotion and put.expects:
@@ -211,6 +218,8 @@ class Plan(Beside):
         if merged_into is not None:
             self._write("redirect_links", id=record_id, merged_into=merged_into, seq=seq)
             self._write("close_links_to", id=record_id, seq=seq)
+            # What was made out of the one is now said to be made out of the other.
+            working.went_on[record_id] = working.went_on[merged_into] = seq
         working.latest[record_id] = replace(previous, died=seq, merged_into=merged_into)
         self._leave_store(previous)
 
@@ -228,6 +237,17 @@ class Plan(Beside):
                 hint="Read it again and repeat the change.",
             )
         return found
+
+    def _leaves_behind(self, commit: Commit) -> bool:
+        """Whether what a commit erases was made into something, or merged, since that was decided: it would live on there."""
+        after = commit.erases_as_of
+        if after is None:
+            return False
+        ids = frozenset(change.id for change in commit.changes if isinstance(change, Erase))
+        held = (request for seq, request in self.working.held_since.values() if seq > after)
+        return any(self.working.went_on.get(name, 0) > after for name in ids) or any(
+            names_one_of(request, ids) for request in held
+        )
 
     def _erase(self, erase: Erase) -> Sequence[Mention]:
         working, record_id = self.working, erase.id

@@ -77,6 +77,7 @@ def _carried(table: LiteralString, row: Row) -> Sequence[object]:
 async def tables(database: Database, *, is_target: bool = False) -> AsyncGenerator[ServerTables]:
     """All of it at one moment; or to be filled, and committed when nothing failed."""
     async with database.connection() as connection, (transaction if is_target else moment)(connection):
+        await connection.execute(_SQL["unhurried"])
         if is_target:
             await connection.execute(_SQL["alone"])
         yield ServerTables(connection)

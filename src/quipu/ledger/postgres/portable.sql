@@ -23,6 +23,12 @@ COPY embedding (tenant, row, space, data) FROM STDIN (FORMAT BINARY);
 UPDATE tenant SET last_row = (SELECT coalesce(max(row), 0) FROM record WHERE tenant = %(tenant)s)
 WHERE tenant = %(tenant)s;
 
+-- unhurried --
+-- However long it takes: the other side is read, written and checked meanwhile, with nothing said here. Until the end of the
+-- transaction, whatever is set for everybody else; an older server lacks some of them.
+SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout');
+
 -- alone --
 -- Nobody writes while the tables are filled.
 LOCK TABLE tenant IN EXCLUSIVE MODE;

@@ -101,6 +101,19 @@ UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, sour
   died = coalesce(died, %(seq)s), emptied = %(seq)s
 WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND state <> 'erased';
 
+-- went_on_since --
+-- Where something was made out of records since a position, or they were merged away.
+SELECT to_id, max(born) FROM link WHERE tenant = %(tenant)s AND to_id = ANY(%(ids)s) AND born > %(after)s
+  AND rel IN ('compacted_from', 'derived_from') GROUP BY to_id
+UNION ALL
+SELECT id, max(died) FROM record WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND died > %(after)s
+  AND merged_into IS NOT NULL GROUP BY id;
+
+-- held_since --
+-- What was held since a position, and where, as far as it still says something.
+SELECT p.id, j.seq, p.request FROM journal AS j JOIN proposal AS p ON p.tenant = %(tenant)s AND p.id = j.detail ->> 'proposal'
+WHERE j.tenant = %(tenant)s AND j.seq > %(after)s AND j.op = 'hold' AND p.request IS NOT NULL;
+
 -- drop_vectors_of --
 -- Erasure: vectors in every space.
 DELETE FROM embedding WHERE tenant = %(tenant)s AND row IN
@@ -227,9 +240,13 @@ WHERE tenant = %(tenant)s AND id = %(id)s AND status IN ('approved', 'rejected')
 RETURNING id;
 
 -- approve --
--- One more of several has said yes; the number who had was checked under the tenant's lock.
+-- One more of several has said yes; who had was checked under the tenant's lock.
 UPDATE proposal SET given = %(given)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND status = 'pending';
+
+-- given --
+-- Who has said yes to what still waits. SQLite asks for one at a time.
+SELECT id, given FROM proposal WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND status = 'pending';
 
 -- proposals --
 -- Proposals by status, oldest first, after a place.
@@ -422,6 +439,14 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND id < %(below)s AND born <= %(
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
   AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
   AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
+  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
+  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
+  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
+  AND CASE WHEN %(number_at)s::text IS NULL THEN true
+    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
+    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
+      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
+    ELSE false END
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_at --
@@ -433,6 +458,14 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND i
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
   AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
   AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
+  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
+  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
+  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
+  AND CASE WHEN %(number_at)s::text IS NULL THEN true
+    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
+    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
+      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
+    ELSE false END
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_newest --
@@ -444,6 +477,14 @@ SELECT * FROM record AS r WHERE tenant = %(tenant)s AND id < %(below)s
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
   AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
   AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
+  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
+  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
+  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
+  AND CASE WHEN %(number_at)s::text IS NULL THEN true
+    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
+    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
+      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
+    ELSE false END
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_newest --
@@ -455,6 +496,14 @@ SELECT * FROM record AS r WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s 
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
   AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
   AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
+  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
+  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
+  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
+  AND CASE WHEN %(number_at)s::text IS NULL THEN true
+    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
+    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
+      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
+    ELSE false END
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- due --
@@ -1094,7 +1143,9 @@ SELECT record_id, seq, text FROM reason
 WHERE tenant = %(tenant)s AND (record_id, seq) > (%(id)s, %(seq)s) ORDER BY record_id, seq LIMIT %(limit)s;
 
 -- answers_after --
--- Every answer that is kept, a page at a time.
-SELECT principal, operation, key, answer, at, seq FROM answer
-WHERE tenant = %(tenant)s AND (principal, operation, key) > (%(principal)s, %(operation)s, %(key)s)
-ORDER BY principal, operation, key LIMIT %(limit)s;
+-- Every answer that is kept, a page at a time, each with the entry of its position.
+SELECT a.principal, a.operation, a.key, a.answer, a.at, a.seq,
+  j.tenant, j.seq, j.at, j.actor, j.op, j.store, j.agent, j.run, j.node, j.records, j.detail, j.prev, j.hash
+FROM answer AS a LEFT JOIN journal AS j ON j.tenant = a.tenant AND j.seq = a.seq
+WHERE a.tenant = %(tenant)s AND (a.principal, a.operation, a.key) > (%(principal)s, %(operation)s, %(key)s)
+ORDER BY a.principal, a.operation, a.key LIMIT %(limit)s;

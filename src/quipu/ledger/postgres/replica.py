@@ -24,6 +24,8 @@ class Readers:
         self._primary, self._replica = primary, replica
         #: The furthest position of each tenant that this process has written or read.
         self._seen: dict[str, int] = {}
+        #: Tenants whose chains have grown by somebody's hand, nobody here knows how far.
+        self._heard: set[str] = set()
         self._rests_until = 0.0
 
     def note(self, tenant: str, seq: int) -> None:
@@ -31,11 +33,23 @@ class Readers:
         if self._replica is not None:
             self._seen[tenant] = max(seq, self._seen.get(tenant, 0))
 
+    def heard(self, tenants: frozenset[str]) -> None:
+        """Somebody has written, perhaps erased: how far their chains have come is asked before they are read again."""
+        if self._replica is not None:
+            self._heard |= tenants
+
     async def choose(self, tenant: str, seq: int | None = None) -> Database:
         """Where to read: the replica if it has reached the position, and all this process knows of; else the primary."""
         replica = self._replica
         if replica is None or time.monotonic() < self._rests_until:
             return self._primary
+        if tenant in self._heard:
+            self._heard.discard(tenant)
+            try:
+                await self._ask_how_far(tenant)
+            except BaseException:
+                self._heard.add(tenant)
+                raise
         try:
             head = await replica.run(lambda connection: statements.first(connection, "head", tenant=tenant))
         except BackendUnavailableError as error:
@@ -44,6 +58,11 @@ class Readers:
         if head is None or head[0] < max(seq or 0, self._seen.get(tenant, 0)):
             return self._primary
         return replica
+
+    async def _ask_how_far(self, tenant: str) -> None:
+        head = await self._primary.run(lambda connection: statements.first(connection, "head", tenant=tenant))
+        if head is not None:
+            self.note(tenant, head[0])
 
     async def read(self, tenant: str, seq: int | None, work: Callable[[Database], Awaitable[T]]) -> T:
         """What is read near; a replica that breaks it off (it may, to get on with its own work) is made up for."""

@@ -328,8 +328,8 @@ CREATE TABLE token (
   created_by text NOT NULL,
   expires_at bigint,
   revoked_at bigint,
-  rate integer,
-  recall_budget integer,
+  rate bigint,
+  recall_budget bigint,
   -- what a reviewer decides on: glob patterns of stores, and operations
   review_stores json NOT NULL DEFAULT '["*"]',
   review_operations json NOT NULL DEFAULT '["*"]',

@@ -12,11 +12,13 @@ SELECT set_config('synchronous_commit',
   set_config('jit', 'off', false);
 
 -- nature --
--- Is there a schema, is it ours, and does it hold anything?
+-- Is there a schema, is it ours, does it hold anything, and may this user look into it? Where not, a name would be looked
+-- for in the next schema of the path, which may be somebody else's.
 SELECT
   EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = coalesce(%(schema)s, current_schema())),
   EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = coalesce(%(schema)s, current_schema()) AND tablename = 'quipu_migration'),
-  (SELECT count(*) FROM pg_tables WHERE schemaname = coalesce(%(schema)s, current_schema()));
+  (SELECT count(*) FROM pg_tables WHERE schemaname = coalesce(%(schema)s, current_schema())),
+  NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE'));
 
 -- schema_version --
 -- How many steps have been taken.
@@ -65,7 +67,7 @@ SELECT seq, hash, at, changed, space, guarded, last_row FROM tenant WHERE tenant
 
 -- proposal_status --
 -- What became of proposals, and which records they speak of: an erasure may decide any of them.
-SELECT id, status, record_id, json_array_length(given) FROM proposal WHERE tenant = %(tenant)s AND status = 'pending';
+SELECT id, status, record_id FROM proposal WHERE tenant = %(tenant)s AND status = 'pending';
 
 -- copy_versions --
 -- Many versions at once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString, TypeAlias
 
@@ -19,12 +20,21 @@ SQL: Mapping[str, LiteralString] = {
     **queries("quipu.ledger.postgres"),
     **queries("quipu.ledger.postgres", "server.sql"),
 }
+#: Conditions that hold where no value is given for them.
+_MAY_BE_LEFT_OUT = re.compile(r"%\(\w+\)s::\w+ IS NULL OR")
+#: Those are planned for the values at hand. A plan for whatever values takes each such condition to leave next to nothing,
+#: and then sorts all of an agent's records for each page instead of reading them in order.
+#: Edges are looked for by where they lead to: of a tenant of average size it would be as quick to look at all of them.
+_PLANNED_ANEW = frozenset(
+    {"links_at", "derived_from", *(name for name, text in SQL.items() if _MAY_BE_LEFT_OUT.search(text))}
+)
 
 
 async def execute(
     connection: Connection, statement: str, values: Values = ()
 ) -> AsyncCursor[tuple[Any, ...]]:
-    return await connection.execute(SQL[statement], values or None, binary=True)
+    prepare = False if statement in _PLANNED_ANEW else None
+    return await connection.execute(SQL[statement], values or None, prepare=prepare, binary=True)
 
 
 async def run(connection: Connection, statement: str, /, **values: Any) -> int:

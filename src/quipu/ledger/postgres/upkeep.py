@@ -136,8 +136,8 @@ async def statistics(connection: Connection, tenant: str) -> Mapping[str, int]:
     return counts
 
 
-async def prune(turn: Turn, draft: Draft, horizon: int) -> int:
-    """Empty versions that died at or before the horizon; returns how many."""
+async def prune(turn: Turn, draft: Draft, horizon: int) -> tuple[int, int]:
+    """Empty versions that died at or before the horizon; returns how many, and the position at which."""
     connection, tenant = turn.connection, turn.working.tenant
     if horizon > turn.working.head.seq:
         raise ConflictError("The horizon lies beyond the end of the journal.", reason="horizon")
@@ -146,4 +146,4 @@ async def prune(turn: Turn, draft: Draft, horizon: int) -> int:
     pruned = await statements.run(connection, "prune", tenant=tenant, horizon=horizon, seq=seq)
     await statements.run(connection, "drop_pruned_vectors", tenant=tenant)
     await statements.run(connection, "raise_horizon", tenant=tenant, horizon=horizon, seq=seq)
-    return pruned
+    return pruned, seq

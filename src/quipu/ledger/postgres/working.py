@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
+from quipu.ledger import rows
 from quipu.ledger.postgres import statements
 from quipu.ledger.postgres.statements import Connection
 from quipu.ledger.runs import RunHead
@@ -28,6 +29,7 @@ from quipu.model.change import (
     Touch,
 )
 from quipu.model.runs import ExpireRun, RunStep
+from quipu.model.value import Json
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -74,11 +76,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A proposal: what became of it, the record it speaks of, and how many have said yes."""
+    """A proposal: what became of it, the record it speaks of, and who has said yes."""
 
     status: str
     record_id: str | None
-    given: int
+    #: As it is kept; only known where it is asked for.
+    given: Json = None
 
 
 @dataclass(slots=True)
@@ -102,6 +105,10 @@ class Working:
     proposals: MutableMapping[str, Held] = field(default_factory=dict[str, Held])
     secrets: MutableMapping[str, bool] = field(default_factory=dict[str, bool])
     runs: MutableMapping[str, RunHead] = field(default_factory=dict[str, RunHead])
+    #: Where something was last made out of records that are to be erased, or they were merged away.
+    went_on: MutableMapping[str, int] = field(default_factory=dict[str, int])
+    #: Where writes were held since such an erasure was decided, and what they say.
+    held_since: MutableMapping[str, tuple[int, Json]] = field(default_factory=dict[str, tuple[int, Json]])
     #: Model and dimensions of the space in use.
     model: str | None = None
     dimensions: int | None = None
@@ -128,6 +135,8 @@ class Working:
             proposals=_over(self.proposals),
             secrets=_over(self.secrets),
             runs=_over(self.runs),
+            went_on=_over(self.went_on),
+            held_since=_over(self.held_since),
         )
 
     def adopt(self, branch: Working) -> None:
@@ -141,6 +150,8 @@ class Working:
         _take_over(self.proposals, branch.proposals)
         _take_over(self.secrets, branch.secrets)
         _take_over(self.runs, branch.runs)
+        _take_over(self.went_on, branch.went_on)
+        _take_over(self.held_since, branch.held_since)
 
 
 def _over(lower: MutableMapping[K, V]) -> MutableMapping[K, V]:
@@ -162,8 +173,11 @@ class Wanted:
     erased: set[str] = field(default_factory=set[str])
     dropped_stores: set[str] = field(default_factory=set[str])
     proposals: set[str] = field(default_factory=set[str])
+    approved: set[str] = field(default_factory=set[str])
     keys: set[AnswerKey] = field(default_factory=set[AnswerKey])
     runs: set[str] = field(default_factory=set[str])
+    #: The earliest position that an erasure was decided at.
+    erases_as_of: int | None = None
     needs_stores: bool = False
     needs_space: bool = False
     needs_secrets: bool = False
@@ -174,6 +188,11 @@ class Wanted:
         for commit in commits:
             if commit.once:
                 wanted.keys.add((commit.once.principal, commit.once.operation, commit.once.key))
+            if commit.erases_as_of is not None:
+                known = wanted.erases_as_of
+                wanted.erases_as_of = min(
+                    commit.erases_as_of, commit.erases_as_of if known is None else known
+                )
             for change in commit.changes:
                 wanted.note(change)
         return wanted
@@ -199,8 +218,11 @@ class Wanted:
                 self.needs_stores = True
             case DropStore(store_id=store_id):
                 self.dropped_stores.add(store_id)
-            case Settle(proposal_id=proposal_id) | Approve(proposal_id=proposal_id):
+            case Settle(proposal_id=proposal_id):
                 self.proposals.add(proposal_id)
+            case Approve(proposal_id=proposal_id):
+                self.proposals.add(proposal_id)
+                self.approved.add(proposal_id)
             case DropSecret():
                 self.needs_secrets = True
             case RunStep(run_id=run_id) | ExpireRun(run_id=run_id):
@@ -220,6 +242,14 @@ async def read_into(connection: Connection, working: Working, wanted: Wanted) ->
         ):
             versions[record_id] = (*versions[record_id], (version, digest.hex()))
         working.versions.update(versions)
+    if wanted.erases_as_of is not None:
+        since = {"tenant": tenant, "after": wanted.erases_as_of}
+        for record_id, seq in await statements.select(
+            connection, "went_on_since", **since, ids=list(wanted.erased)
+        ):
+            working.went_on[record_id] = max(seq, working.went_on.get(record_id, 0))
+        for proposal_id, seq, request in await statements.select(connection, "held_since", **since):
+            working.held_since[proposal_id] = (seq, rows.decoded(request))
     if wanted.needs_stores:
         working.stores.update(
             (row[0], row[1]) for row in await statements.select(connection, "stores", tenant=tenant)
@@ -231,10 +261,16 @@ async def read_into(connection: Connection, working: Working, wanted: Wanted) ->
     if wanted.keys:
         working.answers.update(await answers(connection, tenant, wanted.keys))
     if wanted.proposals:
-        for proposal_id, status, record_id, given in await statements.select(
+        for proposal_id, status, record_id in await statements.select(
             connection, "proposal_status", tenant=tenant
         ):
-            working.proposals[proposal_id] = Held(status, record_id, given)
+            working.proposals[proposal_id] = Held(status, record_id)
+    if wanted.approved:
+        for proposal_id, given in await statements.select(
+            connection, "given", tenant=tenant, ids=list(wanted.approved)
+        ):
+            held = working.proposals[proposal_id]
+            working.proposals[proposal_id] = replace(held, given=rows.decoded(given))
     if wanted.needs_space and working.head.space is not None:
         for number, model, dimensions in await statements.select(connection, "spaces", tenant=tenant):
             if number == working.head.space:

@@ -10,7 +10,7 @@ import apsw
 from quipu.errors import ConflictError, NotFoundError
 from quipu.ledger import rows
 from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite import adding, answers, registry, runs, statements
+from quipu.ledger.sqlite import adding, answers, looking, registry, runs, statements
 from quipu.model.change import (
     Approve,
     Change,
@@ -108,6 +108,10 @@ class Transaction:
         is_change = is_plain
         if not is_plain:
             self.flush()
+            if looking.leaves_behind(self._connection, commit):
+                raise ConflictError(
+                    "What is erased has become something else meanwhile.", reason="version_mismatch"
+                )
             for change in commit.changes[len(new) :]:
                 mentions.extend(self._change(change))
             is_change = any(not isinstance(change, _BESIDE) for change in commit.changes)
@@ -360,15 +364,12 @@ class Transaction:
         return ()
 
     def _approve(self, approve: Approve) -> Sequence[Mention]:
-        self._run(
-            "approve",
-            tenant=self._tenant,
-            id=approve.proposal_id,
-            given=rows.given_text(approve.given),
-            expects=approve.expects,
-        )
-        if not self._connection.changes():
+        known = self._first("given", tenant=self._tenant, id=approve.proposal_id)
+        former = rows.given_text(approve.former)
+        if known is None or rows.decoded(known[0]) != rows.decoded(former):
             raise ConflictError("Somebody else has decided meanwhile.", reason="decided_meanwhile")
+        given = rows.given_text(approve.given)
+        self._run("approve", tenant=self._tenant, id=approve.proposal_id, given=given)
         return ()
 
     def _settle(self, settle: Settle) -> Sequence[Mention]:

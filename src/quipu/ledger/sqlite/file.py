@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
 import stat
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 import apsw
 
 from quipu.errors import BackendUnavailableError, ConflictError, InternalError, InvalidError, QuipuError
-from quipu.ledger.sqlite import completeness, drafts, statements
+from quipu.ledger.sqlite import completeness, drafts, identity, statements
 
 #: "QUIP", in the header of every file of ours.
 APPLICATION_ID = 0x51554950
@@ -42,7 +40,7 @@ _MEANING: Sequence[tuple[type[apsw.Error], str, str, str]] = (
         apsw.CantOpenError,
         "cannot_open",
         "The file cannot be opened.",
-        "Check that the directory exists and is writable.",
+        "Check that the directory exists and is writable, and that the process may open more files.",
     ),
     (apsw.NotADBError, "not_a_database", "The file is not a Quipu database.", "Choose another path."),
     (apsw.CorruptError, "corrupt", "The database file is damaged.", _RESTORE),
@@ -64,6 +62,9 @@ _NOT_OURS = (
     "no such module",
 )
 
+#: What SQLite says of a step that was taken before.
+_IS_THERE = re.compile(r"already exists|duplicate column name")
+
 
 class Translated:
     """A block whose errors are told as ours. Every read has one, and a generator would take three times as long."""
@@ -79,24 +80,31 @@ class Translated:
 _TRANSLATED = Translated()
 
 
-def passing(owner: object) -> Path:
-    """A folder that goes when its owner does, or the process that made it, also where nobody closes anything."""
-    folder = Path(tempfile.mkdtemp(prefix="quipu-"))
-    weakref.finalize(owner, _remove, folder, os.getpid())
-    return folder
-
-
-def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked child has the same owner, and the folder is its parent's
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def translated() -> Translated:
     """SQLite's errors as Quipu's, cause kept; a driver's message never reaches a caller."""
     return _TRANSLATED
 
 
 def meaning(error: apsw.Error) -> QuipuError:
+    detail = getattr(error, "extendedresult", 0)
+    if detail == apsw.SQLITE_READONLY_DBMOVED:
+        return BackendUnavailableError(
+            "The file was deleted, moved or replaced while it was open; nothing of this write was kept.",
+            reason="moved",
+            hint="Put it back, or end every process that has it open, and start again.",
+        )
+    if isinstance(error, apsw.SchemaChangeError):
+        return BackendUnavailableError(
+            "The file was upgraded by a newer Quipu while it was open; nothing of this write was kept.",
+            reason="newer_schema",
+            hint="End this program, upgrade quipu-memory, and start it again.",
+        )
+    if detail == apsw.SQLITE_IOERR_SHMSIZE:
+        return BackendUnavailableError(
+            "The disk is full: even who only reads needs a little room beside the file.",
+            reason="disk_full",
+            hint="Free some space and repeat it.",
+        )
     for kind, reason, message, hint in _MEANING:
         if isinstance(error, kind):
             return BackendUnavailableError(message, reason=reason, hint=hint)
@@ -118,6 +126,7 @@ def migrations() -> list[str]:
 def connect(path: Path, *, is_durable: bool = True, is_reader: bool = False) -> apsw.Connection:
     """A connection with the settings every one of ours has."""
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if is_reader else apsw.SQLITE_OPEN_CREATE)
+    identity.check_own(path)
     with translated():
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
         connection.set_busy_timeout(BUSY_MS)
@@ -136,6 +145,7 @@ def connect(path: Path, *, is_durable: bool = True, is_reader: bool = False) -> 
 def prepare(path: Path, steps: Sequence[str], *, is_durable: bool = True) -> None:
     """Make the file ready: create it, or check that it is ours and bring it up to date after a backup."""
     with translated():
+        identity.check_own(path)
         _refuse_foreign(path)
         try:
             connection = connect(path, is_durable=is_durable)
@@ -224,11 +234,11 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
         # Another process may have done the work while this one waited for the lock.
         version = _version(connection, path)
         if version < len(steps):
+            for step in steps[version:]:
+                _take(connection, step, version)
+            completeness.check(connection, steps)
             if version:
                 _back_up_before_upgrade(path, version)
-            for step in steps[version:]:
-                connection.execute(step)
-            completeness.check(connection, steps)
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", len(steps))
         connection.execute("COMMIT")
@@ -236,6 +246,20 @@ def _create_or_upgrade(connection: apsw.Connection, path: Path, steps: Sequence[
         if connection.in_transaction:  # a full disk has rolled it back already
             connection.execute("ROLLBACK")
         raise
+
+
+def _take(connection: apsw.Connection, step: str, version: int) -> None:
+    """One step of an upgrade. What it would make is not there yet in a file that tells its version rightly."""
+    try:
+        connection.execute(step)
+    except apsw.SQLError as error:
+        if not _IS_THERE.search(str(error)):
+            raise
+        raise BackendUnavailableError(
+            f"The file says that its schema is version {version}, and holds parts of a later one.",
+            reason="half_migrated",
+            hint="Its version was changed, or it was restored in part. Restore the latest backup; nothing was touched.",
+        ) from error
 
 
 def _use_wal(connection: apsw.Connection) -> None:
@@ -253,7 +277,10 @@ def _use_wal(connection: apsw.Connection) -> None:
 
 
 def _back_up_before_upgrade(path: Path, version: int) -> None:
-    """A copy of what was there, taken under the write lock by a reader, so that nobody can have upgraded it yet."""
+    """A copy of what was there, taken under the write lock by a reader, who does not see what is not committed yet.
+
+    Only of a file that can be upgraded: it takes the place of the copy that an earlier upgrade has left.
+    """
     target = path.with_name(f"{path.name}.schema-{version}.backup")
     # Each is a whole memory, and the lock is held: none of them is being written.
     drafts.clear_abandoned(target)

@@ -77,7 +77,7 @@ class SqliteLedger(Reads, Governing, RunReads, Indexing):
         steps: Sequence[str] | None = None,
     ) -> None:
         """Open the file, or with None one that is gone when the ledger is closed."""
-        self._folder = None if path else file.passing(self)
+        self._folder = None if path else _fleeting_folder(self)
         self.path = path or (self._folder or Path()) / "memory.db"
         self.name = name
         self._clock, self._mint_id = clock, mint_id
@@ -150,7 +150,7 @@ class SqliteLedger(Reads, Governing, RunReads, Indexing):
             raise BackendUnavailableError(
                 "The ledger was opened before this process was forked.",
                 reason="closed",
-                hint="Open it again in this process.",
+                hint="Open it after the fork, in each process for itself.",
             )
 
     def _reader(self) -> tuple[apsw.Connection, Tokenizer]:
@@ -391,3 +391,10 @@ class SqliteLedger(Reads, Governing, RunReads, Indexing):
 
     async def statistics(self, tenant: str) -> Mapping[str, int]:
         return await self._read(lambda c, _: self._keeper.statistics(c, tenant))
+
+
+def _fleeting_folder(owner: object) -> Path:
+    # Who has a file does not load this.
+    from quipu.ledger.sqlite import fleeting
+
+    return fleeting.folder(owner)

@@ -9,7 +9,9 @@ import apsw
 from quipu.errors import NotFoundError
 from quipu.ledger import rows
 from quipu.ledger.sqlite import statements
+from quipu.model.change import Commit, Erase
 from quipu.model.record import Mark, Record
+from quipu.rules import derivations
 
 
 def records(
@@ -36,6 +38,18 @@ def marks(connection: apsw.Connection, tenant: str, ids: Sequence[str]) -> dict[
         if row is not None:
             found[record_id] = Mark(row[0], row[1], row[2], bool(row[3]))
     return found
+
+
+def leaves_behind(connection: apsw.Connection, commit: Commit) -> bool:
+    """Whether what a commit erases was made into something, or merged, since that was decided: it would live on there."""
+    tenant, after = commit.tenant, commit.erases_as_of
+    if after is None:
+        return False
+    ids = frozenset(change.id for change in commit.changes if isinstance(change, Erase))
+    held = statements.select(connection, "held_since", tenant=tenant, after=after)
+    return any(derivations.names_one_of(rows.decoded(request), ids) for (request,) in held) or any(
+        statements.first(connection, "went_on_since", tenant=tenant, id=name, after=after) for name in ids
+    )
 
 
 def position_at(connection: apsw.Connection, tenant: str, moment: int) -> int:

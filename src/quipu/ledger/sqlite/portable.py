@@ -11,7 +11,6 @@ from typing import LiteralString, TypeVar, cast
 
 import apsw
 
-from quipu.errors import BackendUnavailableError
 from quipu.ledger.queries import queries
 from quipu.ledger.rows import Row
 from quipu.ledger.sqlite import drafts, file
@@ -109,9 +108,7 @@ async def archive(path: Path) -> AsyncGenerator[FileTables]:
             connection.close()
         await asyncio.to_thread(drafts.put, draft, path)
     except (OSError, apsw.Error) as error:
-        raise BackendUnavailableError(
-            f"The copy could not be written to {path}.", reason="backup", hint="Check space and permissions."
-        ) from error
+        raise drafts.refusal("The copy could not be written to", path, error) from error
     finally:
         if draft is not None:
             await asyncio.to_thread(drafts.cleared, draft)

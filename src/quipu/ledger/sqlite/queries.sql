@@ -106,6 +106,16 @@ UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, sour
   died = coalesce(died, :seq), emptied = :seq
 WHERE tenant = :tenant AND id = :id AND state <> 'erased';
 
+-- went_on_since --
+-- Whether something was made out of a record since a position, or it was merged away.
+SELECT 1 FROM link WHERE tenant = :tenant AND to_id = :id AND born > :after AND rel IN ('compacted_from', 'derived_from')
+UNION ALL SELECT 1 FROM record WHERE tenant = :tenant AND id = :id AND died > :after AND merged_into IS NOT NULL LIMIT 1;
+
+-- held_since --
+-- What was held since a position, as far as it still says something.
+SELECT request FROM proposal WHERE tenant = :tenant AND request IS NOT NULL AND id IN (
+  SELECT detail ->> '$.proposal' FROM journal WHERE tenant = :tenant AND seq > :after AND op = 'hold');
+
 -- drop_vectors_of --
 -- Erasure: vectors in every space.
 DELETE FROM vector WHERE slot IN (2 * :row, 2 * :row + 1);
@@ -227,9 +237,12 @@ WHERE tenant = :tenant AND id = :id AND status IN ('approved', 'rejected') AND s
 RETURNING id;
 
 -- approve --
--- One more of several has said yes; the number who had is the one that was expected.
-UPDATE proposal SET given = :given
-WHERE tenant = :tenant AND id = :id AND status = 'pending' AND json_array_length(given) = :expects;
+-- One more of several has said yes.
+UPDATE proposal SET given = :given WHERE tenant = :tenant AND id = :id;
+
+-- given --
+-- Who has said yes to what still waits.
+SELECT given FROM proposal WHERE tenant = :tenant AND id = :id AND status = 'pending';
 
 -- proposals --
 -- Proposals by status, oldest first, after a place.
@@ -415,6 +428,11 @@ SELECT * FROM record WHERE tenant = :tenant AND id < :below AND born <= :seq AND
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
   AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
+  AND (:created_from IS NULL OR created_at >= :created_from)
+  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
+  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
+  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
+    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_at --
@@ -425,6 +443,11 @@ SELECT * FROM record WHERE tenant = :tenant AND agent_id = :agent_id AND id < :b
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
   AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
+  AND (:created_from IS NULL OR created_at >= :created_from)
+  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
+  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
+  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
+    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_newest --
@@ -435,6 +458,11 @@ SELECT * FROM record AS r WHERE tenant = :tenant AND id < :below
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
   AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
+  AND (:created_from IS NULL OR created_at >= :created_from)
+  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
+  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
+  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
+    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_newest --
@@ -445,6 +473,11 @@ SELECT * FROM record AS r WHERE tenant = :tenant AND agent_id = :agent_id AND id
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
   AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
+  AND (:created_from IS NULL OR created_at >= :created_from)
+  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
+  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
+  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
+    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
 ORDER BY id DESC LIMIT :limit;
 
 -- due --
@@ -1078,7 +1111,9 @@ SELECT record_id, seq, text FROM reason
 WHERE tenant = :tenant AND (record_id, seq) > (:id, :seq) ORDER BY record_id, seq LIMIT :limit;
 
 -- answers_after --
--- Every answer that is kept, a page at a time.
-SELECT principal, operation, key, answer, at, seq FROM answer
-WHERE tenant = :tenant AND (principal, operation, key) > (:principal, :operation, :key)
-ORDER BY principal, operation, key LIMIT :limit;
+-- Every answer that is kept, a page at a time, each with the entry of its position.
+SELECT a.principal, a.operation, a.key, a.answer, a.at, a.seq,
+  j.tenant, j.seq, j.at, j.actor, j.op, j.store, j.agent, j.run, j.node, j.records, j.detail, j.prev, j.hash
+FROM answer AS a LEFT JOIN journal AS j ON j.tenant = a.tenant AND j.seq = a.seq
+WHERE a.tenant = :tenant AND (a.principal, a.operation, a.key) > (:principal, :operation, :key)
+ORDER BY a.principal, a.operation, a.key LIMIT :limit;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.errors import InvalidError
 from quipu.ledger import rows
 from quipu.ledger.sqlite import drafts, file, statements
 from quipu.model.change import Commit, Erase, Settle
@@ -155,11 +155,7 @@ class Keeper:
         try:
             file.back_up(connection, target, progress)
         except (OSError, apsw.Error) as error:
-            raise BackendUnavailableError(
-                f"The backup could not be written to {target}.",
-                reason="backup",
-                hint="Check space and permissions.",
-            ) from error
+            raise drafts.refusal("The backup could not be written to", target, error) from error
 
     def flush_erased(self, connection: apsw.Connection, patience_ms: int) -> bool:
         """Bring erasures from the log into the file and empty the log, so that no old page is left in it.

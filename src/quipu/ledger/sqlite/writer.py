@@ -13,6 +13,8 @@
 6. Who writes one record after the other, alone, does so on their own thread: waking another and being woken by it
    takes a fifth of the time. That holds up the event loop, so it is for small jobs of a task whose last one went
    through the same writer, only while the disk is quick, and never to wait for another process.
+7. What is written to a file that is no longer at its place is lost with it, so such a write is refused. So is one to a
+   file that a newer program has upgraded meanwhile: this one does not know what belongs to a row by now.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ import apsw
 
 from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.ledger.sqlite.file import BUSY_MS, meaning
+from quipu.ledger.sqlite.identity import identity, is_elsewhere
 from quipu.ledger.sqlite.log import Log
 
 T = TypeVar("T")
@@ -71,6 +74,9 @@ class Writer:
         """
         self._connection, self._log, self._forget, self._flush = connection, log, forget, flush
         log.watch(connection)
+        self._path = connection.filename
+        self._opened = identity(self._path)
+        self._schema = connection.pragma("user_version")
         self._jobs: queue.SimpleQueue[Sequence[_Waiting] | None] = queue.SimpleQueue()
         #: Jobs held back until everybody who was answered has had their turn, by event loop.
         self._held: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
@@ -226,7 +232,11 @@ class Writer:
 
     def _begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
+        if is_elsewhere(self._path, self._opened):
+            raise apsw.exception_for(apsw.SQLITE_READONLY_DBMOVED)
         if self._connection.data_version() != self._left_at:
+            if self._connection.pragma("user_version") != self._schema:
+                raise apsw.SchemaChangeError
             self._forget()
 
     def _end(self) -> None:

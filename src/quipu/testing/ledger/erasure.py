@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quipu.errors import ConflictError
 from quipu.model.change import Close, Erase, Stage
 from quipu.model.journal import Op
 from quipu.model.record import (
@@ -142,6 +143,64 @@ class ErasureContract(LedgerCase):
         assert set(await ledger.derived_from(tenant, [one.id, other.id])) == {compacted, promoted, fact}
         assert list(await ledger.derived_from(tenant, [])) == []
         assert list(await ledger.derived_from("nobody", [one.id])) == []
+
+    async def test_an_erasure_leaves_nothing_behind_that_was_made_since_it_was_decided(
+        self, scribe: Scribe
+    ) -> None:
+        """Made out of it, merged into something, or held: whoever erases looks again."""
+        ledger, tenant = scribe.ledger, scribe.tenant
+
+        async def is_refused(erased: Record, as_of: int) -> bool:
+            commit = scribe.committing(Erase(id=erased.id), op=Op.ERASE, erases_as_of=as_of)
+            try:
+                await ledger.commit(commit)
+            except ConflictError as conflict:
+                return conflict.reason == "version_mismatch"
+            return False
+
+        async def promoted(one: Record) -> None:
+            await scribe.put("made", links=(Link(one.id, "derived_from"),), source="consolidation")
+
+        async def compacted(one: Record) -> None:
+            await scribe.put("made", links=(Link(one.id, "compacted_from"),))
+
+        async def merged(one: Record) -> None:
+            other = await scribe.put("cake")
+            close = Close(record=one, ending=Ending.MERGED, merged_into=other.id)
+            await scribe.commit(close, op=Op.MERGE)
+
+        async def held(one: Record) -> None:
+            stage = Stage(
+                proposal_id=f"prp_{one.id}",
+                operation="remember",
+                agent_id="ana",
+                request={"content": "made", "links": [{"to": one.id, "rel": "derived_from"}]},
+                held_by=("caller",),
+                lapses_at=None,
+            )
+            await scribe.commit(stage, op=Op.HOLD, detail={"proposal": stage.proposal_id})
+
+        async def noted(one: Record) -> None:
+            await scribe.put("own", links=(Link(one.id, "about"),))
+
+        async def changed(one: Record) -> None:
+            await scribe.change(one, content="coffee")
+
+        for happens, is_left in (
+            (promoted, True),
+            (compacted, True),
+            (merged, True),
+            (held, True),
+            (noted, False),
+            (changed, False),
+        ):
+            one, other = await scribe.put("tea"), await scribe.put("water")
+            before = (await ledger.head(tenant)).seq
+            await happens(one)
+            assert await is_refused(one, before) is is_left, happens.__name__
+            assert not await is_refused(other, before), "nothing has happened to this one"
+            assert not await is_refused(one, (await ledger.head(tenant)).seq), "decided anew"
+        assert await scribe.audit() == []
 
     # -- marks and reasons --------------------------------------------------------------------------------------
 

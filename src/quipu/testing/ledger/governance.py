@@ -78,16 +78,16 @@ class GovernanceContract(LedgerCase):
         await scribe.commit(a_stage(approvals=3), op=Op.HOLD)
         one = Approval(reviewer="carla", at=5, etag="e1")
         two = Approval(reviewer="dario", at=6, etag="e1")
-        await scribe.commit(Approve(proposal_id="prp_1", given=(one,), expects=0), op=Op.APPROVE)
-        await scribe.commit(Approve(proposal_id="prp_1", given=(one, two), expects=1), op=Op.APPROVE)
+        await scribe.commit(Approve(proposal_id="prp_1", given=(one,)), op=Op.APPROVE)
+        await scribe.commit(Approve(proposal_id="prp_1", given=(one, two), former=(one,)), op=Op.APPROVE)
         held = await only(scribe)
         assert (held.status, held.given) == ("pending", (one, two))
 
     async def test_of_two_who_approve_at_once_one_must_look_again(self, scribe: Scribe) -> None:
         await scribe.commit(a_stage(), op=Op.HOLD)
         one = Approval(reviewer="carla", at=5, etag="e1")
-        await scribe.commit(Approve(proposal_id="prp_1", given=(one,), expects=0), op=Op.APPROVE)
-        late = Approve(proposal_id="prp_1", given=(replace(one, reviewer="dario"),), expects=0)
+        await scribe.commit(Approve(proposal_id="prp_1", given=(one,)), op=Op.APPROVE)
+        late = Approve(proposal_id="prp_1", given=(replace(one, reviewer="dario"),))
         before = await scribe.ledger.head(scribe.tenant)
         with pytest.raises(ConflictError) as refused:
             await scribe.commit(late, op=Op.APPROVE)
@@ -95,14 +95,28 @@ class GovernanceContract(LedgerCase):
         assert await scribe.ledger.head(scribe.tenant) == before
         assert (await only(scribe)).given == (one,)
 
+    async def test_of_two_who_approve_at_once_after_a_stale_one_one_must_look_again(
+        self, scribe: Scribe
+    ) -> None:
+        """Each leaves out the one that no longer counts, so that there are as many as before."""
+        await scribe.commit(a_stage(approvals=3), op=Op.HOLD)
+        stale = Approval(reviewer="carla", at=5, etag="e1")
+        one, late = [Approval(reviewer=name, at=6, etag="e2") for name in ("dario", "elsa")]
+        await scribe.commit(Approve(proposal_id="prp_1", given=(stale,)), op=Op.APPROVE)
+        await scribe.commit(Approve(proposal_id="prp_1", given=(one,), former=(stale,)), op=Op.APPROVE)
+        with pytest.raises(ConflictError) as refused:
+            await scribe.commit(Approve(proposal_id="prp_1", given=(late,), former=(stale,)), op=Op.APPROVE)
+        assert refused.value.reason == "decided_meanwhile"
+        assert (await only(scribe)).given == (one,)
+
     async def test_what_was_decided_or_never_was_is_not_approved(self, scribe: Scribe) -> None:
         one = Approval(reviewer="carla", at=5, etag="e1")
         with pytest.raises(ConflictError):
-            await scribe.commit(Approve(proposal_id="prp_1", given=(one,), expects=0), op=Op.APPROVE)
+            await scribe.commit(Approve(proposal_id="prp_1", given=(one,)), op=Op.APPROVE)
         await scribe.commit(a_stage(), op=Op.HOLD)
         await scribe.commit(Settle(proposal_id="prp_1", approved=False, reviewer="x"), op=Op.DECIDE)
         with pytest.raises(ConflictError):
-            await scribe.commit(Approve(proposal_id="prp_1", given=(one,), expects=0), op=Op.APPROVE)
+            await scribe.commit(Approve(proposal_id="prp_1", given=(one,)), op=Op.APPROVE)
 
     async def test_the_salt_goes_with_the_decision_and_with_an_erasure(self, scribe: Scribe) -> None:
         await scribe.commit(a_stage(), op=Op.HOLD)

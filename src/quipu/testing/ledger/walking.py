@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from quipu.model.change import Close
 from quipu.model.journal import Op
 from quipu.model.record import (
@@ -92,6 +94,65 @@ class WalkingContract(LedgerCase):
             gone = frozenset({State.FORGOTTEN})
             assert await scribe.scanned(filter={"said": value}, states=gone) == [flat.id]
         assert await scribe.scanned(filter={"said": 1}) == []
+
+    async def test_a_walk_finds_whatever_its_filter_on_numbers_matches(self, scribe: Scribe) -> None:
+        """However a number is written down, next to its neighbours, and beside what is no number."""
+        numbers = [
+            -(2**63),
+            -7,
+            -0.1,
+            0,
+            5e-324,
+            0.1,
+            0.30000000000000004,
+            1,
+            1.5,
+            2**53 + 1,
+            2**63 - 1,
+            1e300,
+        ]
+        others = ["5", True, False, None, [5], {"b": 5}]
+        records = [await scribe.put(metadata={"n": n, "in": {"a": n}}) for n in (*numbers, *others)]
+        await scribe.put()
+        ids = {record.id: record for record in records}
+        operators = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+        for bound in numbers:
+            for name, holds in {**operators, "$eq": operator.eq}.items():
+                wanted = [one for one, n in zip(records, numbers, strict=False) if holds(n, bound)]
+                for path in ("n", "in.a", "metadata.in.a"):
+                    found = await scribe.scanned(filter={path: {name: bound}})
+                    assert [ids[one] for one in reversed(found)] == wanted
+        listed = {"n": {"$in": [0, 1.5, 1e300]}, "in.a": {"$gte": 1}}
+        assert await scribe.scanned(filter=listed) == [records[11].id, records[8].id]
+        assert await scribe.scanned(filter={"n": {"$in": [1, "5"]}}) == [records[12].id, records[7].id]
+        listed = {"n": {"$gt": 0.1, "$lt": 1}}
+        assert await scribe.scanned(filter=listed) == [records[6].id]
+        assert len(await scribe.scanned(filter={"$not": {"n": {"$lt": 1e300}}})) == 1 + len(others) + 1
+        assert await scribe.scanned(filter={"n.0": 5}) == [records[16].id]
+
+    async def test_a_walk_finds_what_its_filter_on_confidence_importance_and_times_matches(
+        self, scribe: Scribe
+    ) -> None:
+        sure, unsure = await scribe.put(confidence=0.7, importance=0.3), await scribe.put(confidence=0.1)
+        for path, value in (("confidence", 0.7), ("record.importance", 0.3)):
+            assert await scribe.scanned(filter={path: {"$gte": value}}) == [sure.id]
+            assert await scribe.scanned(filter={path: value}) == [sure.id]
+            assert await scribe.scanned(filter={path: {"$gt": value}}) == []
+        assert await scribe.scanned(filter={"confidence": {"$lt": 0.7}}) == [unsure.id]
+        assert await scribe.scanned(filter={"record.importance": {"$lt": 0.3}}) == []
+        assert await scribe.scanned(confidence_below=0.7) == [unsure.id]
+        assert await scribe.scanned(confidence_below=0.71) == [unsure.id, sure.id]
+        assert await scribe.scanned(confidence_below=0.5, filter={"confidence": {"$gt": 0.1}}) == []
+        at = sure.created_at
+        for test, is_found in (
+            ({"$gte": at}, True),
+            ({"$gt": at}, False),
+            ({"$lte": at}, True),
+            ({"$lt": at}, False),
+            ({"$gt": at - 0.5, "$lt": at + 0.5}, True),
+            ({"$lt": 1e300, "$gt": -1e300}, True),
+        ):
+            assert (sure.id in await scribe.scanned(filter={"created_at": test})) is is_found
 
     async def test_a_walk_keeps_to_its_states(self, scribe: Scribe) -> None:
         live = await scribe.put()

@@ -37,11 +37,15 @@ document.addEventListener("keydown", (event) => {
 });
 
 // A control with a key of its own is pressed by it; one that opens something hands the cursor on to what it opened.
-// A key that is held down presses once: the next page would be decided on unseen.
+// A key that is held down presses once, and no key decides on a page that came up just now: the second tap of two was
+// meant for the page before, and this one would be decided on unseen.
+const cameUp = performance.now();
+const UNSEEN_MS = 400;
 function press(event) {
   if (event.repeat) return;
   const named = /^[a-z]$/.test(event.key) ? document.querySelector(`[data-key="${event.key}"]`) : null;
   if (!named) return;
+  if (named.name === "decision" && performance.now() - cameUp < UNSEEN_MS) { event.preventDefault(); return; }
   event.preventDefault();
   if (named.matches("form")) named.requestSubmit();
   else named.click();
@@ -68,6 +72,16 @@ document.addEventListener("submit", (event) => {
   form.dataset.sent = "yes";
   setTimeout(() => { delete form.dataset.sent; }, 3000);
 });
+
+// All that can be ticked on a page at once, or none of them.
+for (const button of document.querySelectorAll("[data-tick]")) {
+  const ticks = [...button.form.querySelectorAll("input[type=checkbox]")];
+  button.hidden = ticks.length < 2;
+  button.addEventListener("click", () => {
+    const isAll = ticks.every((tick) => tick.checked);
+    for (const tick of ticks) tick.checked = !isAll;
+  });
+}
 
 // A slider over versions shows each one at once; its texts came with the page.
 for (const form of document.querySelectorAll("form[data-slider=version]")) {
