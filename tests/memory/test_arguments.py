@@ -119,3 +119,11 @@ async def test_who_forgets_an_id_is_told_how(tmp_path: Path) -> None:
         with pytest.raises(InvalidError) as refused:
             await memory.forget(_any("mem_1"))
     assert "ids=" in (refused.value.hint or "")
+
+
+async def test_fields_of_a_type_may_be_none_as_all_others_may(tmp_path: Path) -> None:
+    async with Memory("ana", tmp_path / "memory.db", embedder="none") as memory:
+        plain = await memory.remember("Tea at noon", valence=None, event_time=None)
+        felt = await memory.remember("Glad of tea", type="emotional", valence=0.5, arousal=None)
+        assert (await memory.get(plain.id)).details == {}
+        assert (await memory.get(felt.id)).details == {"valence": 0.5}

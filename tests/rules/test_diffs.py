@@ -129,3 +129,25 @@ def test_an_edit_changes_what_it_names(edit: dict[str, Any], changed: dict[str, 
         embedding=Embedding("m", (1.0,)),
     )
     assert edited(request, Edit(**edit)) == replace(request, **changed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pieces"),
+    [
+        ("明天下午开会", "明天上午开会", [("same", "明天"), ("gone", "下"), ("new", "上"), ("same", "午开会")]),
+        ("ประชุมวันจันทร์", "ประชุมวันศุกร์", None),
+        ("cafe\u0301 at noon", "cafe\u0301 at nine", [("same", "cafe\u0301 at "), ("gone", "noon"), ("new", "nine")]),
+        ("หมี", "หมู", [("same", "ห"), ("gone", "มี"), ("new", "มู")]),
+        ("हिन्दी कक्षा", "हिन्दी किताब", [("same", "हिन्दी "), ("gone", "कक्षा"), ("new", "किताब")]),
+        ("ok 👩\u200d🔬 x", "ok 👩\u200d🎨 x", [("same", "ok "), ("gone", "👩\u200d🔬 "), ("new", "👩\u200d🎨 "), ("same", "x")]),
+    ],
+)  # fmt: skip
+def test_no_letter_is_cut_off_from_what_belongs_to_it_and_none_waits_for_a_space(
+    before: str, after: str, pieces: list[tuple[str, str]] | None
+) -> None:
+    told = diffs.words(before, after)
+    assert told is not None
+    if pieces is not None:
+        assert [(piece.kind, piece.text) for piece in told] == pieces
+    assert "".join(piece.text for piece in told if piece.kind != "gone") == after
+    assert "".join(piece.text for piece in told if piece.kind != "new") == before

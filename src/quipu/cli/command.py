@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -107,7 +109,8 @@ def _everywhere(
     """Agent, place and manner: the options of every command, `--store` even where it names no store."""
 
 
-def shared_options() -> list[Any]:
+@cache
+def _shared_options() -> Sequence[Any]:
     """The options of every command, made by typer: how it builds one differs between its versions."""
     program = typer.Typer(add_completion=False)
     program.command()(_everywhere)
@@ -119,7 +122,7 @@ def _with_shared(params: list[Any] | None) -> list[Any]:
     own = list(params or [])
     taken = {name for param in own for name in param.opts}
     # What a command calls by the same name it means in its own way.
-    return own + [option for option in shared_options() if not taken.intersection(option.opts)]
+    return own + [option for option in _shared_options() if not taken.intersection(option.opts)]
 
 
 def _reads_well(command: TyperCommand | TyperGroup) -> None:

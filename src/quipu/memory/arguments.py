@@ -275,7 +275,8 @@ def details(given: Mapping[str, Json]) -> dict[str, Json]:
     for name in given:
         if name not in DETAIL_FIELDS:
             raise TypeError(f"remember() got an unexpected keyword argument {name!r}")
-    return dict(given)
+    # As with every other field, None says nothing.
+    return {name: value for name, value in given.items() if value is not None}
 
 
 async def each(

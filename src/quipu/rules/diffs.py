@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -19,8 +20,12 @@ MOST = 100
 _LONGEST, _STEPS = 100_000, 400
 #: So many equal words are shown around a change.
 _AROUND = 24
-#: A word or a sign, with the space behind it.
-_TOKEN = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
+#: Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, kana and ideographs.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+#: A word, a letter of such a script or a sign, with the space behind it.
+_TOKEN = re.compile(rf"[{_UNSPACED}]\s*|[^\W{_UNSPACED}]+\s*|[^\w\s]\s*|\s+")
+#: Joins two pictures into one.
+_JOINER = "\u200d"
 
 
 def diff(
@@ -121,7 +126,7 @@ def words(before: str, after: str) -> tuple[Piece, ...] | None:
         return (Piece("same", after),)
     if max(len(before), len(after)) > _LONGEST:
         return None
-    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    old, new = _tokens(before), _tokens(after)
     start = _alike(old, new)
     end = _alike(old[start:][::-1], new[start:][::-1])
     middle = _changes(old[start : len(old) - end], new[start : len(new) - end])
@@ -132,6 +137,27 @@ def words(before: str, after: str) -> tuple[Piece, ...] | None:
     behind = [("same", token) for token in new[len(new) - end :]]
     steps = [*ahead, *middle, *behind]
     return tuple(_shortened(_gathered(steps)))
+
+
+def _tokens(text: str) -> list[str]:
+    """What is compared: words and signs, none of them cut off from its accents, vowel signs or joined pictures."""
+    found: list[str] = _TOKEN.findall(text)
+    if text.isascii():
+        return found
+    whole: list[str] = []
+    for token in found:
+        if whole and _belongs(whole[-1], token):
+            whole[-1] += token
+        else:
+            whole.append(token)
+    return whole
+
+
+def _belongs(before: str, token: str) -> bool:
+    """Whether a token only goes on with the one before it."""
+    if before[-1].isspace():
+        return False
+    return before[-1] == _JOINER or token[0] == _JOINER or unicodedata.category(token[0])[0] == "M"
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -210,7 +236,7 @@ def _shortened(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """Long stretches that stayed are cut to what stands next to a change."""
     everything = list(pieces)
     for place, piece in enumerate(everything):
-        tokens = _TOKEN.findall(piece.text) if piece.kind == "same" else ()
+        tokens = _tokens(piece.text) if piece.kind == "same" else ()
         if len(tokens) <= 3 * _AROUND:
             yield piece
             continue
