@@ -59,6 +59,8 @@ def _near(path: Path) -> list[str]:
 
 def _is_database(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
