@@ -2,9 +2,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 # Files are dealt out as tests/conftest.py orders them: the slow ones first, so that nobody works alone at the end.
-PYTEST = $(ROOM) $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(or $(PROFILE),steady)
-# What tests write goes into memory where that has room for it.
-ROOM = $(addprefix TMPDIR=,$(shell scripts/room))
+PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(or $(PROFILE),steady)
 
 .DEFAULT_GOAL := check
 .PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs pictures docs-check pins build size clean

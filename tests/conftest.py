@@ -2,14 +2,13 @@
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests import conventions
-from tests.disk import PASSED, tmp_path
 from tests.ledgers import ledger_url
 from tests.postgres import empty_url, fresh_url, postgres, postgres_url
 
@@ -19,7 +18,6 @@ __all__ = [
     "ledger_url",
     "postgres",
     "postgres_url",
-    "tmp_path",
 ]  # one server for all that ask for it
 
 FACES = Path(__file__).parent / "faces"
@@ -50,23 +48,6 @@ def _checked_telemetry() -> Iterator[None]:
     conventions.forget_ways()
     yield
     assert conventions.faults() == []
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A fixture may ask whether its test has passed."""
-    report = yield
-    item.stash[PASSED] = report.passed and item.stash.get(PASSED, True)
-    return report
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """What `-n auto` means: tests often wait, for a process or for time to pass, so more work than there are processors."""
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + processors // 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

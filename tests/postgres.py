@@ -26,7 +26,6 @@ from quipu.ledger.postgres.database import Place
 from quipu.ledger.postgres.ledger import PostgresLedger
 from quipu.ledger.postgres.tables import TABLES
 from quipu.testing.builders import CountedIds, FixedClock, canonical
-from tests.disk import on_disk
 
 NOBODY = 65_534
 VERSION = 18
@@ -39,7 +38,7 @@ _FAST = {
     "autovacuum": "off",
     "max_connections": "200",
     "shared_buffers": "64MB",
-    "max_wal_size": "1GB",  # it may be held in memory
+    "max_wal_size": "4GB",
     "logging_collector": "off",
     "timezone": "UTC",
 }
@@ -67,8 +66,7 @@ class Server:
     """One server in a folder of its own, reached through a socket in it."""
 
     def __init__(self, **settings: str) -> None:
-        where = on_disk() if settings.get("fsync") == "on" else None
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=where))
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         (self.folder / "owner").write_text(str(os.getpid()))
         self.data = self.folder / "data"
         self.settings = {**_FAST, **settings}
@@ -221,8 +219,7 @@ def name_of(url: str) -> str:
 
 def _sweep() -> None:
     """End servers whose test run was killed before it could end them."""
-    places = {Path(tempfile.gettempdir()), Path(on_disk())}
-    for owner in [owner for place in places for owner in place.glob(f"{_PREFIX}*/owner")]:
+    for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/owner"):
         try:
             os.kill(int(owner.read_text()), 0)
         except ProcessLookupError:
