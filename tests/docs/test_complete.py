@@ -195,7 +195,7 @@ def test_every_make_target_that_a_page_names_exists() -> None:
 def test_every_command_that_a_page_names_exists() -> None:
     known = all_commands()
     for found in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for call in re.findall(r"`quipu ([a-z]+(?: [a-z]+)?)", found.read_text("utf-8")):
+        for call in re.findall(r"`quipu ([a-z]+(?: [a-z][a-z-]*)?)", found.read_text("utf-8")):
             first = call.split()[0]
             assert first in known, f"{found.name}: quipu {call}"
             if hasattr(known[first], "list_commands") and " " in call:
