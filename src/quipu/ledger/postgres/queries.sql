@@ -431,9 +431,8 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND id = %(id)s ORDER BY version;
 -- All versions in the order they were born, a page at a time.
 SELECT * FROM record WHERE tenant = %(tenant)s AND row > %(after)s ORDER BY row LIMIT %(limit)s;
 
--- page_at --
--- Newest ids first: what was current at a position, of all agents.
-SELECT * FROM record WHERE tenant = %(tenant)s AND id < %(below)s AND born <= %(seq)s AND (died IS NULL OR died > %(seq)s)
+-- + may_pass --
+-- What narrows a walk before a record is unpacked; a value that is not given asks for nothing.
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
   AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
@@ -447,63 +446,32 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND id < %(below)s AND born <= %(
     THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
       BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
     ELSE false END
+
+-- page_at --
+-- Newest ids first: what was current at a position, of all agents.
+SELECT * FROM record WHERE tenant = %(tenant)s AND id < %(below)s AND born <= %(seq)s AND (died IS NULL OR died > %(seq)s)
+  -- + may_pass
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_at --
 -- The same of one agent.
 SELECT * FROM record WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND id < %(below)s
   AND born <= %(seq)s AND (died IS NULL OR died > %(seq)s)
-  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
-  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
-  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
-  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
-  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
-  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
-  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
-  AND CASE WHEN %(number_at)s::text IS NULL THEN true
-    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
-    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
-      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
-    ELSE false END
+  -- + may_pass
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_newest --
 -- Newest ids first: the newest version of each record, whatever became of it.
 SELECT * FROM record AS r WHERE tenant = %(tenant)s AND id < %(below)s
   AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = %(tenant)s AND n.id = r.id AND n.version > r.version)
-  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
-  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
-  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
-  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
-  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
-  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
-  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
-  AND CASE WHEN %(number_at)s::text IS NULL THEN true
-    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
-    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
-      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
-    ELSE false END
+  -- + may_pass
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- page_of_agent_newest --
 -- The same of one agent.
 SELECT * FROM record AS r WHERE tenant = %(tenant)s AND agent_id = %(agent_id)s AND id < %(below)s
   AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = %(tenant)s AND n.id = r.id AND n.version > r.version)
-  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-  AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
-  AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)
-  AND (%(in_metadata)s::text IS NULL OR strpos(metadata::text, %(in_metadata)s) > 0)
-  AND (%(in_tags)s::text IS NULL OR strpos(tags::text, %(in_tags)s) > 0)
-  AND (%(created_from)s::bigint IS NULL OR created_at >= %(created_from)s)
-  AND (%(confidence_from)s::float8 IS NULL OR confidence BETWEEN %(confidence_from)s AND %(confidence_to)s)
-  AND (%(importance_from)s::float8 IS NULL OR importance BETWEEN %(importance_from)s AND %(importance_to)s)
-  AND CASE WHEN %(number_at)s::text IS NULL THEN true
-    WHEN jsonb_typeof(jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)) = 'number'
-    THEN jsonb_path_query_first(metadata::jsonb, %(number_at)s::text::jsonpath)::float8
-      BETWEEN %(number_from)s::float8 AND %(number_to)s::float8
-    ELSE false END
+  -- + may_pass
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- due --

@@ -421,9 +421,8 @@ SELECT * FROM record WHERE tenant = :tenant AND id = :id ORDER BY version;
 -- All versions in the order they were born, a page at a time.
 SELECT * FROM record WHERE tenant = :tenant AND row > :after ORDER BY row LIMIT :limit;
 
--- page_at --
--- Newest ids first: what was current at a position, of all agents.
-SELECT * FROM record WHERE tenant = :tenant AND id < :below AND born <= :seq AND (died IS NULL OR died > :seq)
+-- + may_pass --
+-- What narrows a walk before a record is unpacked; a value that is not given asks for nothing.
   AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
@@ -433,51 +432,32 @@ SELECT * FROM record WHERE tenant = :tenant AND id < :below AND born <= :seq AND
   AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
   AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
     ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
+
+-- page_at --
+-- Newest ids first: what was current at a position, of all agents.
+SELECT * FROM record WHERE tenant = :tenant AND id < :below AND born <= :seq AND (died IS NULL OR died > :seq)
+  -- + may_pass
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_at --
 -- The same of one agent.
 SELECT * FROM record WHERE tenant = :tenant AND agent_id = :agent_id AND id < :below
   AND born <= :seq AND (died IS NULL OR died > :seq)
-  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
-  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
-  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
-  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
-  AND (:created_from IS NULL OR created_at >= :created_from)
-  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
-  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
-  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
-    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
+  -- + may_pass
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_newest --
 -- Newest ids first: the newest version of each record, whatever became of it.
 SELECT * FROM record AS r WHERE tenant = :tenant AND id < :below
   AND version = (SELECT max(version) FROM record AS n WHERE n.tenant = r.tenant AND n.id = r.id)
-  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
-  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
-  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
-  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
-  AND (:created_from IS NULL OR created_at >= :created_from)
-  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
-  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
-  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
-    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
+  -- + may_pass
 ORDER BY id DESC LIMIT :limit;
 
 -- page_of_agent_newest --
 -- The same of one agent.
 SELECT * FROM record AS r WHERE tenant = :tenant AND agent_id = :agent_id AND id < :below
   AND version = (SELECT max(version) FROM record AS n WHERE n.tenant = r.tenant AND n.id = r.id)
-  AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
-  AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
-  AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)
-  AND (:in_metadata IS NULL OR instr(metadata, :in_metadata) > 0) AND (:in_tags IS NULL OR instr(tags, :in_tags) > 0)
-  AND (:created_from IS NULL OR created_at >= :created_from)
-  AND (:confidence_from IS NULL OR confidence BETWEEN :confidence_from AND :confidence_to)
-  AND (:importance_from IS NULL OR importance BETWEEN :importance_from AND :importance_to)
-  AND CASE WHEN :number_at IS NULL OR json_valid(metadata) = 0 THEN 1
-    ELSE json_extract(metadata, :number_at) BETWEEN :number_from AND :number_to END
+  -- + may_pass
 ORDER BY id DESC LIMIT :limit;
 
 -- due --
