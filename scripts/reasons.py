@@ -125,7 +125,7 @@ REASONS = {
     "missing_extra": "The store needs a package that is not installed. The hint names the command that installs it.",
     "missing_field": "A required field is absent.",
     "missing_file": "An exported journal lacks the file that is to be checked.",
-    "missing_key": "The public key that made a signature is not at hand, so it could not be checked.",
+    "missing_key": "A key is not at hand: the public key of a signature, which could then not be checked, or the key file of a ledger. Put it back.",
     "missing_records": "An export comes without its records: the chain and the signatures were checked, nothing of what the memories say.",
     "missing_scope": "The credential lacks the permission that the operation needs.",
     "model_failed": "The embedding model failed on a text.",

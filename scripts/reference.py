@@ -183,7 +183,8 @@ def cli() -> str:
         "| 1 | bad input: the command, the request or the thing it names |\n"
         "| 2 | the memory, a file or a server failed, or a verification found a fault |\n"
         "| 3 | held for a person |\n"
-        "| 130 | interrupted |\n\n"
+        "| 130 | interrupted |\n"
+        "| 143 | terminated (129: hung up) |\n\n"
         "## Options of every command\n\n",
         table(("option", "meaning"), [_option(param) for param in shared]),
         "\n## Commands\n\n",

@@ -26,6 +26,8 @@ from quipu.telemetry.settings import Showing
 from quipu.telemetry.tracing import Tracing
 
 _WATCHED = Path(__file__).parent / "watched.py"
+#: The file, in the folder where processes tell what they found, that holds the faults of all of them.
+_SAID = "faults.txt"
 #: What the validator has said, in this process, and nobody has been told yet.
 _faults: list[str] = []
 #: How operations were shown in this process since somebody last looked.
@@ -49,11 +51,10 @@ def watch(tell: Callable[[str], None] = _faults.append) -> None:
 
 def watch_for(folder: Path) -> None:
     """In a process that a test started: at once and to a file, since it may be killed."""
-    file = folder / f"{os.getpid()}.txt"
-    file.touch()  # that it was watched can be seen
+    (folder / str(os.getpid())).touch()  # that it was watched can be seen
 
     def tell(fault: str) -> None:
-        with file.open("a", encoding="utf-8") as out:
+        with (folder / _SAID).open("a", encoding="utf-8") as out:
             out.write(fault + "\n")
 
     watch(tell)
@@ -76,13 +77,10 @@ def faults() -> list[str]:
     """All there are, here and from processes; they are told once."""
     found = _faults.copy()
     _faults.clear()
-    if told.cache_info().currsize:
-        # After hundreds of processes nearly every file is empty, and this is asked after every test.
-        with os.scandir(told()) as files:
-            said = sorted(file.path for file in files if file.stat().st_size)
-        for file in said:
-            found += Path(file).read_text("utf-8").splitlines()
-            os.truncate(file, 0)
+    # Asked after every test, of hundreds of processes: one file for all of them, which is seldom there.
+    if told.cache_info().currsize and (said := told() / _SAID).exists():
+        found += said.read_text("utf-8").splitlines()
+        os.truncate(said, 0)
     return found
 
 

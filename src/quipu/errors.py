@@ -38,6 +38,7 @@ LASTING = frozenset(
         "half_migrated",
         "insecure_address",
         "missing_extra",
+        "missing_key",
         "moved",
         "newer_schema",
         "no_pgvector",
@@ -75,15 +76,15 @@ class QuipuError(Exception):
         faults: Sequence[Fault] = (),
         retry_after: int | None = None,
     ) -> None:
-        self.message = message or (self.__doc__ or "").strip()
-        self.reason = reason
+        self.message: str = message or (self.__doc__ or "").strip()
+        self.reason: str | None = reason
         if reason in LASTING:
             self.retryable = False
         #: What a person can do about it; shown by the command line, the page and a traceback, apart from `str()`.
-        self.hint = hint
-        self.faults = tuple(faults)
+        self.hint: str | None = hint
+        self.faults: tuple[Fault, ...] = tuple(faults)
         #: Seconds after which it may be tried again, where that is known.
-        self.retry_after = retry_after
+        self.retry_after: int | None = retry_after
         super().__init__(self.message)
         accepted = next((fault.accepted for fault in self.faults if fault.accepted), ())
         if hint or accepted:

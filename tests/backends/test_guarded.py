@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 
 from quipu.backends.guarded import GuardedBackend, Patience
 from quipu.errors import BackendUnavailableError, UnsupportedError
-from quipu.ports.backend import Answer, Copy, Health, Kept, NativeHit, Place, Query
+from quipu.ports.backend import Answer, Container, Copy, Health, Kept, NativeHit, Place, Query
 from quipu.rules.breaker import FIRST_MS, LONGEST_MS, Breaker, BreakerState
 from quipu.testing.backend.case import Keeper
 from quipu.testing.backend.shelf import ShelfBackend
@@ -206,4 +207,48 @@ async def test_a_text_that_no_ledger_could_hold_is_none(text: str) -> None:
 
     guarded = GuardedBackend("rogue", Rogue(), patience=QUICK)
     assert [hit.text for hit in (await Keeper(guarded).asked("tea")).hits] == ["", "tea"]
+    await guarded.close()
+
+
+class Nonsense(ShelfBackend):
+    """Answers each call with something that is no answer to it."""
+
+    def __init__(self, put: Any = None, search: Any = None, get: Any = None) -> None:
+        super().__init__()
+        self.told = {"put": put, "search": search, "get": get}
+
+    async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+        return self.told["put"]
+
+    async def search(self, query: Query, limit: int) -> Answer:
+        return self.told["search"]
+
+    async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
+        return self.told["get"]
+
+    async def scan(self, container: Container) -> AsyncIterator[Kept]:
+        yield self.told["get"]
+
+
+@pytest.mark.parametrize("told", [None, 7, ["one"], ["one", "one"], ["one", None], [["one"], "two"]])
+async def test_an_answer_that_is_none_is_a_failure_of_the_mirror(told: Any) -> None:
+    """It is told like any other: whoever carries copies goes on, and the breaker counts it."""
+    guarded = GuardedBackend("odd", Nonsense(told, told, told), patience=QUICK)
+    keeper = Keeper(guarded)
+    calls: list[Callable[[], Any]] = [
+        lambda: keeper.put_all([keeper.copy("tea"), keeper.copy("coffee")]),
+        lambda: keeper.asked("tea"),
+        lambda: guarded.get([]),
+    ]
+    for call in calls:
+        with pytest.raises(BackendUnavailableError) as failed:
+            await call()
+        assert failed.value.reason == "mirror_failed"
+    if told is not None:
+        with pytest.raises(BackendUnavailableError):
+            await keeper.held()
+    for _ in range(4):
+        with pytest.raises(BackendUnavailableError):
+            await keeper.asked("tea")
+    assert guarded.breaker == "open"
     await guarded.close()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.model.operations import Fusion, RecallRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType, PrivacyIntent, Sensitivity
-from quipu.ports.backend import Answer, Copy, NativeHit, Query, Routing
+from quipu.ports.backend import Answer, Capability, Copy, Mirror, NativeHit, Place, Query, Routing
 from quipu.ports.outbox import CopyState
 from quipu.rules.fusion import Foreign
 from quipu.testing.backend.shelf import ShelfBackend
@@ -568,3 +569,59 @@ async def test_what_a_new_mirror_could_not_take_at_first_is_sent_later(tmp_path:
         (standing,) = await rigged.service.mirrors.standings("default")
         assert standing.is_filled
         assert texts(choosy) == ["coffee", "poison", "tea"]
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+async def test_a_mirror_that_answers_nonsense_is_told_and_tried_again(is_guarded: bool) -> None:
+    class Muddled(ShelfBackend):
+        is_muddled = True
+
+        async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+            if self.is_muddled:
+                return cast("Any", None)
+            return await super().put(copies)
+
+    shelf = Muddled()
+    muddled = mirror("shelf", shelf) if is_guarded else Mirror(name="shelf", backend=shelf)
+    async with rig(muddled) as here:
+        kept = await here.memory.remember("tea at noon")
+        assert kept.stores == ("sqlite",)
+        assert kept.extensions["stores_pending"] == ["shelf"]
+        (status,) = await here.memory.mirrors()
+        assert status.waiting == 1
+        if is_guarded:
+            assert status.error == "mirror_failed"
+        shelf.is_muddled = False
+        await until(lambda: texts(shelf) == ["tea at noon"], 20.0)
+
+
+@pytest.mark.parametrize("promise", [Capability.GET_BY_ID, Capability.DELETE_REPORTS_ABSENCE])
+async def test_a_mirror_that_keeps_what_was_erased_is_told_until_it_does_not(promise: Capability) -> None:
+    class Keeping(ShelfBackend):
+        """Says that it has deleted, and has not."""
+
+        is_honest = False
+        both = frozenset({Capability.GET_BY_ID, Capability.DELETE_REPORTS_ABSENCE})
+        capabilities = replace(
+            ShelfBackend.capabilities, flags=(ShelfBackend.capabilities.flags - both) | {promise}
+        )
+
+        async def delete(self, places: Sequence[Place]) -> int:
+            return await super().delete(places) if self.is_honest else len(places)
+
+    shelf, clock = Keeping(), FixedClock()
+    async with rig(mirror("shelf", shelf), clock=clock) as here:
+        kept = await here.memory.remember("tea at noon")
+        gone = await here.memory.forget(ids=[kept.id], hard_delete=True)
+        assert [(row.store, row.count, row.error) for row in gone.stores] == [
+            ("sqlite", 1, None),
+            ("shelf", 0, "queued"),
+        ]
+        (status,) = await here.memory.mirrors()
+        assert (status.waiting, status.error) == (1, "mirror_failed")
+        assert texts(shelf) == ["tea at noon"]
+        shelf.is_honest = True
+        clock.move(3_600_000)
+        assert await here.drained()
+        assert texts(shelf) == []
+        assert await here.lag("shelf") == 0

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from quipu.backends.remote import make
-from quipu.errors import InvalidError
+from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.model.record import MemoryType
 from quipu.ports.backend import Backend, Setup
 from quipu.testing.backend import BackendContract
+from quipu.testing.backend.case import Keeper, place
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios_v0 import MACHINE
 from tests.faces.serving import served
 
 
@@ -40,6 +44,40 @@ class TestRemote(BackendContract):
                 file.name for file in self.place.glob("other.db*") if marker.encode() in file.read_bytes()
             ]
         )
+
+
+class TestWithoutAnEmbedder(TestRemote):
+    """What finds by words alone must know its own mark without any."""
+
+    @pytest.fixture
+    async def backend(self, tmp_path: Path) -> AsyncIterator[Backend]:
+        self.place = tmp_path
+        with served(tmp_path / "other.db", rate_per_minute=0) as server:
+            backend = make(setup(server.url.replace("http://", f"quipu+http://:{server.admin_token}@")))
+            await backend.open()
+            yield backend
+            await backend.close()
+
+    async def test_a_text_without_words_is_there_once(self, keeper: Keeper) -> None:
+        copies = [keeper.copy(text) for text in ("🧵", "-", "...")]
+        first, again = await keeper.put_all(copies), await keeper.put_all(copies)
+        assert [copy.native_id for copy in again] == [copy.native_id for copy in first]
+        assert len(await keeper.held()) == 3
+
+    async def test_a_procedure_on_its_way_is_found_or_made_up_for(self, keeper: Keeper) -> None:
+        lost = await keeper.put(MACHINE, type=MemoryType.PROCEDURAL)
+        never = keeper.copy("-", type=MemoryType.PROCEDURAL)
+        found, made = await keeper.put_all([replace(lost, content="-", native_id=None), never])
+        assert found.native_id == lost.native_id
+        assert await keeper.backend.delete([place(found), place(made)]) == 2
+        assert await keeper.held() == []
+
+
+async def test_another_address_on_a_server_is_no_mirror(tmp_path: Path) -> None:
+    with served(tmp_path / "other.db") as server:
+        url = server.url.replace("http://", f"quipu+http://:{server.admin_token}@")
+        with pytest.raises(BackendUnavailableError):
+            await make(setup(f"{url}/elsewhere")).open()
 
 
 async def test_a_wrong_token_is_unavailable(tmp_path: Path) -> None:

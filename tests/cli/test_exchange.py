@@ -105,9 +105,11 @@ def test_a_line_without_end_is_not_read_into_memory(cli: Cli, home: Path, packed
     data = b'{"content": "one"}\n' + long + b'\n\n{"content": "two"}\nnonsense\n' + long
     (home / "in.ndjson").write_bytes(gzip.compress(data, 1) if packed else data)
     tracemalloc.start()
-    *errors, end = cli.lines("import", "in.ndjson", code=1)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    try:
+        *errors, end = cli.lines("import", "in.ndjson", code=1)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()  # left on, it would slow down every test that follows
     assert most < 5 * LONGEST_LINE
     assert [(one["line"], "too long" in one["error"]["detail"]) for one in errors] == [
         (2, True),

@@ -340,3 +340,13 @@ def test_an_id_that_leads_to_nothing_is_told_when_something_is_erased(cli: Cli) 
     assert result.exit_code == 0
     assert "Erased 1 memory" in result.stdout
     assert "1 of 2 ids led to nothing: check them." in result.stderr
+
+
+def test_an_operator_s_longest_time_binds_the_shell_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUIPU_MAX_RETAIN", "30d")
+    shown = cli.json("show", cli.remember("The visitor's door code", "--expires", "900d"))
+    assert shown["expires_at"] - shown["created_at"] == 30 * DAY_MS
+    monkeypatch.setenv("QUIPU_MAX_RETAIN", "a while")
+    problem = cli.problem("remember", "Another")
+    assert problem["reason"] == "bad_setting"
+    assert "QUIPU_MAX_RETAIN" in problem["hint"]

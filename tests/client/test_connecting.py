@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import threading
@@ -254,3 +255,14 @@ async def test_an_authority_of_one_s_own_can_be_named(
 def test_the_door_of_the_package_shows_it() -> None:
     assert quipu.connect is connect
     assert "connect" in dir(quipu)
+
+
+def test_a_memory_on_a_server_may_be_used_on_one_event_loop_after_the_other(server: Served) -> None:
+    """As a script does that has an `asyncio.run` for each call: connections belong to the loop they were made on."""
+    memory = connect(server.url, token=server.admin_token, agent_id="ana")
+    kept = asyncio.run(memory.remember("Deploys happen on Tuesdays"))
+    for _ in range(2):
+        assert [hit.id for hit in asyncio.run(memory.recall("deploys"))] == [kept.id]
+    asyncio.run(memory.close())
+    with pytest.raises(BackendUnavailableError):
+        asyncio.run(memory.recall("deploys"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -240,7 +241,21 @@ def test_every_scenario_has_a_name_of_its_own_and_says_what_holds() -> None:
 
 
 async def test_an_answer_that_cannot_be_used_is_told_with_its_place() -> None:
-    (scenario,) = [one for one in SCENARIOS if one.name == "recall_returns_score_metadata"]
+    (scenario,) = [one for one in SCENARIOS if one.name == "health_returns_status"]
     result = await played(Subject(Mute()), scenario)
-    assert result.detail.startswith("IndexError: tuple index out of range, in scenarios_sixteen.py, line ")
-    assert 'at.recall("sun bright shines", k=3)' in result.detail
+    assert result.detail.startswith("KeyError: 'backend', in scenarios_sixteen.py, line ")
+    assert 'health["backend"]' in result.detail
+
+
+async def test_an_operation_that_never_answers_is_named_and_the_next_scenario_is_played() -> None:
+    class Hung(Mute):
+        async def recall(self, request: Any, /) -> RecallResponse:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    subject = Subject(Hung())
+    subject.patience_s = 0.05
+    names = ("basic_remember_recall", "isinstance_protocol")
+    results = await run(subject, [scenario for scenario in SCENARIOS if scenario.name in names])
+    assert [(result.name, result.passed) for result in results] == [(names[0], False), (names[1], True)]
+    assert results[0].detail == "recall did not answer within 0.05 s"

@@ -5,6 +5,7 @@ A wrong store is Quipu's own memory behind a layer that spoils one field of a re
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,7 +166,42 @@ WRONG: dict[str, Wrong] = {
     "nobody was queried": Wrong(
         "recall", SCORES, "(stores_queried, 2.4)", told=lambda answer: replace(answer, stores_queried=())
     ),
+    "texts are normalised": Wrong(
+        "recall",
+        SCORES,
+        "the text, as it was given (2.3)",
+        told=on_hits(content=lambda hit: unicodedata.normalize("NFC", str(hit.content))),
+    ),
+    "truths are told as numbers": Wrong(
+        "recall",
+        SCORES,
+        "the metadata, without loss (2.3)",
+        told=on_hits(
+            metadata=lambda hit: {
+                name: int(one) if one is True else one for name, one in hit.metadata.items()
+            }
+        ),
+    ),
+    "relevance is a percentage": Wrong(
+        "recall",
+        SCORES,
+        "relevance is from 0 to 1 (2.4)",
+        told=on_hits(relevance=lambda hit: 100 * hit.relevance),
+    ),
     # -- what recall is asked
+    "recall ignores as_of": Wrong("recall", RETURNED, "(as_of, 2.4)", asked=without(as_of=None)),
+    "recall returns one more": Wrong(
+        "recall",
+        "multi_remember_then_recall",
+        "(k, 2.4)",
+        asked=lambda request: replace(request, k=request.k + 1),
+    ),
+    "the empty user is anybody": Wrong(
+        "recall",
+        "remember_recall_by_user_filter",
+        "a user without a name (2.1)",
+        asked=lambda request: replace(request, user_id=request.user_id or None),
+    ),
     "recall ignores session_id": Wrong(
         "recall", "Q2_filter_before_top_k", "(session_id, 2.4)", asked=without(session_id=None)
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -281,6 +282,60 @@ async def test_an_endpoint_that_is_not_there_is_tried_again_and_named_unreachabl
     assert caught.value.reason == "endpoint_unreachable"
     assert isinstance(caught.value.__cause__, httpx.ConnectError)
     assert len(waits.seconds) == 3
+
+
+class Hours:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("way", ["gone", "silent"])
+async def test_an_endpoint_that_said_nothing_is_left_alone_for_a_while(server: Server, way: str) -> None:
+    clock = Hours()
+    embedder = await opened(server, timeout_ms=100, monotonic=clock, retries=0)
+    asked = embedder._endpoint
+
+    def silence(path: str, body: bytes) -> Reply:
+        server.released.wait(30)
+        return 200, {}, b""
+
+    server.replies = [silence]
+    if way == "gone":
+        embedder._endpoint = replace(asked, url="http://127.0.0.1:1/v1/embeddings")
+    with pytest.raises(BackendUnavailableError):
+        await embedder.embed([TEXT])
+    embedder._endpoint, server.replies = asked, [right]
+    so_far = len(server.bodies)
+    with pytest.raises(BackendUnavailableError) as caught:
+        await embedder.embed([TEXT])
+    assert caught.value.reason == "endpoint_unreachable"
+    assert len(server.bodies) == so_far, "it was not asked"
+    clock.now += 6
+    assert await embedder.embed([TEXT]) == [unit(vector(TEXT))]
+    await embedder.close()
+
+
+async def test_one_that_refuses_is_asked_again_at_once(server: Server) -> None:
+    server.replies = [status(401), right]
+    embedder = await opened(server)
+    with pytest.raises(BackendUnavailableError):
+        await embedder.embed([TEXT])
+    assert await embedder.embed([TEXT]) == [unit(vector(TEXT))]
+    await embedder.close()
+
+
+async def test_where_the_length_is_known_from_before_nothing_is_asked_at_the_start(server: Server) -> None:
+    server.replies = [right]
+    embedder = await opened(server, dimensions=None, expected=4)
+    assert (server.bodies, embedder.model, embedder.dimensions) == ([], "openai:tiny/4", 4)
+    await embedder.embed([TEXT])
+    assert "dimensions" not in server.bodies[0], "it is what the model gives, not what it is asked for"
+    await embedder.close()
 
 
 @pytest.mark.parametrize("url", ["localhost:11434", "ftp://host", "http://[::1"])

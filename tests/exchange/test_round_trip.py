@@ -74,6 +74,19 @@ async def test_items_and_relations_are_the_same_bytes_after_a_move(hosted: Hoste
     assert parts(again) == parts(data)
 
 
+@requirement("moving:bundle.round-trip")
+async def test_what_packs_too_well_to_be_believed_is_taken_back_all_the_same(hosted: Hosted) -> None:
+    one, other = await hosted(), await hosted()
+    for number in range(3):
+        await one.memory.remember(f"Log {number}" + ", and all is well" * 30_000)
+    data, _ = await one.out(owner=OWNER)
+    names = {info.filename: info.compress_type for info in zipfile.ZipFile(io.BytesIO(data)).infolist()}
+    assert (names["items.jsonl"], names["manifest.json"]) == (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    assert (await other.into(data, keys=await one.keys())).accepted == 3
+    again, _ = await other.out(owner=OWNER)
+    assert parts(again) == parts(data)
+
+
 @requirement("moving:import.idempotent")
 async def test_the_same_file_again_changes_nothing(hosted: Hosted) -> None:
     one, other = await hosted(), await hosted()

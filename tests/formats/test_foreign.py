@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from quipu.crypto.canonical import canonical
 from quipu.errors import TamperedError
 from quipu.formats import letta, markdown, mem0, omi, pam
+from quipu.formats.bounds import Bounds
 from quipu.formats.losses import Loss
 from quipu.formats.reading import opened
 from quipu.formats.values import Item
@@ -254,6 +255,15 @@ def test_markdown_holds_text_and_front_matter() -> None:
         assert essence(item, *names) == essence(other, *names)
         assert item["content"] == other["content"]
     assert {one.field for one in loss.report().dropped} == {"importance", "links"}
+
+
+@requirement("moving:formats.markdown")
+@pytest.mark.parametrize("length", [1 << 14, 1 << 20], ids=["many short ones", "some long ones"])
+def test_markdown_that_packs_too_well_to_be_believed_is_read_all_the_same(length: int) -> None:
+    most = Bounds().small
+    given = shelves.items(*(record(number, content="z" * length) for number in range(most // length + 2)))
+    data, _ = written(Format.MARKDOWN, given)
+    assert [len(item["content"]["text"]) for item in back(data)] == [length] * len(given)
 
 
 @pytest.mark.parametrize(

@@ -94,18 +94,20 @@ def _everything_out(client: httpx.Client) -> list[str]:
 
 
 @cache
-def _needles() -> dict[str, str]:
-    """Every form of every secret, and whose it is."""
+def _needles() -> dict[bytes, str]:
+    """Every form of every secret, as it would stand in a file, and whose it is."""
     return {
-        needle: case.label
+        needle.encode("utf-8", "surrogatepass"): case.label
         for case in {case.secret: case for case in bearing()}.values()
         for needle in needles(case.secret)
         if len(needle) >= _TELLING
     }
 
 
-def _leaks(text: str) -> list[str]:
-    return [label for needle, label in _needles().items() if needle in text]
+def _leaks(given: str | bytes) -> list[str]:
+    """Bytes are looked through several times faster than a text with letters of every kind."""
+    told = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else given
+    return [label for needle, label in _needles().items() if needle in told]
 
 
 def test_there_are_enough_of_them() -> None:
@@ -125,7 +127,7 @@ def test_no_log_line_tells_a_secret(told: Told) -> None:
 def test_no_file_holds_a_secret(told: Told) -> None:
     assert any(name.endswith(".db") for name in told.files)
     for name, content in told.files.items():
-        assert _leaks(content.decode("utf-8", "replace")) == [], name
+        assert _leaks(content) == [], name
 
 
 def test_the_check_itself_would_see_one() -> None:

@@ -955,3 +955,18 @@ async def test_statements_are_planned_once_and_not_for_every_value(path: Path, i
     connection = file.connect(path, is_reader=is_reader)
     assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
     connection.close()
+
+
+async def test_a_reader_waits_for_no_lock_that_somebody_else_holds(path: Path) -> None:
+    first = opened(path)
+    await first.open(TENANT)
+    await first.close()
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    reader = opened(path)
+    async with asyncio.timeout(10):  # a writer waits for it for half a minute
+        await reader.open(TENANT)
+        assert (await reader.head(TENANT)).seq == 1
+    other.execute("ROLLBACK")
+    other.close()
+    await reader.close()

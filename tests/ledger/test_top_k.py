@@ -33,7 +33,7 @@ class Size:
     large: int
 
 
-SIZES = {"file": Size(100_000, 55_000), "database": Size(20_000, 8_000), "scans": Size(20_000, 8_000)}
+SIZES = {"file": Size(100_000, 55_000), "database": Size(20_000, 8_000)}
 
 
 @dataclass(frozen=True)
@@ -123,21 +123,28 @@ async def gathered(opened: Callable[[], Ledger], size: Size) -> Crowd:
     return Crowd(opened, size, store.id, query.tobytes(), [record.id for record in records], far, large)
 
 
-def place(kind: str, path: Path, url: str) -> Callable[[], Ledger]:
-    """How a ledger of a kind is opened."""
-    if kind == "file":
-        return lambda: SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical)
-    return lambda: opened(url, held_bytes=0 if kind == "scans" else None)
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> Iterator[tuple[str, Crowd]]:
+    """A crowd in a database, gathered once for both ways to search it; the tests only read."""
+    url = postgres.database()
+    yield url, asyncio.run(gathered(lambda: opened(url), SIZES["database"]))
+    postgres.drop(url)
 
 
-@pytest.fixture(scope="module", params=SIZES)
-def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
-    kind = request.param
-    server: Server | None = None if kind == "file" else request.getfixturevalue("postgres")
-    url = "" if server is None else server.database()
-    yield asyncio.run(gathered(place(kind, tmp_path_factory.mktemp("crowd") / "memory.db", url), SIZES[kind]))
-    if server is not None:
-        server.drop(url)
+@pytest.fixture(scope="module", params=["file", "database", "scans"])
+def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crowd:
+    if request.param == "file":
+        path: Path = tmp_path_factory.mktemp("crowd") / "memory.db"
+        return asyncio.run(
+            gathered(
+                lambda: SqliteLedger(path, clock=FixedClock(), mint_id=CountedIds(), canonical=canonical),
+                SIZES["file"],
+            )
+        )
+    url, gathered_there = request.getfixturevalue("database")
+    if request.param == "database":
+        return gathered_there
+    return replace(gathered_there, opened=lambda: opened(url, held_bytes=0))
 
 
 @pytest.fixture

@@ -252,3 +252,15 @@ async def test_a_call_under_way_to_a_server_is_not_begun_again_once_it_is_closed
         await asyncio.wait_for(call, PATIENCE_S)
     assert told.value.reason == "closed"
     listening.close()
+
+
+def test_a_memory_may_be_used_and_closed_on_one_event_loop_after_the_other(tmp_path: Path) -> None:
+    """As a script does that has an `asyncio.run` for each call."""
+    memory = Memory("ana", tmp_path / "memory.db", embedder="none")
+    before = threading.active_count()
+    kept = asyncio.run(memory.remember("Deploys happen on Tuesdays"))
+    assert [hit.id for hit in asyncio.run(memory.recall("deploys"))] == [kept.id]
+    asyncio.run(memory.close())
+    assert threading.active_count() == before
+    with pytest.raises(BackendUnavailableError):
+        asyncio.run(memory.recall("deploys"))

@@ -178,7 +178,7 @@ def test_nobody_is_made_to_delete_what_they_did_not_lend(hosts: tuple[Host, Host
         text = jose.detached(canonical(body), {"iat": now, **header}, hand)
         return httpx.post(url, json=body, headers={"OAP-Signature": text}).status_code
 
-    assert sent(keyring.hand(None)) == 200, "signed, but by a host that lent nothing"
+    assert sent(keyring.hand(None)) == 403, "signed, but by a host that lent nothing: it gets no receipt"
     assert len(b.at.do(b.sharing.borrowing.held(OWNER))) == 1
     theirs = a.parts.lending.keyring.hand(None)
     assert sent(theirs, iat=now - 400) == 401, "too old"
@@ -186,6 +186,30 @@ def test_nobody_is_made_to_delete_what_they_did_not_lend(hosts: tuple[Host, Host
     assert len(b.at.do(b.sharing.borrowing.held(OWNER))) == 1
     assert sent(theirs) == 200
     assert b.at.do(b.sharing.borrowing.held(OWNER)) == []
+    assert sent(theirs) == 200, "once more, where the answer got lost"
+
+
+@requirement("oap:erasure.only-what-was-lent")
+def test_an_owner_wants_back_by_themselves_what_their_host_has_lent(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    item_id, grant_id = lent(a, b)
+    hand, now = a.parts.lending.keyring.hand(OWNER.tenant), b.parts.clock() // 1000
+    whole = {"principal_did": a.owner, "item_ids": [item_id], "provenance_tags": [f"grant:{grant_id}"]}
+
+    def sent(body: dict[str, Any]) -> httpx.Response:
+        text = a.parts.lending.jose.detached(canonical(body), {"iat": now}, hand)
+        return httpx.post(f"{b.url}/oap/data/delete", json=body, headers={"OAP-Signature": text})
+
+    for odd in (
+        {name: part for name, part in whole.items() if name != "principal_did"},
+        {**whole, "principal_did": None},
+        {**whole, "item_ids": [item_id, {"id": item_id}]},
+    ):
+        assert sent(odd).status_code == 400, odd
+    assert len(b.at.do(b.sharing.borrowing.held(OWNER))) == 1
+    receipt = sent({**whole, "reason": ["odd"]}).json()["output"]
+    assert b.at.do(b.sharing.borrowing.held(OWNER)) == [], "what is put on receipt is true"
+    assert (receipt["principal_did"], receipt["scope"]["provenance_tags"][0]) == (a.owner, "erased")
 
 
 @requirement("oap:erasure.selectors")

@@ -129,6 +129,33 @@ def test_a_signed_grant_a_revocation_an_erasure_and_a_report_are_answered_again(
 
 
 @requirement("oap:headers.idempotency")
+def test_a_stranger_takes_no_key_in_anybody_s_name(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    with a.at.client() as owner:
+        signed = owner.get(f"/oap/memory/grant/{a.grant(b.owner)}").json()["output"]["grant"]
+    written: list[str] = []
+    decide = a.parts.ledger.lending.decide
+
+    async def noted(tenant: str, *given: Any) -> Any:
+        written.append(tenant)
+        return await decide(tenant, *given)
+
+    monkeypatch.setattr(a.parts.ledger.lending, "decide", noted)
+    for granter in (a.owner, a.owner.replace("default", "nobody")):
+        body = {**signed, "granter": f"{granter}#personal", "purpose": "Another."}
+        for headers in ({}, {"OAP-Idempotency-Key": "taken"}):
+            answer = httpx.post(f"{a.url}/oap/memory/grant", json=body, headers=headers)
+            assert (answer.status_code, said(answer)) == (403, "bad_signature"), (granter, headers)
+    assert written == [], "whoever there is"
+    headers = {"OAP-Idempotency-Key": "taken"}
+    answers = [httpx.post(f"{a.url}/oap/memory/grant", json=signed, headers=headers) for _ in range(2)]
+    assert [one.status_code for one in answers] == [201, 201], "the grantee may bring what the owner signed"
+    assert answers[1].headers["OAP-Idempotency-Replayed"] == "true"
+
+
+@requirement("oap:headers.idempotency")
 def test_equal_requests_at_once_make_one_grant(hosts: tuple[Host, Host]) -> None:
     a, b = hosts
     draft = {"grantee": b.owner, "purpose": "At once.", "filter": BRIEFING}

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from quipu.model.moving import FileExport
 from quipu.rules import receipts
 from quipu.rules.grants_times import rfc3339
 from tests.oap.hosts import BRIEFING, OWNER, Host, embedder, pair
@@ -167,6 +168,15 @@ def test_a_changed_or_repeated_envelope_is_refused(hosts: tuple[Host, Host]) -> 
         assert owner.post("/oap/invoke", json=mine).status_code == 409
 
 
+async def signed_bundle(host: Host) -> bytes:
+    """All that a host keeps, in a file that it signs."""
+    made = await host.at.service.exporting.made(OWNER, FileExport())
+    try:
+        return made.file.read()
+    finally:
+        made.close()
+
+
 @requirement("oap:invoke.owner")
 def test_an_owner_lends_exports_imports_and_erases_by_invoke(hosts: tuple[Host, Host]) -> None:
     a, b = hosts
@@ -192,6 +202,12 @@ def test_an_owner_lends_exports_imports_and_erases_by_invoke(hosts: tuple[Host, 
     undone = by_owner(a, b, "memory_import", {"import_id": import_id, "step": "rollback"})
     assert undone.status_code == 200, undone.text
     assert by_owner(a, b, "memory_import", {"import_id": import_id, "step": "repeat"}).status_code == 400
+    theirs = b.at.do(signed_bundle(b))
+    foreign = {"agent_id": "assistant", "file": base64.b64encode(theirs).decode()}
+    refused = by_owner(a, b, "memory_import", foreign)
+    assert refused.json()["error"]["details"]["reason"] == "unknown_key"
+    taken = by_owner(a, b, "memory_import", {**foreign, "foreign_owner": True})
+    assert taken.json()["output"]["signature"] == "foreign"
     gone = by_owner(a, b, "memory_delete", {"principal_did": a.owner, "item_ids": [name]})
     assert gone.json()["output"]["receipt"]["scope"]["items_deleted"] == 1
     assert by_owner(a, b, "memory_delete", {}, principal_did=b.owner).status_code == 401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from quipu.errors import ConflictError, UnauthenticatedError
 from quipu.model.operations import ForgetRequest
 from quipu.rules.grants_exports import parsed_export
+from quipu.rules.grants_times import rfc3339
 from quipu.service.disclosing_proofs import Proofs
 from quipu.service.lending_callers import Shown
 from tests.oap.hosts import OWNER, Host, pair
@@ -159,3 +161,19 @@ def lent_file(a: Host, b: Host) -> tuple[Any, str]:
     shown = Shown(scheme="DPoP", token=token, proof=b.proof("POST", url, token), method="POST", url=url)
     lent = a.at.do(a.sharing.doors.lent(shown, is_read_later=True))
     return a.at.do(a.at.service.moves.lent(lent, parsed_export({}))), grant_id
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False], ids=["looked at before", "never looked at"])
+def test_what_has_left_the_scope_is_not_lent_of_an_earlier_moment_either(
+    hosts: tuple[Host, Host], is_looked_at: bool
+) -> None:
+    a, b = hosts
+    tags = ("website_redesign",)
+    stays, moved = (a.remember(text, tags=tags, scope_id="personal") for text in ("Stays.", "Moves."))
+    now = rfc3339(a.parts.clock() + 1)
+    time.sleep(0.01)
+    grant_id = a.grant(b.owner, trust_level=4, filter={"labels_any": list(tags), "as_of": now})
+    if is_looked_at:
+        assert {item["item_id"] for item in b.ask(a, grant_id).items} == {stays, moved}
+    a.remember("Moves.", id=moved, tags=tags, scope_id="medical")
+    assert {item["item_id"] for item in b.ask(a, grant_id).items} == {stays}

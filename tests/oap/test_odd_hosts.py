@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from quipu.errors import QuipuError, TamperedError
 from quipu.ports.keys import Answer
-from quipu.rules import receipts
+from quipu.rules import dids, receipts
 from tests.oap.hosts import OWNER, Host, pair
 
 
@@ -138,3 +139,67 @@ def test_a_token_of_one_host_is_shown_to_no_other(tmp_path: Path, monkeypatch: p
         with pytest.raises(QuipuError):
             b.at.do(b.sharing.borrowing._token("default", elsewhere, grant_id))
         assert len(asked) == 1, "the other one is asked for a token of its own"
+
+
+def named(host: Host, change: Any) -> Any:
+    """An answer whose one item is called something else, by a host that signs that, too."""
+
+    def changed(body: dict[str, Any]) -> dict[str, Any]:
+        (item,) = body["output"]["items"]
+        item = {**item, "item_id": change}
+        found = receipts.integrity_signed(item)
+        assert found is not None
+        hand = host.parts.lending.keyring.hand(None)
+        block = {**item["integrity"]}
+        block["state_hash"] = receipts.state_hash(item, block["salt"], host.parts.canonical)
+        covered = {**found[0], "state_hash": block["state_hash"]}
+        block["signature"] = receipts.signature(covered, hand, host.parts.canonical)
+        return {**body, "output": {**body["output"], "items": [{**item, "integrity": block}]}}
+
+    return changed
+
+
+@pytest.mark.parametrize("name", ["", "mem_\0", "m" * 5000], ids=["nothing", "U+0000", "long"])
+def test_an_item_of_a_name_that_not_every_ledger_keeps_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with pair(tmp_path) as (a, b):
+        grant_id = lent(a, b)
+        with monkeypatch.context() as patch:
+            answers(patch, a, b, "/memory/query", named(a, "mem_other"))
+            assert b.ask(a, grant_id).items[0]["item_id"] == "mem_other"
+        answers(monkeypatch, a, b, "/memory/query", named(a, name))
+        with pytest.raises(TamperedError) as refused:
+            b.ask(a, grant_id)
+        assert refused.value.reason == "bad_proof"
+        assert len(b.at.do(b.sharing.borrowing.held(OWNER))) == 1
+
+
+def test_a_receipt_of_such_a_name_is_held_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pair(tmp_path) as (a, b):
+        grant_id = lent(a, b)
+        answers(monkeypatch, a, b, "/memory/query", lambda body: {**body, "receipt": {"receipt_id": "\0"}})
+        assert b.ask(a, grant_id).items
+        (held,) = b.at.do(b.sharing.borrowing.held(OWNER))
+        assert held.receipt_id == ""
+
+
+def test_a_host_does_not_go_by_a_key_that_it_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pair(tmp_path) as (a, b):
+        grant_id = lent(a, b)
+        somebody = dids.key_did(b"\1" * 32)
+        said = json.dumps(a.parts.lending.keyring.document(None)).replace(f'"{a.did}', f'"{somebody}')
+
+        def renamed(body: dict[str, Any]) -> dict[str, Any]:
+            rest = {**receipts.without(body, "signature"), "output": {"items": []}}
+            hand = a.parts.lending.keyring.hand(None)
+            signature = receipts.signature(rest, hand, a.parts.canonical)
+            return {**rest, "signature": {**signature, "kid": f"{somebody}#key-1"}}
+
+        answers(monkeypatch, a, b, "did.json", lambda _: json.loads(said), signs=False)
+        answers(monkeypatch, a, b, "/memory/query", renamed, signs=False)
+        with pytest.raises(TamperedError) as refused:
+            b.ask(a, grant_id)
+        assert refused.value.reason == "bad_signature"

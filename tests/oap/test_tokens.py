@@ -306,6 +306,27 @@ def test_a_proof_or_a_signature_of_no_time_is_refused(
     assert b.query(a, forged).status_code == 401, "before its signature is looked at"
 
 
+@requirement("oap:replay.proof")
+def test_a_proof_or_a_signature_may_be_called_what_is_no_unicode(
+    hosts: tuple[Host, Host], grant_id: str
+) -> None:
+    a, b = hosts
+    url = f"{a.url}/oap/memory/grant/{grant_id}/token"
+    jwk, hand = dict(b.parts.lending.keyring.jwk("default")), b.parts.lending.keyring.hand("default")
+    header = {"alg": "EdDSA", "typ": tokens.PROOF_TYPE, "jwk": jwk}
+    claims = {"jti": "JTI-that-is-odd", "htm": "POST", "htu": url, "iat": a.parts.clock() // 1000}
+    spelt = json.dumps(claims).replace("JTI", "\\ud800")
+    message = f"{b64(json.dumps(header).encode())}.{b64(spelt.encode())}"
+    shown = {"DPoP": f"{message}.{hand.sign(message.encode())}"}
+    assert [httpx.post(url, headers=shown).status_code for _ in range(2)] == [200, 401], "it is good once"
+    token = b.token(a, grant_id)
+    named = {"alg": "EdDSA", "iat": claims["iat"], "jti": "\ud800-odd", "kid": hand.kid}
+    protected = b64(json.dumps({**named, "b64": False, "crit": ["b64"]}).encode())
+    signature = f"{protected}..{hand.sign(protected.encode() + b'.{}')}"
+    answers = [b.query(a, token, {}, **{"OAP-Signature": signature}).status_code for _ in range(2)]
+    assert answers == [200, 401]
+
+
 @requirement("oap:token.accepted")
 def test_keys_of_other_kinds_in_a_document_keep_nobody_out(
     hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
@@ -353,4 +374,27 @@ def test_the_kill_switch_ends_every_grant_with_one_receipt(hosts: tuple[Host, Ho
     assert {b.query(a, token).status_code for token in tokens_} == {401}
     chain = a.at.do(a.sharing.grants.receipts(OWNER))
     assert [one.type for one in chain].count("kill_switch") == 1
+    assert a.at.do(a.sharing.grants.verify(OWNER)) == []
+
+
+@requirement("oap:kill-switch")
+def test_the_kill_switch_ends_what_is_lent_while_it_is_pulled(
+    hosts: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = hosts
+    lending = a.parts.ledger.lending
+    first, grants, late = a.grant(b.owner), lending.grants, list[str]()
+
+    async def then_one_more(tenant: str) -> Any:
+        found = await grants(tenant)
+        if not late:
+            late.append("")
+            draft = {"grantee": b.owner, "purpose": "Meanwhile.", "filter": {"all": True}}
+            late[0] = (await a.sharing.grants.issue(OWNER, draft)).id
+        return found
+
+    monkeypatch.setattr(lending, "grants", then_one_more)
+    a.at.do(a.sharing.grants.kill(OWNER))
+    standing = {one.id: one.status.value for one in a.at.do(grants(OWNER.tenant))}
+    assert (standing[first], standing[late[0]]) == ("revoked", "revoked")
     assert a.at.do(a.sharing.grants.verify(OWNER)) == []

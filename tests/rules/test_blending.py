@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from quipu.model.search import Candidate
 from quipu.rules.blending import Blended, Weights, blended, standardised, word_trust
+from quipu.rules.names import SHARED
 from tests.rules.candidates import candidates, lists
 
 WEIGHTS = Weights()
@@ -83,6 +84,15 @@ def test_whom_the_query_names_decides_among_equals(others: list[Candidate], one:
     assert blended([mine, his, *rest], (), WEIGHTS, ()) == blended([mine, his, *rest], (), WEIGHTS)
 
 
+@given(candidates(session_id=st.none(), subject=st.none()))
+def test_what_may_be_about_them_comes_between_theirs_and_what_is_not(one: Candidate) -> None:
+    mine = replace(one, id="c-mine", user_id="ana", named=0.0, common=0.0)
+    maybe = replace(one, id="b-maybe", user_id="bo", named=SHARED, common=0.0)
+    his = replace(one, id="a-his", user_id="bo", named=0.0, common=0.0)
+    ranked = blended([his, maybe, mine], (), WEIGHTS, {"ana"})
+    assert [item.candidate.id for item in ranked] == ["c-mine", "b-maybe", "a-his"]
+
+
 @given(lists(min_size=1))
 def test_trust_in_words_lies_between_0_and_1(found: list[Candidate]) -> None:
     assert 0 <= word_trust(found, WEIGHTS) <= 1
@@ -151,7 +161,8 @@ def plainly_blended(
         one = found[place]
         gained = [0.0, WEIGHTS.common * one.common]
         gained += [WEIGHTS.subject] * (one.subject in subjects)
-        gained += [WEIGHTS.user] * (bool(users) and (one.user_id in users or one.named >= 1))
+        gained += [WEIGHTS.user] * (bool(users) and one.user_id in users)
+        gained += [WEIGHTS.user * one.named] * (bool(users) and one.named >= SHARED)
         turn = 0.0
         if one.session_id is not None:
             turn = WEIGHTS.length * max(-2.0, min(2.0, level)) + WEIGHTS.asking * one.asks

@@ -72,6 +72,12 @@ def test_a_part_that_many_ids_have_tells_nobody_apart() -> None:
         ("Pilar keeps bees", set()),
         ("Should I send it as PDF", set()),
         ("What Does Everybody Like To Eat", set()),
+        ("Welche Allergie hat Henrik", set()),
+        ("Was f\u00fcr ein Fahrzeug hat Henrik im Winter", set()),
+        ("Will Henrik so in den Garten an die Donau", set()),
+        ("Henrik Nakamura invoice", set()),
+        ("What does Henrik cook every Sunday", {"Henrik"}),
+        ("What are April's plans for January's second week", {"April's"}),
         ("", set()),
     ],
 )
@@ -81,6 +87,17 @@ def test_persons_are_told_by_how_they_are_written(text: str, persons: set[str]) 
 
 @given(candidates(), st.frozensets(st.sampled_from(("s1", "s2"))))
 def test_a_record_is_about_its_user_and_about_whom_it_names(one: Candidate, users: frozenset[str]) -> None:
-    assert names.is_about(replace(one, user_id="s1", named=0.0), {"s1"})
-    assert names.is_about(replace(one, user_id=None, named=1.0), users)
-    assert not names.is_about(replace(one, user_id="s3", named=0.5), users)
+    assert names.about(replace(one, user_id="s1", named=0.0), {"s1"}) == 1
+    assert names.about(replace(one, user_id=None, named=1.0), users) == 1
+    assert not names.about(replace(one, user_id="s3", named=0.5), users)
+
+
+@given(candidates(), st.floats(0, 1, width=32), st.floats(0, 1, width=32))
+def test_a_record_that_may_name_somebody_is_less_about_them_than_one_that_does(
+    one: Candidate, named: float, more: float
+) -> None:
+    far, near = (
+        names.about(replace(one, user_id="s3", named=share), {"s1"}) for share in sorted((named, more))
+    )
+    assert far <= near <= 1
+    assert 0 < names.about(replace(one, user_id="s3", named=names.SHARED), {"s1"}) < 1

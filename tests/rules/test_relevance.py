@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quipu.model.operations import Floor
 from quipu.model.search import Candidate
+from quipu.rules.names import SHARED
 from quipu.rules.relevance import KEYWORD_ONLY, Question, calibration, evidence, floor, relevances
 from tests.rules.candidates import candidates, lists
 
@@ -151,6 +152,18 @@ def test_a_record_that_names_them_speaks_for_them() -> None:
     asked = Question(compared=12, users=frozenset({"ana"}))
     about_her = replace(near(0.6, "bo", id="b"), named=1.0)
     assert evidence([near(0.1, "ana", id="a"), about_her], asked).cosine == 0.6
+
+
+def test_a_record_that_may_name_them_is_not_taken_for_somebody_elses() -> None:
+    """Whoever asks for a word that is also somebody's name must not be told that nothing matches."""
+    asked = Question(compared=12, users=frozenset({"home"}))
+    known = calibration("all-MiniLM-L6-v2/x")
+    theirs, maybe = near(0.1, "home", id="a"), replace(near(0.6, "bo", id="b"), named=SHARED)
+    assert evidence([theirs, maybe], asked).cosine == 0.6
+    other = near(0.6, "bo", id="c")
+    _, sure, unsure = relevances([theirs, maybe, other], known, asked)
+    assert sure > known.strict
+    assert sure > unsure
 
 
 def test_where_nothing_is_about_those_who_are_named_everything_is_looked_at() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from quipu.model.record import MemoryType, Provenance, Record
 from quipu.model.search import WordShares
 from quipu.rules import texts
+from quipu.rules.stop_words import is_stop_word
 from quipu.testing.strategies import records
 from quipu.testing.strategies import texts as any_text
 
@@ -202,6 +203,31 @@ def test_somebody_whom_no_record_mentions_is_a_stranger() -> None:
     assert not stranger("what am I allergic to and what I'm not", "allergic")
 
 
+def test_a_name_that_others_have_more_often_may_be_a_word_unless_it_is_written_as_a_name() -> None:
+    def shared(text: str, *mentions: str, users: frozenset[str] = frozenset({"home"})) -> frozenset[str]:
+        words = tuple((word, 0.1) for word in text.split())
+        named = frozenset(word for word in text.split() if word.lower() == "home")
+        told = WordShares(words, 100, frozenset(), names=named, mentions=frozenset(mentions), users=users)
+        return texts.shared_names(told)
+
+    assert shared("when am I home on Fridays") == {"home"}
+    assert shared("Home on Fridays") == {"Home"}
+    assert shared("what does Home like") == frozenset()
+    assert shared("when am I home on Fridays", "home") == frozenset()
+    assert shared("when am I home on Fridays", users=frozenset()) == frozenset()
+
+
+def test_a_day_or_a_month_is_no_stranger() -> None:
+    assert not stranger("What does Henrik cook every Sunday", "Henrik")
+    assert not stranger("What are the plans for January")
+    assert stranger("What does Henrik cook every Sunday", "Sunday")
+
+
+def test_a_german_noun_is_no_stranger() -> None:
+    assert not stranger("Welche Allergie hat Henrik", "Henrik")
+    assert not stranger("Was f\u00fcr ein Fahrzeug hat Henrik", "Henrik")
+
+
 def test_where_nobody_is_told_apart_nobody_is_a_stranger() -> None:
     assert not stranger("What is Henrik allergic to", several=False)
 
@@ -246,8 +272,8 @@ def test_only_given_names_are_found(text: str, names: set[str]) -> None:
 
 
 def test_stop_words_are_known_in_any_case_and_with_either_apostrophe() -> None:
-    assert all(texts.is_stop_word(word) for word in ("the", "The", "don't", "don\u2019t"))
-    assert not texts.is_stop_word("tea")
+    assert all(is_stop_word(word) for word in ("the", "The", "don't", "don\u2019t"))
+    assert not is_stop_word("tea")
 
 
 @given(st.text())

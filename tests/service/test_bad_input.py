@@ -301,7 +301,7 @@ CASES: dict[str, Case] = {
         lambda m, _: m.forget(ForgetRequest(agent_id=SURROGATE, ids=("a",))), "bad_value", "/agent_id"
     ),
     # merge
-    "merge nothing": Case(lambda m, known: m.merge(known["mine"], []), "missing_field", "/duplicates"),
+    "merge nothing": Case(lambda m, known: m.merge(known["mine"], []), "bad_value", "/duplicates"),
     "merge one text": Case(lambda m, known: m.merge(known["mine"], CANARY), "bad_value", "/duplicates"),
     "merge too many": Case(
         lambda m, known: m.merge(known["mine"], [CANARY] * 1_001), "too_large", "/duplicates"

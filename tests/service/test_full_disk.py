@@ -9,6 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from quipu import Memory
+from quipu.errors import BackendUnavailableError
+from quipu.model.operations import RememberRequest
+from quipu.model.principal import local
+from quipu.model.record import MemoryType
+from quipu.testing.builders import FixedClock
+from tests.service.ledgers import watched_service
 from tests.service.looks import verifies
 
 #: Files may not grow any more once it has written and read, as on a disk that is full.
@@ -56,3 +62,19 @@ async def test_a_full_disk_at_closing_loses_nothing_and_is_no_error(opened: Any,
     assert len((await memory.recall("note 3", k=50, min_relevance=0)).results) == 20
     await memory.remember("there is room again")
     assert await verifies(memory)
+
+
+async def test_where_nothing_can_be_written_lines_are_not_tried_one_by_one(clock: FixedClock) -> None:
+    def refuse(number: int) -> None:
+        raise BackendUnavailableError("There is no room.", reason="disk_full")
+
+    async with watched_service(clock) as (service, ledger):
+        ledger.before = refuse
+        items = [
+            RememberRequest(agent_id="ana", type=MemoryType.SEMANTIC, content=f"note {number}")
+            for number in range(300)
+        ]
+        done = await service.remember_many(local(), items)
+        assert {one.reason for one in done if isinstance(one, BackendUnavailableError)} == {"disk_full"}
+        assert len(done) == 300
+        assert len(ledger.commits) == 1

@@ -126,6 +126,17 @@ async def test_all_that_is_below_the_floor_is_counted_however_little_was_asked_f
         assert (len(told), told.extensions["below_floor"]) == (k, 0)
 
 
+async def test_a_word_that_is_also_somebodys_id_hides_no_answer(memory: Memory) -> None:
+    for note in ("bees sting", "nails rust", "pupils read crime novels", "the choir sings on Tuesday"):
+        await memory.remember(note, user_id="garden")
+    party = await kept(memory, "the party of the department is in our garden", user_id="ana")
+    for note in ("a party dress hangs there", "her garden faces south"):
+        await memory.remember(note, user_id="ana")
+    told = await memory.recall("Where is the party, in which garden?", explain=True)
+    assert told.extensions["evidence"]["users"] == ["garden"]
+    assert told[0].id == party
+
+
 async def test_explain_says_what_each_leg_found(memory: Memory) -> None:
     await memory.remember("harbour lights", metadata={"speaker": "Mara"})
     await memory.remember("garden walls")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,14 @@ from typing import Any
 import pytest
 
 from quipu import ConflictError, ForbiddenError, InvalidError, Memory, NotFoundError
+from quipu.bootstrap import start
+from quipu.config import Config
+from quipu.errors import BackendUnavailableError
+from quipu.model.operations import RememberRequest
 from quipu.model.principal import Permission, local
+from quipu.model.record import MemoryType
 from quipu.testing.builders import FixedClock
+from quipu.testing.embedders import WordEmbedder
 from tests.service.looks import found, ids, kept, standing, verifies
 
 
@@ -218,3 +225,32 @@ async def test_the_reason_of_a_decision_is_cut_like_any_other(memory: Memory) ->
     (decided,) = await memory.proposals("rejected")
     assert decided.reason is not None
     assert len(decided.reason) == 1_024
+
+
+class Leaving(WordEmbedder):
+    """Knows words until it is gone."""
+
+    is_gone = False
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        if self.is_gone:
+            raise BackendUnavailableError("It is gone.", reason="endpoint_unreachable")
+        return await super().embed(texts)
+
+
+async def test_what_a_yes_would_do_is_shown_also_while_no_model_can_be_had(clock: FixedClock) -> None:
+    embedder = Leaving()
+    running = await start(Config(store_url="sqlite://:memory:"), embedder=embedder, clock=clock)
+    person, service = local(), running.service
+    await running.parts.ledger.open(person.tenant)
+    asked = RememberRequest(agent_id="ana", type=MemoryType.EPISODIC, content="tea at five")
+    for text in ("tea at noon", "coffee at nine"):
+        await service.remember(person, replace(asked, content=text))
+    held = await service.remember(person, replace(asked, approval_required=True))
+    seen = await service.reviewing.review(person, str(held.extensions["proposal_id"]))
+    for embedder.is_gone in (False, True):
+        shown = await service.previewing.shown(person, seen, "tea at five")
+        assert shown is not None
+        told = [(line.content, line.mark) for line in shown.after]
+        assert told[:2] == [("tea at five", "new"), ("tea at noon", "")]
+    await running.close()

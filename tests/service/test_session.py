@@ -122,6 +122,8 @@ def test_a_memory_is_not_made_from_nonsense(given: dict[str, Any], pointer: str)
         (Config(store_url="redis://x"), "bad_value"),
         (Config(store_url="sqlite://:memory:", embedder="crystal ball"), "bad_setting"),
         (Config(store_url="sqlite://:memory:", embedder="openai"), "bad_setting"),
+        (Config(store_url="sqlite://:memory:", max_retain="a while"), "bad_setting"),
+        (Config(store_url="sqlite://:memory:", max_retain="forever"), "bad_setting"),
     ],
 )
 async def test_settings_that_make_no_sense_are_told_at_the_first_call(config: Config, reason: str) -> None:

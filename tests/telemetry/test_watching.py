@@ -86,7 +86,7 @@ def test_requests_are_watched_without_a_provider() -> None:
 @requirement("telemetry:validator.suite")
 def test_a_quipu_that_a_test_starts_is_watched(tmp_path: Path) -> None:
     with Program(tmp_path / "m.db") as program:
-        assert (conventions.told() / f"{program.process.pid}.txt").exists()
+        assert (conventions.told() / str(program.process.pid)).exists()
 
 
 @requirement("telemetry:validator.suite")

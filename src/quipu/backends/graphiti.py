@@ -116,6 +116,7 @@ class GraphitiBackend:
         name = self._name(container)
         graph = self._graphs.pop(name, None)
         if graph is None:
+            self._check_folder()
             if not makes and not (self._folder / name).exists():
                 return None
             while len(self._graphs) >= _OPEN:
@@ -124,6 +125,11 @@ class GraphitiBackend:
             await graph.driver.execute_query("RETURN 1")
         self._graphs[name] = graph
         return graph
+
+    def _check_folder(self) -> None:
+        """Where it is not open, or its folder was taken away, nobody knows what it holds: that is not nothing."""
+        if not self._folder.is_dir():
+            raise FileNotFoundError
 
     def _opened(self, name: str) -> _Graph:
         kuzu: Any = import_module("kuzu")
@@ -262,6 +268,7 @@ class GraphitiBackend:
             stay = [copy async for copy in remaining(container)]
             with _failing():
                 async with self._turn:
+                    self._check_folder()
                     graph = self._graphs.pop(self._name(container), None)
                     if graph is not None:
                         await _close(graph)

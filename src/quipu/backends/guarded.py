@@ -83,17 +83,23 @@ class GuardedBackend:
         await self._guarded(self._nothing, self._patience.open_s)
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
-        native = await self._effect(lambda: self._backend.put(copies))
-        if len(native) != len(copies) or not all(_is_id(name) for name in native):
-            raise self._failed(None)
-        return list(native)
+        async def put() -> Sequence[str]:
+            return _names(await self._backend.put(copies), len(copies))
+
+        return await self._effect(put)
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
-        return await self._guarded(lambda: self._backend.get(places), self._patience.effect_s)
+        async def get() -> Sequence[Kept]:
+            return [_found(kept) for kept in await self._backend.get(places)]
+
+        return await self._guarded(get, self._patience.effect_s)
 
     async def search(self, query: Query, limit: int) -> Answer:
-        answer = await self._guarded(lambda: self._backend.search(query, limit), self._patience.search_s)
-        return replace(answer, hits=_believable(answer.hits, limit))
+        async def search() -> Answer:
+            answer = await self._backend.search(query, limit)
+            return replace(answer, hits=_believable(answer.hits, limit))
+
+        return await self._guarded(search, self._patience.search_s)
 
     async def scan(self, container: Container) -> AsyncIterator[Kept]:
         """Each step has its own deadline; a walk as a whole takes as long as it takes."""
@@ -235,7 +241,22 @@ def _left(until: float) -> float:
 
 
 async def _next(walk: AsyncIterator[Kept]) -> Kept | None:
-    return await anext(walk, None)
+    kept = await anext(walk, None)
+    return None if kept is None else _found(kept)
+
+
+def _names(native: object, count: int) -> list[str]:
+    """As many native ids as there were copies, or an error as good as one of the vendor's: each names one copy."""
+    names = list(cast("Sequence[object]", native))
+    if len(names) != count or len(set(names)) != count or not all(_is_id(name) for name in names):
+        raise ValueError("These are not the native ids of so many copies.")
+    return cast("list[str]", names)
+
+
+def _found(kept: object) -> Kept:
+    if not isinstance(kept, Kept):
+        raise TypeError("This is nothing that a vendor keeps.")
+    return kept
 
 
 def _is_id(name: object) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from quipu.errors import BackendUnavailableError, InvalidError
+from quipu.model.record import MemoryType
 from quipu.ports.backend import (
     Answer,
     Backend,
@@ -38,6 +39,8 @@ from quipu.rules.signed_hits import text_of
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MOST_HITS = 1000
 _MOST_ITEMS = 500
+#: So many ids fit into an address.
+_MOST_NAMED = 100
 _TIMEOUT_S = 60.0
 _MARK = "quipu_mirror"
 
@@ -90,10 +93,13 @@ class RemoteBackend:
                 base_url=self._address, headers=headers, timeout=_TIMEOUT_S, trust_env=False
             )
         try:
-            await self._asked("GET", "capabilities")
+            said = await self._asked("GET", "capabilities")
         except BackendUnavailableError:
             await self.close()
             raise
+        if said is None:
+            await self.close()
+            raise BackendUnavailableError("No Quipu is at this address.", reason="mirror_unreachable")
 
     async def _asked(self, method: str, path: str, **given: Any) -> Any:
         if self._client is None:
@@ -114,12 +120,17 @@ class RemoteBackend:
     # -- keeping ------------------------------------------------------------------------------------------------
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
-        native = {copy.record_id: copy.native_id or await self._marked(copy) for copy in copies}
+        native = {copy.record_id: copy.native_id for copy in copies}
+        marks = await self._marks([copy for copy in copies if copy.native_id is None])
+        fresh: list[Copy] = []
         for copy in copies:
-            if (known := native[copy.record_id]) is not None:
+            known, version = marks.get(copy.record_id, (copy.native_id, None))
+            native[copy.record_id] = known
+            if known is None:
+                fresh.append(copy)
+            elif version != copy.version:  # what is there in this version was sent before a crash
                 body = _item(replace(copy, native_id=known))
                 _native({"response": await self._asked("POST", "remember", json=body)})
-        fresh = [copy for copy in copies if native[copy.record_id] is None]
         for start in range(0, len(fresh), _MOST_ITEMS):
             some = fresh[start : start + _MOST_ITEMS]
             answer = await self._asked(
@@ -129,17 +140,20 @@ class RemoteBackend:
                 native[copy.record_id] = _native(result)
         return [str(native[copy.record_id]) for copy in copies]
 
-    async def _marked(self, copy: Copy) -> str | None:
-        """The id under which this record is kept already."""
-        body = {
-            "agent_id": _agent(copy.container),
-            "query": copy.content[:200],
-            "k": 1,
-            "min_relevance": 0,
-            "filter": {f"{_MARK}.record_id": copy.record_id},
-        }
-        found = (await self._asked("POST", "recall", json=body))["results"]
-        return str(found[0]["id"]) if found else None
+    async def _marks(self, copies: Sequence[Copy]) -> dict[str, tuple[str, int | None]]:
+        """By record, the id and version under which it is kept already: by its mark alone, for its text may be no more."""
+        wanted: dict[str, list[str]] = {}
+        for copy in copies:
+            wanted.setdefault(_agent(copy.container), []).append(copy.record_id)
+        marks: dict[str, tuple[str, int | None]] = {}
+        for agent, ids in wanted.items():
+            for start in range(0, len(ids), _MOST_NAMED):
+                some = {f"{_MARK}.record_id": {"$in": ids[start : start + _MOST_NAMED]}}
+                asked = {"agent_id": agent, "filter": json.dumps(some)}
+                lines = await self._asked("GET", "export", params=asked)
+                found = [_kept(line) for line in lines or () if "id" in line]
+                marks |= {str(kept.record_id): (kept.native_id, kept.version) for kept in found}
+        return marks
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         found = [
@@ -246,9 +260,11 @@ def _within(one: Container, query: Query) -> bool:
 
 
 def _item(copy: Copy) -> dict[str, Any]:
+    # What stands for a procedure that is no more is no machine, and would be refused as one.
+    is_stand_in = copy.type is MemoryType.PROCEDURAL and not copy.content.startswith("{")
     item: dict[str, Any] = {
         "agent_id": _agent(copy.container),
-        "type": str(copy.type),
+        "type": str(MemoryType.SEMANTIC if is_stand_in else copy.type),
         "content": copy.content,
         "metadata": {
             _MARK: {"record_id": copy.record_id, "version": copy.version},

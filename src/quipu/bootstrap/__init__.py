@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
-from quipu import config as settings
 from quipu._version import __version__
 from quipu.bootstrap import databases, telemetry
 from quipu.bootstrap.addresses import Address, address
+from quipu.bootstrap.embedders import BuildProgress, IsMeant, open_embedder
 from quipu.bootstrap.envelopes import envelope
 from quipu.bootstrap.lender import Lender
 from quipu.bootstrap.openwop import host_options
@@ -28,7 +28,7 @@ from quipu.ports.backend import Mirror, Routing
 from quipu.ports.courier import Courier
 from quipu.ports.embedder import Embedder
 from quipu.ports.identities import Identities
-from quipu.ports.ledger import Ledger
+from quipu.ports.ledger import Ledger, Space
 from quipu.ports.parts import Parts
 from quipu.ports.rules_file import RulesFile
 from quipu.ports.sealer import Sealer
@@ -36,14 +36,10 @@ from quipu.ports.signer import Signer
 from quipu.ports.surroundings import Clock
 from quipu.rules.blending import Weights
 from quipu.rules.detectors import Detectors
+from quipu.rules.durations import duration
 from quipu.rules.marking import Marker
 from quipu.rules.redaction import Policy, Redaction
 from quipu.service.memory import MemoryService
-
-#: What the embedder tells while it is being built: what it does, and how far it is from 0 to 1.
-BuildProgress = Callable[[str, float], None]
-
-_EMBEDDERS = ("onnx", "fast", "openai", "none")
 
 
 def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
@@ -72,66 +68,6 @@ def _make(folder: Path) -> None:
             reason="cannot_open",
             hint="Choose a path in a directory that is writable.",
         ) from error
-
-
-async def open_embedder(
-    config: Config,
-    progress: BuildProgress | None = None,
-    shown: Callable[[Embedder], Embedder] = lambda embedder: embedder,
-) -> Embedder | None:
-    """The configured embedder, behind a cache. A model of ours is loaded when it is first needed.
-
-    `shown` watches the calls that the cache lets through.
-    """
-    from quipu.embed.cache import CachedEmbedder
-
-    match config.embedder:
-        case "none":
-            return None
-        case "onnx":
-            from quipu.embed.onnx import OnnxEmbedder
-
-            inner: Embedder = OnnxEmbedder(
-                settings.cache_dir(config),
-                weights_dir=_weights_dir(config),
-                download=config.allow_download,
-                threads=config.threads,
-                progress=progress,
-            )
-        case "fast":
-            from quipu.embed.fast import FastEmbedder
-
-            inner = FastEmbedder(
-                settings.cache_dir(config),
-                weights_dir=_weights_dir(config),
-                download=config.allow_download,
-                progress=progress,
-            )
-        case "openai":
-            from quipu.embed.openai import OpenAIEmbedder
-
-            if not config.embedder_url or not config.embedder_model:
-                raise InvalidError(
-                    "An openai embedder needs an address and a model.",
-                    reason="bad_setting",
-                    hint="Set QUIPU_EMBEDDER_URL and QUIPU_EMBEDDER_MODEL.",
-                )
-            inner = await OpenAIEmbedder.open(
-                base_url=config.embedder_url,
-                model=config.embedder_model,
-                api_key=config.embedder_key or None,
-            )
-        case other:
-            raise InvalidError(
-                f"There is no embedder {other!r}.",
-                reason="bad_setting",
-                hint=f"Choose from {', '.join(_EMBEDDERS)}.",
-            )
-    return CachedEmbedder(shown(inner))
-
-
-def _weights_dir(config: Config) -> Path | None:
-    return Path(config.weights_dir).expanduser() if config.weights_dir else None
 
 
 def open_signer(where: Address) -> Signer:
@@ -200,6 +136,23 @@ def keeps_rejected(config: Config) -> bool:
             hint="Set QUIPU_ON_REJECT to erase or keep.",
         )
     return config.governance_on_reject == "keep"
+
+
+def max_retain_ms(config: Config) -> int | None:
+    """So long after it was written nothing is kept any more."""
+    if not config.max_retain:
+        return None
+    try:
+        length = duration(config.max_retain)
+    except InvalidError:
+        length = None
+    if not isinstance(length, int):
+        raise InvalidError(
+            "There is no such longest time to keep memories.",
+            reason="bad_setting",
+            hint="Set QUIPU_MAX_RETAIN to a length such as 365d, 12h or P1Y, or to nothing.",
+        )
+    return length
 
 
 def open_rules(config: Config, clock: Clock) -> RulesFile | None:
@@ -284,6 +237,21 @@ class Running:
             await self.parts.ledger.close()
 
 
+async def _space_before(where: Address, config: Config, clock: Clock, is_meant: IsMeant) -> Space | None:
+    """The space of that kind that this memory has vectors of."""
+    if where.is_fleeting or where.missing is not None:
+        return None
+    ledger = open_ledger(where, config, clock=clock)
+    try:
+        for tenant in await ledger.tenants():
+            space = await ledger.space(tenant.id)
+            if space is not None and is_meant(space):
+                return space
+        return None
+    finally:
+        await ledger.close()
+
+
 async def start(
     config: Config,
     *,
@@ -301,7 +269,8 @@ async def start(
     observer = telemetry.observer(config, watched or telemetry.Watched(), clock_ns=now_ns, sign=signer.sign)
     served = config.embedder_model if config.embedder == "openai" else None
     shown = partial(telemetry.shown_embedder, observer=observer, served=served)
-    chosen = embedder or await open_embedder(config, progress, shown)
+    before = partial(_space_before, where, config, clock)
+    chosen = embedder or await open_embedder(config, progress, shown, before)
     try:
         mirrors = open_mirrors(where, config, chosen, clock)
         ledger = open_ledger(where, config, clock=clock)
@@ -326,6 +295,7 @@ async def start(
         host=host_options(config),
         governance_default=default,
         keeps_rejected=keeps_rejected(config),
+        max_retain_ms=max_retain_ms(config),
         courier=open_courier(config),
         public_url=config.public_url,
         identities=open_identities(config, clock),

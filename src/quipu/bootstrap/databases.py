@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
@@ -187,12 +191,18 @@ async def copy(
     """A whole ledger into another place, all or nothing, verified before it is kept."""
     from quipu.ledger import transfer
 
-    async with _tables(source) as read, _tables(target, is_target=True) as written:
-        return await transfer.copy(read, written, canonical, progress)
+    try:
+        async with _tables(source) as read, _tables(target, is_target=True) as written:
+            return await transfer.copy(read, written, canonical, progress)
+    except Exception:
+        # A thread may be at a file that is closed because the copy was given up: that is no fault of the file.
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError from None
+        raise
 
 
 def copy_keys(source: Address, target: Address) -> list[str]:
-    """The keys of a ledger that was copied, so that its signatures and secrets go on; what is there stays."""
+    """The keys of a ledger that was copied, so that its signatures, secrets and grants go on; what is there stays."""
     copied: list[str] = []
     for suffix in (".key", ".sealing-key"):
         mine, theirs = source.beside(suffix), target.beside(suffix)
@@ -200,6 +210,13 @@ def copy_keys(source: Address, target: Address) -> list[str]:
             continue
         theirs.parent.mkdir(parents=True, exist_ok=True)
         write_once(theirs, mine.read_bytes())
+        copied.append(str(theirs))
+    # By these owners and the host are known to others: with new ones nothing that was lent or received can be proven.
+    mine, theirs = source.beside(".dids"), target.beside(".dids")
+    if mine is not None and theirs is not None and mine.is_dir() and not theirs.exists():
+        theirs.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{theirs.name}.", dir=theirs.parent) as draft:
+            shutil.copytree(mine, Path(draft) / "keys").rename(theirs)
         copied.append(str(theirs))
     return copied
 

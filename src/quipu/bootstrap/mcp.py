@@ -75,6 +75,7 @@ def http_options(config: Config, running: Running, alone: Alone | None = None) -
         public_url=config.public_url,
         issuer=config.oidc_issuer,
         hosts=hosts,
+        body_bytes=config.body_bytes,
         origins=[part.strip() for part in config.cors_origins.split(",") if part.strip()],
         store=alone.store,
         read_only=alone.read_only,

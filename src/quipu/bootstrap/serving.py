@@ -235,7 +235,7 @@ def http_settings(config: Config, *, is_open: bool = False) -> HttpSettings:
             raise InvalidError(f"{name} is at least 1.", reason="bad_setting")
     named = _listed(config.allowed_hosts)
     return HttpSettings(
-        body_bytes=config.limit_body_bytes,
+        body_bytes=config.body_bytes,
         request_timeout_s=config.request_timeout_s,
         body_timeout_s=config.body_timeout_s,
         most_requests=config.most_requests,

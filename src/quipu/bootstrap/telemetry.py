@@ -157,17 +157,34 @@ async def tell_standing(parts: Parts) -> None:
     parts.observer.standing(records, pending)
 
 
+def _addresses(config: Config) -> dict[str, str]:
+    """Where each signal goes; "" where it goes nowhere. `none` is OpenTelemetry's word for a signal that stays here."""
+    base = config.telemetry_endpoint.rstrip("/")
+    found = {
+        "traces": config.telemetry_traces_endpoint or (base and f"{base}/v1/traces"),
+        "metrics": (config.telemetry_metrics_endpoint or (base and f"{base}/v1/metrics"))
+        if config.telemetry_metrics
+        else "",
+        "events": base and f"{base}/v1/logs" if config.telemetry_events else "",
+    }
+    words = {
+        "traces": config.telemetry_traces_exporter,
+        "metrics": config.telemetry_metrics_exporter,
+        "events": config.telemetry_logs_exporter,
+    }
+    return {name: "" if words[name].strip().lower() == "none" else found[name] for name in found}
+
+
 def has_collector(config: Config) -> bool:
     """Whether spans are to go somewhere."""
-    return config.telemetry and bool(config.telemetry_endpoint or config.telemetry_traces_endpoint)
+    return config.telemetry and bool(_addresses(config)["traces"])
 
 
 @contextmanager
 def exported(config: Config) -> Generator[None]:
     """For a program of its own: while it runs, spans and metrics go to the collector that the settings name."""
-    if not config.telemetry or not (
-        config.telemetry_endpoint or config.telemetry_traces_endpoint or config.telemetry_metrics_endpoint
-    ):
+    addresses = _addresses(config)
+    if not config.telemetry or not any(addresses.values()):
         yield
         return
     try:
@@ -176,15 +193,7 @@ def exported(config: Config) -> Generator[None]:
         _log.warning("A collector is named, but nothing can speak to it: install quipu-memory[telemetry].")
         yield
         return
-    base = config.telemetry_endpoint.rstrip("/")
-    exporting = Exporting(
-        traces=config.telemetry_traces_endpoint or (base and f"{base}/v1/traces"),
-        metrics=(config.telemetry_metrics_endpoint or (base and f"{base}/v1/metrics"))
-        if config.telemetry_metrics
-        else "",
-        version=__version__,
-        events=base and f"{base}/v1/logs" if config.telemetry_events else "",
-    )
+    exporting = Exporting(**addresses, version=__version__)
     try:
         yield
     finally:

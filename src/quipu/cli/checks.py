@@ -24,6 +24,11 @@ Status: TypeAlias = Literal["ok", "warn", "fail"]
 _HEADER, _VERSION = 100, slice(60, 64)
 _OTHERS = 0o077
 _TIGHT, _FULL = 500_000_000, 50_000_000
+#: Who has done so already, and left the log of the former file beside it, reads here why it did not help.
+_RESTORE = (
+    "Restore the latest backup: end every process that uses the file, move it away together with the -wal and -shm "
+    "beside it, then copy the backup there. A log that belongs to another file damages the one it stands beside."
+)
 _OVERDUE_MS = 24 * 3600 * 1000
 
 
@@ -142,7 +147,7 @@ async def ledger_checks(
 def _mending(error: QuipuError) -> str:
     """Of a damaged file the error says to ask the doctor, and this is the doctor."""
     if error.reason in ("corrupt", "ledger"):
-        return "Restore the latest backup."
+        return _RESTORE
     return error.hint or "Restore a backup."
 
 

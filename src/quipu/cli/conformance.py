@@ -18,6 +18,7 @@ from quipu.cli.session import Session
 from quipu.errors import ForbiddenError, InvalidError
 
 if TYPE_CHECKING:
+    from quipu.cli.conformance_wire import Wire
     from quipu.config import Config
     from quipu.memory import Memory
     from quipu.service.memory import MemoryService
@@ -59,8 +60,10 @@ def conformance(
       quipu conformance --only basic_remember_recall
 
     A server or a ledger is tested beside what is there: each scenario has an agent of its own, whose records are
-    erased afterwards; with the token of an administrator a reviewer is named for as long as it lasts. A mirror is tested behind a throw-away ledger. What a store lacks to be asked is told as not run,
-    never as passed. Exit 1 when a scenario fails. See also: doctor, mirror verify.
+    erased afterwards; with the token of an administrator a reviewer is named for as long as it lasts. A server of
+    another make is asked in memorywire v0 alone, under /memorywire/v0. A mirror is tested behind a throw-away ledger.
+    What a store lacks to be asked is told as not run, never as passed. Exit 1 when a scenario fails. See also: doctor,
+    mirror verify.
     """
     run = Session.of(ctx)
     with run.warnings(), run.building() as progress:
@@ -130,9 +133,15 @@ async def _subject(
     from quipu.memory import Memory, connect
     from quipu.memory.remote import is_server
     from quipu.testing.scenarios_live import LiveSubject
+    from quipu.testing.scenarios_wire import WireSubject
 
     config, label = run.config(), bootstrap.mint_id("c").lower()
     if len(urls) == 1 and (is_server(urls[0]) or urls[0].startswith(("http://", "https://"))):
+        async with _wire(urls[0], config) as wire:
+            told = await wire.described()
+            if not wire.is_quipu(told):
+                yield WireSubject(wire, wire.promises(told), label=label, clock=bootstrap.now_ms)
+                return
         async with connect(urls[0], config=config) as memory, _reviewer(urls[0], memory, label) as reviewer:
             yield LiveSubject(memory, _reply, label=label, clock=bootstrap.now_ms, reviewer=reviewer)
         return
@@ -148,6 +157,28 @@ async def _subject(
                 yield LiveSubject(memory, _reply, label=label, clock=bootstrap.now_ms, before_recall=waits)
         finally:
             await running.close()
+
+
+@asynccontextmanager
+async def _wire(url: str, config: Config) -> AsyncGenerator[Wire]:
+    """The way to a server of whatever make."""
+    from quipu.bootstrap.surroundings import jitter
+    from quipu.cli.conformance_wire import Wire
+    from quipu.client.patience import Patience
+    from quipu.client.transport import Transport
+    from quipu.memory.remote import token_for
+
+    transport = Transport(
+        url.removeprefix("quipu+"),
+        token=token_for(config, url),
+        patience=Patience(total_s=config.server_timeout_s, retries=config.server_retries),
+        jitter=jitter,
+        insecure=config.server_insecure,
+    )
+    try:
+        yield Wire(transport)
+    finally:
+        await transport.close()
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO, cast
 import typer
 
 from quipu.cli import exporting_files as files
-from quipu.cli import options, output, sealing, values
+from quipu.cli import options, output, sealing, streams, values
 from quipu.cli.command import Command
 from quipu.cli.exporting_files import FormatName
 from quipu.cli.session import Session
@@ -136,6 +136,7 @@ def export(
         for body in found:
             if target is None:
                 output.write_line(body)
+                streams.check_reader()
             else:
                 target.write(output.json_line(body) + "\n")
                 bar(count)

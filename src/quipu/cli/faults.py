@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from quipu.cli import streams
 from quipu.errors import BackendUnavailableError, InternalError, InvalidError, QuipuError
 from quipu.faces.http.problems import status_of
 
@@ -76,25 +77,32 @@ _NO_COMMAND = re.compile(r"""No such command (['"])(.*)\1\.""", re.DOTALL)
 
 
 def told(error: Exception, *, is_json: bool, is_verbose: bool) -> int:
-    """Tell the error on standard error; returns the exit code."""
+    """Tell the error on standard error; returns the exit code, also where nobody can be told."""
     known = _as_ours(error)
-    if is_verbose and not _is_usage(error):
-        import traceback
+    try:
+        if is_verbose and not _is_usage(error):
+            import traceback
 
-        traceback.print_exception(error)
+            traceback.print_exception(error)
+        _say(known, is_json=is_json)
+    except OSError:
+        streams.leave(sys.stderr)
+    return exit_code(known)
+
+
+def _say(known: QuipuError, *, is_json: bool) -> None:
     if is_json:
         import json
 
-        sys.stderr.write(json.dumps(problem(known)) + "\n")
-    else:
-        from rich.text import Text
+        streams.tell(json.dumps(problem(known)) + "\n")
+        return
+    from rich.text import Text
 
-        from quipu.cli.output import clean, notes
+    from quipu.cli.output import clean, notes
 
-        shown = notes()
-        shown.print(Text.assemble(("Error: ", "bold red"), clean(known.message)), soft_wrap=True)
-        shown.print(Text.assemble(("Hint:  ", "bold"), clean(hint(known))), soft_wrap=True)
-    return exit_code(known)
+    shown = notes()
+    shown.print(Text.assemble(("Error: ", "bold red"), clean(known.message)), soft_wrap=True)
+    shown.print(Text.assemble(("Hint:  ", "bold"), clean(hint(known))), soft_wrap=True)
 
 
 def exit_code(error: QuipuError) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quipu.cli import options, output
+from quipu.cli import options, output, streams
 from quipu.cli.command import Command
 from quipu.cli.session import Session
 
@@ -46,8 +46,6 @@ def changes(
     position that was shown: nothing is lost, nothing is repeated.
     See also: audit log, history, show.
     """
-    import sys
-
     run = Session.of(ctx)
     with run.memory() as memory:
         for event in islice(
@@ -57,7 +55,8 @@ def changes(
                 output.write_line(_body(event))
             else:
                 output.console().print(_said(event), markup=False, highlight=False)
-            sys.stdout.flush()
+            streams.flush()
+            streams.check_reader()
 
 
 def _said(event: FeedEvent) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quipu.cli import drawing, options, output, values
+from quipu.cli import drawing, options, output, streams, values
 from quipu.cli.command import Command
 from quipu.cli.session import Session, Use
 from quipu.errors import InvalidError
@@ -88,7 +87,7 @@ def _write_html(run: Session, found: Graph, file: Path, *, force: bool) -> None:
 
     text = graph_file.html(found)
     if str(file) == "-":
-        sys.stdout.write(text)
+        streams.answer(text)
         return
     if file.exists() and not force:
         raise InvalidError(

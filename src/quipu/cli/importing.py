@@ -16,7 +16,7 @@ import typer
 
 from quipu.cli import importing_files as files
 from quipu.cli import importing_links as links
-from quipu.cli import options, output, sealing
+from quipu.cli import interrupted, options, output, sealing
 from quipu.cli.command import Command
 from quipu.cli.faults import BAD_INPUT, FAILED
 from quipu.cli.importing_files import Format
@@ -96,9 +96,13 @@ def import_(
         with _opened(path) as source, run.bar("Importing", "bytes") as bar:
             lines = Lines(source, store, bar)
             with run.memory(model=not dry_run, use=Use.TRIES if dry_run else Use.MAKES) as memory:
-                summary = memory.import_records(
-                    lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop"
-                )
+                before = 0 if dry_run else interrupted.position(memory)
+                with interrupted.telling(
+                    run, lambda: interrupted.brought_in(memory, before, dry_run=dry_run)
+                ):
+                    summary = memory.import_records(
+                        lines.stream(), dry_run=dry_run, stop_on_error=on_error == "stop"
+                    )
         _answer(run, summary, lines, dry_run=dry_run)
         if summary.failed:
             raise typer.Exit(FAILED if any(_is_ours(said) for _, said in summary.errors) else BAD_INPUT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from quipu.cli import output, sealing
+from quipu.cli import interrupted, output, sealing
 from quipu.cli.proof import trusted
 from quipu.cli.session import HELD, Session, Use
 from quipu.errors import InvalidError, QuipuError
@@ -39,6 +39,7 @@ Format: TypeAlias = Annotated[
 ]
 #: So many refused items are listed.
 _LISTED = 20
+_GO_ON = "Part of the file may be in. Bring it in again: what is in does not come twice."
 
 
 def format_of(file: Path, said: str | None) -> str | None:
@@ -77,6 +78,7 @@ def bring_in(
         _at_hand(file) as path,
         run.memory(model=not dry_run, use=Use.TRIES if dry_run else Use.MAKES) as memory,
         run.bar("Importing", "items") as bar,
+        interrupted.telling(run, lambda: None if dry_run else _GO_ON),
     ):
         report = memory.import_file(
             path,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from quipu.cli import streams
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,22 +22,31 @@ _WIDE = 160
 _NO_TERMINAL = 80
 _CELLS = 10
 #: What would move the cursor or recolour a terminal when a memory is shown. Line ends and tabs may stay.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def write_json(body: Any) -> None:
     """One JSON document: indented for a person, one line for a program."""
     indent = 2 if sys.stdout.isatty() else None
-    sys.stdout.write(json.dumps(body, ensure_ascii=_is_ascii(), indent=indent) + "\n")
+    streams.answer(_shown(json.dumps(body, ensure_ascii=_is_ascii(), indent=indent)) + "\n")
 
 
 def write_line(body: Any) -> None:
     """One line of NDJSON."""
-    sys.stdout.write(json_line(body, is_ascii=_is_ascii()) + "\n")
+    streams.answer(_shown(json_line(body, is_ascii=_is_ascii())) + "\n")
 
 
 def json_line(body: Any, *, is_ascii: bool = False) -> str:
     return json.dumps(body, ensure_ascii=is_ascii, separators=(",", ":"))
+
+
+def _shown(document: str) -> str:
+    """JSON escapes only half of what acts on a terminal; the rest reads back the same when it is escaped too."""
+    return _CONTROLS.sub(_escaped, document)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _is_ascii() -> bool:
@@ -55,15 +66,21 @@ def notes() -> Console:
 
 def _console(*, is_error: bool) -> Console:
     from rich.console import Console
+    from rich.segment import Segment
 
     class PipedConsole(Console):
-        """A console that leaves a broken pipe to the program."""
+        """A console that goes on where nobody reads any more, and passes on nothing that acts on a terminal."""
 
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
+            streams.leave(sys.stderr if is_error else sys.stdout)
+
+        def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                acts = segment.control is None and _CONTROLS.search(segment.text)
+                yield Segment(clean(segment.text), segment.style) if acts else segment
 
     made = PipedConsole(stderr=is_error, highlight=False, emoji=False)
-    if not made.is_terminal and made.width == _NO_TERMINAL:
+    if made.width < 1 or (not made.is_terminal and made.width == _NO_TERMINAL):
         made.width = _WIDE
     return made
 

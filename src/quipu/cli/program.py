@@ -12,10 +12,8 @@ import typer
 from typer.main import get_command, get_command_from_info, get_group
 
 from quipu._version import __version__
-from quipu.cli import faults
+from quipu.cli import faults, signals, streams
 from quipu.cli.command import Group
-
-INTERRUPTED = 130
 
 #: Command → module of this folder. The order is that of `quipu --help`.
 CATALOGUE: Mapping[str, str] = {
@@ -99,7 +97,7 @@ class Program(Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the reader has seen enough: `quipu export | head`
-            _leave_the_pipe()
+            streams.leave(sys.stdout)
             raise typer.Exit(0) from None
 
     def main(
@@ -127,27 +125,20 @@ def ended(work: Callable[[], Any], given: Sequence[str]) -> int:
     is_json, is_verbose = "--json" in words, "--verbose" in words or "-v" in words
     try:
         code = work()
-        sys.stdout.flush()
+        streams.flush()
     except BrokenPipeError:
-        _leave_the_pipe()
+        streams.leave(sys.stdout)
         return 0
     except typer.Abort:
-        code = INTERRUPTED
+        code = signals.INTERRUPTED
     except Exception as error:  # noqa: BLE001  the last line of defence: no user sees a traceback unasked
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown
             return 0
         return faults.told(error, is_json=is_json, is_verbose=is_verbose)
-    if code == INTERRUPTED:
-        sys.stderr.write("Interrupted\n")
+    if code == signals.INTERRUPTED:
+        streams.tell("Interrupted\n")
+        return signals.exit_code()
     return code if isinstance(code, int) else 0
-
-
-def _leave_the_pipe() -> None:
-    """Nobody reads any more; what is still buffered goes nowhere, quietly."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # not a real file: nothing to leave
-        return
 
 
 def _version(is_asked: bool) -> None:
@@ -159,7 +150,7 @@ def _version(is_asked: bool) -> None:
 app = typer.Typer(cls=Program, name="quipu", no_args_is_help=True, rich_markup_mode="rich")
 
 _EPILOG = """\
-[bold]Exit codes[/bold]: 0 done · 1 bad input · 2 the memory or a server failed · 3 held for approval · 130 interrupted
+[bold]Exit codes[/bold]: 0 done · 1 bad input · 2 the memory or a server failed · 3 held for approval · 130 interrupted, 143 terminated
 
 [bold]Completion[/bold]: `quipu --install-completion` sets it up for your shell.
 """
@@ -189,26 +180,15 @@ def quipu(
     """
 
 
-def _ready_streams() -> None:
-    """Whatever is said can be said: a stream that lacks a character gets its number, one that is closed nothing."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  lives as long as the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  lives as long as the process
-    shown: Any = sys.stdout
-    if shown.errors == "strict":
-        shown.reconfigure(errors="backslashreplace")
-
-
 def run() -> None:
     """Run the command line of this process and end it."""
-    _ready_streams()
+    streams.ready()
+    signals.ready()
     try:
         get_command(app)()
     except SystemExit as exit:
-        if exit.code == INTERRUPTED:
+        if exit.code == signals.exit_code():
             # A thread may still wait for input that will never come; do not wait for it.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            streams.flush()
+            os._exit(signals.exit_code())
         raise

@@ -8,12 +8,16 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+class Left(Exception):
+    """Whoever wanted the work is gone, such as by Ctrl-C; a thread that is still at it stops here."""
+
+
 class Bar:
     """One line that fills. Call it with what is done and, where known, of how much."""
 
     def __init__(self, what: str, *, is_shown: bool, unit: str = "") -> None:
         self._what, self._unit = what, unit
-        self._is_shown = is_shown
+        self._is_shown, self._is_left = is_shown, False
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -21,10 +25,13 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_left = True
         if self._progress is not None:
             self._progress.stop()
 
     def __call__(self, done: float, total: float | None = None) -> None:
+        if self._is_left:
+            raise Left
         if not self._is_shown:
             return
         progress, task = self._drawn()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import output, streams
 from quipu.cli.command import Command
 from quipu.cli.session import Session
 from quipu.errors import InvalidError, QuipuError
@@ -191,7 +191,7 @@ def _announce(run: Session, address: str, made: WebApp, *, is_open: bool) -> Non
     made.first_token = None
     if run.is_json:
         output.write_line({"address": address, **({} if token is None else {"token": token})})
-        sys.stdout.flush()
+        streams.flush()
         return
     shown = output.console()
     shown.print(f"Quipu listens on {address}", style="bold", markup=False, soft_wrap=True)
@@ -209,7 +209,7 @@ def _announce(run: Session, address: str, made: WebApp, *, is_open: bool) -> Non
         shown.print(f"{sign_in} as `Authorization: Bearer`.", markup=False)
         shown.print("`quipu token create` makes more, for agents and reviewers.", markup=False)
     run.note("Ctrl-C stops it.")
-    sys.stdout.flush()
+    streams.flush()
 
 
 def _browse(address: str) -> None:

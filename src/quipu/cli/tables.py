@@ -57,6 +57,7 @@ class Rows:
             if place != first and cell is not None:
                 block.add_row(f"  {name}", cell)
         whole = Table.grid()
+        whole.add_column(overflow="fold")
         # An id says itself what it is.
         called = "" if self._columns[first] == "id" else f"{self._columns[first]} "
         whole.add_row(Text.assemble((called, "dim"), row[first] or Text("–")))

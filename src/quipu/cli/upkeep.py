@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quipu.cli import output
+from quipu.cli import interrupted, output
 from quipu.cli.command import Command
 from quipu.cli.session import Session, Use
 from quipu.errors import BackendUnavailableError
@@ -142,7 +142,8 @@ def _keys(run: Session) -> list[Path]:
         return []
     where = bootstrap.address(config.store_url)
     sealing = Path(config.sealing_key).expanduser() if config.sealing_key else where.beside(".sealing-key")
-    return [key for key in (where.beside(".key"), sealing) if key is not None and key.exists()]
+    known = (where.beside(".key"), sealing, where.beside(".dids"))
+    return [key for key in known if key is not None and key.exists()]
 
 
 @app.command("vacuum", cls=Command, rich_help_panel="Upkeep")
@@ -193,7 +194,12 @@ def reembed(ctx: typer.Context) -> None:
     run = Session.of(ctx)
     config = run.config()
     by_words = config.embedder == "none" and run.server_of(config) is None
-    with run.memory(model=True) as memory, run.bar("Renewing", "versions") as bar:
+    go_on = "Run it again: it goes on where it was."
+    with (
+        run.memory(model=True) as memory,
+        run.bar("Renewing", "versions") as bar,
+        interrupted.telling(run, lambda: go_on),
+    ):
         counts = memory.statistics()
         most = counts["versions"]
         done = memory.reembed(lambda count: bar(count, max(most, count)))

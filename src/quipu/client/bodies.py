@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
 from typing import Any, cast
 
 from quipu.errors import InvalidError, UnsupportedError
-from quipu.faces.rest.forms import plain
+from quipu.faces.http.json_text import DEPTH
 from quipu.model.operations import (
     Embedding,
     ExpireRequest,
@@ -17,6 +18,7 @@ from quipu.model.operations import (
     RecallRequest,
     RememberRequest,
 )
+from quipu.rules import values
 
 _NOT_SENT = frozenset(
     {"if_version", "details", "finds_similar", "run_id", "node_id", "memory_ref", "embedding"}
@@ -56,33 +58,43 @@ def expire_body(request: ExpireRequest) -> dict[str, Any]:
     return _given(request)
 
 
-def sent(value: object) -> Any:
-    """A value of a request, ready for JSON. What is none would be taken for another: bytes for a text that nobody wrote."""
+def sent(value: object, pointer: str = "") -> Any:
+    """A value of a request, ready for JSON, or an `InvalidError` that says where it is none.
+
+    Nothing is bent into shape: a set would come back as a list, a number as the text of a key.
+    """
     try:
-        return _sent(value)
-    except TypeError:
+        ready = _sent(value, DEPTH)
+    except RecursionError:
         # `from None`: the cause may hold the value.
-        raise InvalidError.at("", "bad_value", "The request holds what JSON cannot carry.") from None
+        raise InvalidError.at(pointer, "too_large", "The object is nested too deeply.") from None
+    wrong = next(values.value_faults(pointer, ready, DEPTH), None)
+    if wrong is not None:
+        fault, message = wrong
+        raise InvalidError(message, reason=fault.reason, faults=[fault])
+    return ready
 
 
-def _sent(value: object) -> Any:
+def _sent(value: object, depth: int) -> Any:
+    """Requests and their words as JSON has them; what is no JSON stays as it is, and is told."""
+    if depth < 0:
+        raise RecursionError
     if isinstance(value, Mapping):
-        return {str(name): _sent(member) for name, member in cast("Mapping[object, object]", value).items()}
+        given = cast("Mapping[object, object]", value)
+        return {name: _sent(member, depth - 1) for name, member in given.items()}
     if isinstance(value, list | tuple):
-        return [_sent(item) for item in cast("Sequence[object]", value)]
+        return [_sent(item, depth - 1) for item in cast("Sequence[object]", value)]
     if is_dataclass(value) and not isinstance(value, type):
         members = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: _sent(member) for name, member in members if member is not None}
-    if isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError
-    return plain(value)
+        return {name: _sent(member, depth - 1) for name, member in members if member is not None}
+    return value.value if isinstance(value, Enum) else value
 
 
 def _given(request: Any, left_out: Collection[str] = ()) -> dict[str, Any]:
     """The fields that say something else than their default."""
     told = ((field, getattr(request, field.name)) for field in fields(request))
     return {
-        field.name: sent(value)
+        field.name: sent(value, f"/{field.name}")
         for field, value in told
         if field.name not in left_out and not _is_default(field, value)
     }
@@ -101,4 +113,11 @@ def _embedding(embedding: Embedding | None) -> dict[str, Any]:
     vector = embedding.vector
     if isinstance(vector, bytes):
         vector = struct.unpack(f"<{len(vector) // _NUMBER_BYTES}f", vector[: len(vector) // 4 * 4])
-    return {"embedding": {"model": embedding.model, "vector": [float(number) for number in vector]}}
+    try:
+        numbers = [float(number) for number in vector]
+    except (TypeError, ValueError, OverflowError):
+        # `from None`: the cause may hold the value.
+        raise InvalidError.at(
+            "/embedding/vector", "bad_value", "vector is not a list of numbers.", accepted=["list of numbers"]
+        ) from None
+    return {"embedding": sent({"model": embedding.model, "vector": numbers}, "/embedding")}

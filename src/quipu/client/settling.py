@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from quipu.client.address import segment
@@ -31,9 +32,8 @@ class RemoteProcedures:
 
     async def step(self, principal: Principal, request: StepRequest) -> StepResponse:
         """A step always has a key: when an answer is lost, it is asked for again and taken once."""
-        body = sent(request)
-        for name in ("id", "agent_id", "if_version"):
-            body.pop(name, None)
+        body = sent(replace(request, id="", agent_id=None, if_version=None))
+        body.pop("id")
         body.setdefault("idempotency_key", self._mint_id("idem"))
         headers = {"Quipu-Extensions": "true"}
         if request.if_version is not None:
@@ -88,7 +88,7 @@ class RemoteGraphs:
         self._transport = transport
 
     async def around(self, principal: Principal, request: GraphRequest) -> Graph:
-        given = sent(request)
+        given = sent(replace(request, id=""))
         given.pop("id")
         query = {name: str(value) for name, value in given.items()}
         path = f"{record_path(request.id)}/neighbours"

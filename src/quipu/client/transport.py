@@ -96,6 +96,9 @@ class Transport:
         self._inject = inject
         self._token = checked_token(token)
         self._client: httpx.AsyncClient | None = None
+        #: The event loop that its connections belong to, since each `asyncio.run` has its own; and what closes them.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._held: AsyncGenerator[None] | None = None
         self.is_closed = False
 
     def __repr__(self) -> str:
@@ -104,9 +107,9 @@ class Transport:
     async def close(self) -> None:
         """For good: what is still under way is not begun again."""
         self.is_closed = True
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        held, self._client, self._held = self._held, None, None
+        if held is not None and self._loop is asyncio.get_running_loop():
+            await held.aclose()
 
     async def call(self, call: Call) -> Any:
         """The JSON that answers a request; None for an empty answer."""
@@ -117,7 +120,8 @@ class Transport:
         content = encoded(call.body)
 
         async def work() -> Answer:
-            response = await self._opened().send(self._request(call, content))
+            client = await self._opened()
+            response = await client.send(self._request(client, call, content))
             if response.is_success or (response.status_code in call.answers and is_json(response)):
                 return Answer(_parsed(response.content) if response.content else None, response.headers)
             raise refused(response)
@@ -135,7 +139,8 @@ class Transport:
         body = encoded(call.body) if content is None else content
 
         async def work() -> httpx.Response:
-            response = await self._opened().send(self._request(call, body), stream=True)
+            client = await self._opened()
+            response = await client.send(self._request(client, call, body), stream=True)
             if response.is_success:
                 return response
             try:
@@ -194,17 +199,24 @@ class Transport:
             attempt += 1
             await self.sleep(pause)
 
-    def _opened(self) -> httpx.AsyncClient:
+    async def _opened(self) -> httpx.AsyncClient:
         if self.is_closed:
             raise closed()
-        if self._client is None:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._loop = loop
             headers = {"User-Agent": f"quipu/{__version__}", "Accept": "application/json"}
             if self._token:
                 headers["Authorization"] = f"Bearer {self._token}"
-            self._client = made_client(self.base, headers)
+            client = self._client = made_client(self.base, headers)
+            self._held = _held(client)
+            await anext(self._held)
+            return client
         return self._client
 
-    def _request(self, call: Call, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
+    def _request(
+        self, client: httpx.AsyncClient, call: Call, content: bytes | AsyncIterator[bytes] | None
+    ) -> httpx.Request:
         headers = dict(call.headers)
         self._inject(headers)
         if content is not None:
@@ -212,7 +224,7 @@ class Transport:
         read_s = self.patience.read_s if call.read_s is None else call.read_s
         connect_s = self.patience.connect_s
         try:
-            return self._opened().build_request(
+            return client.build_request(
                 call.method,
                 self.base + call.path,
                 params={name: value for name, value in call.query.items() if value is not None} or None,
@@ -223,6 +235,14 @@ class Transport:
         except (UnicodeError, httpx.InvalidURL):
             # `from None`: the cause may hold the value.
             raise InvalidError.at("", "bad_value", "The request holds what no address can carry.") from None
+
+
+async def _held(client: httpx.AsyncClient) -> AsyncGenerator[None]:
+    """Closes its connections, at the latest when their event loop ends: afterwards nobody can."""
+    try:
+        yield
+    finally:
+        await client.aclose()
 
 
 async def text_lines(response: httpx.Response) -> AsyncGenerator[str]:

@@ -89,7 +89,9 @@ _SERVER = (
     ),
     Setting("log_level", "QUIPU_LOG_LEVEL", "What the server logs: debug, info, warning or error."),
     Setting(
-        "limit_body_bytes", "QUIPU_LIMIT_BODY_BYTES", "Bytes of a request's body; an import has no limit."
+        "limit_body_bytes",
+        "QUIPU_LIMIT_BODY_BYTES",
+        "Bytes of a request's body, at least four times a raised limit of content; an import has no limit.",
     ),
 )
 
@@ -202,6 +204,14 @@ SETTINGS = (
     Setting("embedder_model", "QUIPU_EMBEDDER_MODEL", "The model to ask the endpoint for."),
     Setting("embedder_key", "QUIPU_EMBEDDER_KEY", "The endpoint's key. Never logged."),
     Setting(
+        "embedder_dimensions",
+        "QUIPU_EMBEDDER_DIMENSIONS",
+        "How long its vectors shall be, where its model can make shorter ones; 0: as long as they are.",
+    ),
+    Setting(
+        "embedder_timeout_s", "QUIPU_EMBEDDER_TIMEOUT_S", "Seconds that the endpoint may take to answer."
+    ),
+    Setting(
         "weights_dir",
         "QUIPU_WEIGHTS",
         "A directory with model.safetensors and tokenizer.json of all-MiniLM-L6-v2.",
@@ -226,6 +236,11 @@ SETTINGS = (
         "checkpoint_every_s", "QUIPU_CHECKPOINT_S", "Sign the journal's head at least this often, in seconds."
     ),
     Setting("checkpoint_every_entries", "QUIPU_CHECKPOINT_ENTRIES", "Or after this many entries."),
+    Setting(
+        "max_retain",
+        "QUIPU_MAX_RETAIN",
+        "The longest that a memory is kept after it was written, such as 365d; empty: until somebody lets it go.",
+    ),
     Setting(
         "secrets_policy",
         "QUIPU_SECRETS",

@@ -79,6 +79,21 @@ TELEMETRY = (
         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
         "The whole address for metrics, where it is not /v1/metrics below the collector.",
     ),
+    Setting(
+        "telemetry_traces_exporter",
+        "OTEL_TRACES_EXPORTER",
+        "How spans leave, where a collector is named: otlp, or none at all.",
+    ),
+    Setting(
+        "telemetry_metrics_exporter",
+        "OTEL_METRICS_EXPORTER",
+        "How metrics leave, where a collector is named: otlp, or none at all.",
+    ),
+    Setting(
+        "telemetry_logs_exporter",
+        "OTEL_LOGS_EXPORTER",
+        "How log events leave, where a collector is named: otlp, or none at all.",
+    ),
 )
 
 #: What the OpenWOP host goes by.

@@ -7,6 +7,9 @@ from typing import Any, cast
 
 from quipu.model.limits import Limits
 
+#: So many times a raised limit of content a request may be: JSON escapes, and other fields stand beside it.
+_BODY = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -23,6 +26,8 @@ class Config:
     embedder_url: str = ""
     embedder_model: str = ""
     embedder_key: str = ""
+    embedder_dimensions: int = 0
+    embedder_timeout_s: int = 30
     weights_dir: str = ""
     cache_dir: str = ""
     allow_download: bool = True
@@ -79,6 +84,7 @@ class Config:
     shutdown_grace_s: int = 20
     shutdown_delay_s: int = 0
     sweep_every_s: int = 300
+    max_retain: str = ""
     consolidation_every_s: int = 60
     consolidation_window: int = 100
     consolidation_threshold: str = "0.6"
@@ -104,6 +110,9 @@ class Config:
     telemetry_endpoint: str = ""
     telemetry_traces_endpoint: str = ""
     telemetry_metrics_endpoint: str = ""
+    telemetry_traces_exporter: str = "otlp"
+    telemetry_metrics_exporter: str = "otlp"
+    telemetry_logs_exporter: str = "otlp"
     openwop_seams: bool = False
     openwop_attribution: bool = True
     openwop_backends: str = "scratchpad,conversation,longTerm"
@@ -152,3 +161,9 @@ class Config:
         return replace(
             self, **cast("Any", {key: value for key, value in values.items() if value is not None})
         )
+
+    @property
+    def body_bytes(self) -> int:
+        """How long a request may be. Where a memory may be longer than usual, one that brings it may be too."""
+        is_raised = self.limit_content_bytes > Limits().content_bytes
+        return max(self.limit_body_bytes, _BODY * self.limit_content_bytes if is_raised else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -31,6 +32,8 @@ from quipu.rules.dids import PublicKey
 from quipu.rules.receipts import Hand, b64
 
 _HOST = "host"
+#: Below an owner's keys: one empty file for each grant that was taken back.
+_REVOKED = "revoked"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -142,6 +145,18 @@ class FileKeyring:
         keys.append(self._made(who, last.number + 1))
         return self._kid(who, keys[-1])
 
+    def note_revoked(self, who: str, grant_id: str) -> None:
+        if self.folder is not None:
+            place = self.folder / self._name(who) / _REVOKED
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_once(place / _file_name(grant_id), b"")
+
+    def is_revoked(self, who: str, grant_id: str) -> bool:
+        # A plain string: this is asked for every request.
+        return self.folder is not None and os.path.exists(
+            f"{self.folder}/{self._name(who)}/{_REVOKED}/{_file_name(grant_id)}"
+        )
+
     # -- files --------------------------------------------------------------------------------------------------
 
     def _kid(self, who: str | None, key: _Key) -> str:
@@ -214,6 +229,11 @@ class FileKeyring:
         key = self._keys(who)[-1]
         jwk = {"kty": "OKP", "crv": "X25519", "x": b64(key.agreement), "use": "enc"}
         return PublicKey(f"{self.did(who)}#agreement-{key.number}", jwk)
+
+
+def _file_name(grant_id: str) -> str:
+    """Ids differ also where files of upper and lower case do not."""
+    return hashlib.sha256(grant_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _manifest(url: str, who: str | None) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RETRIED = frozenset({429, 500, 502, 503, 504})
 #: How endpoints say that a text is too long, or that there are too many: each in its own way.
 TOO_MUCH = frozenset({400, 413, 422})
+#: Reasons why an endpoint said nothing at all, so that it need not be asked again at once.
+UNREACHED = frozenset({"endpoint_unreachable", "endpoint_timeout"})
 
 _FIRST_WAIT_S = 0.25
 _HINTS = {

@@ -3,6 +3,8 @@
 - An answer is not trusted: count, order, size and finiteness are checked, and every vector is normalised.
 - 429 and 5xx answers and broken connections are tried again a bounded number of times; a wait the endpoint
   asks for is kept, unless it is longer than we are ready to wait.
+- An endpoint that could not be reached is left alone for a few seconds: whoever comes meanwhile is told at once, and
+  goes on by words, instead of waiting for the same failure.
 - What an endpoint takes at once is its own secret: OpenAI refuses a text of more than 8,191 tokens and with it every
   other text of the request, text-embeddings-inference more than 32 texts. So a refused batch is halved, and a text that
   is refused alone is embedded in pieces, whose mean is its vector, as the built-in model does with long texts.
@@ -12,11 +14,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quipu.embed.answers import RETRIED, TOO_MUCH, refusal, vectors_of, wait_s
+from quipu.embed.answers import RETRIED, TOO_MUCH, UNREACHED, refusal, vectors_of, wait_s
 from quipu.embed.text import well_formed, windows
 from quipu.embed.vectors import mean
 from quipu.errors import BackendUnavailableError, InvalidError
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 #: No endpoint is known that would not take this many characters.
 _SHORTEST_PIECE = 256
 _MOST_PIECES = 32
+_REST_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class _Endpoint:
     timeout_s: float
     longest_wait_s: float
     sleep: Callable[[float], Awaitable[None]]
+    monotonic: Callable[[], float]
 
 
 class OpenAIEmbedder:
@@ -54,6 +59,8 @@ class OpenAIEmbedder:
         self._client = client
         self._owns_client = owns_client
         self._dimensions: int | None = None
+        #: Until then it is not asked, for it could not be reached.
+        self._rests_until: float | None = None
 
     @classmethod
     async def open(
@@ -63,14 +70,19 @@ class OpenAIEmbedder:
         model: str,
         api_key: str | None = None,
         dimensions: int | None = None,
+        expected: int | None = None,
         batch_size: int = 64,
         retries: int = 3,
         timeout_ms: int = 30_000,
         longest_wait_ms: int = 20_000,
         client: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> OpenAIEmbedder:
-        """Ready to embed. `dimensions` is asked of the endpoint when given, found by a first call when not."""
+        """Ready to embed. `dimensions` is asked of the endpoint when given, found by a first call when not.
+
+        `expected` is the length of its vectors as they were before: then nothing is asked now.
+        """
         import httpx
 
         endpoint = _Endpoint(
@@ -82,10 +94,11 @@ class OpenAIEmbedder:
             timeout_s=timeout_ms / 1000,
             longest_wait_s=longest_wait_ms / 1000,
             sleep=sleep,
+            monotonic=monotonic,
         )
         embedder = cls(endpoint, model, client or httpx.AsyncClient(), owns_client=client is None)
-        embedder._dimensions = dimensions
-        if dimensions is None:
+        embedder._dimensions = dimensions or expected
+        if embedder._dimensions is None:
             try:
                 embedder._dimensions = len((await embedder.embed(["probe"]))[0]) // 4
             except BaseException:
@@ -95,7 +108,7 @@ class OpenAIEmbedder:
 
     @property
     def model(self) -> str:
-        return f"openai:{self._model}/{self.dimensions}"
+        return named(self._model, self.dimensions)
 
     @property
     def dimensions(self) -> int:
@@ -141,6 +154,17 @@ class OpenAIEmbedder:
 
     async def _answer(self, texts: Sequence[str]) -> httpx.Response:
         """Vectors, or that it was too much; anything else raises."""
+        if self._rests_until is not None and self._endpoint.monotonic() < self._rests_until:
+            raise refusal(None)
+        try:
+            return await self._insisted(texts)
+        except BackendUnavailableError as error:
+            if error.reason in UNREACHED:
+                self._rests_until = self._endpoint.monotonic() + _REST_S
+            raise
+
+    async def _insisted(self, texts: Sequence[str]) -> httpx.Response:
+        """The same, asked for as often as may help."""
         attempt = 0
         while True:
             response, failure = await self._posted({**self._endpoint.body, "input": texts})
@@ -172,6 +196,11 @@ class OpenAIEmbedder:
             ) from error
         except httpx.HTTPError as error:
             return None, error
+
+
+def named(model: str, dimensions: int) -> str:
+    """What the vectors of an endpoint's model are known by."""
+    return f"openai:{model}/{dimensions}"
 
 
 def _headers(api_key: str | None) -> dict[str, str]:

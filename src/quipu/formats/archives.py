@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 
 from quipu.errors import InvalidError
 from quipu.formats import tars
-from quipu.formats.bounds import Bounds, check_name
+from quipu.formats.bounds import SMALL_ENTRY, Bounds, check_name
 from quipu.formats.values import refused
 
 _ZIP = b"PK\x03\x04"
@@ -166,7 +166,7 @@ def _check(info: zipfile.ZipInfo, bounds: Bounds) -> None:
             reason="packed_file",
             hint="Pack it again as a plain zip (deflate), or as a tar archive.",
         )
-    if info.file_size > 1 << 20 and info.file_size > bounds.ratio * max(1, info.compress_size):
+    if info.file_size > SMALL_ENTRY and info.file_size > bounds.ratio * max(1, info.compress_size):
         raise refused("too_large", "A file in the archive unpacks to far too much.")
 
 

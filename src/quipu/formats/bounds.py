@@ -23,6 +23,17 @@ class Bounds:
     spooled: int = 8 << 30
 
 
+#: Entries that are no larger are not looked at one by one.
+SMALL_ENTRY = 1 << 20
+#: What is written here is never packed better than this, so that a reader who counts a little differently takes it, too.
+_DENSEST = Bounds().ratio // 2
+
+
+def is_dense(size: int, packed: int, small: int = SMALL_ENTRY) -> bool:
+    """Whether a file of so many bytes is packed so well that it has to be left as it is."""
+    return size > small and size > _DENSEST * packed
+
+
 def check_name(name: str) -> None:
     """The name of an entry leads nowhere else."""
     parts = name.replace("\\", "/").split("/")

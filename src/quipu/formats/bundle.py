@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from quipu.errors import InvalidError, QuipuError
 from quipu.formats import archives, bundle_proofs, values
 from quipu.formats.archives import Source
+from quipu.formats.bounds import is_dense
 from quipu.formats.bundle_proofs import Proofs
 from quipu.formats.signing import Checking, Signing, wrong_digest
 from quipu.formats.values import Found, refused
@@ -51,13 +52,24 @@ def schema_of(name: str) -> str:
 
 
 def write_archive(target: BinaryIO, contents: Contents, signing: Signing) -> None:
-    """The archive; the manifest goes in last, because it tells of the others."""
+    """The archive. What packs so well that readers would take it for a trap is written once more, not packed."""
+    start = target.tell()
+    if dense := _archived(target, contents, signing):
+        target.seek(start)
+        target.truncate()
+        _archived(target, contents, signing, dense)
+
+
+def _archived(
+    target: BinaryIO, contents: Contents, signing: Signing, plain: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """Write it, and answer what is packed too well. The manifest goes in last, because it tells of the others."""
     digests: dict[str, str] = {}
     counts: dict[str, int] = {}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, lines in contents.files.items():
             digest, count = hashlib.sha256(), 0
-            with archive.open(_entry(name), "w", force_zip64=True) as entry:
+            with archive.open(_entry(name, is_packed=name not in plain), "w", force_zip64=True) as entry:
                 for line in lines():
                     entry.write(line + b"\n")
                     digest.update(line + b"\n")
@@ -70,12 +82,14 @@ def write_archive(target: BinaryIO, contents: Contents, signing: Signing) -> Non
         manifest = {**contents.head, "counts": counts, "files": digests}
         for name, body in ((MANIFEST, manifest), (SIGNATURE, signing.jws(manifest))):
             archive.writestr(_entry(name), signing.canonical(body) + b"\n")
+        return frozenset(
+            info.filename for info in archive.infolist() if is_dense(info.file_size, info.compress_size)
+        )
 
 
 def _put(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
     """Numbers, which packing makes no smaller; their digest is answered."""
-    entry, digest = _entry(name), hashlib.sha256()
-    entry.compress_type = zipfile.ZIP_STORED
+    entry, digest = _entry(name, is_packed=False), hashlib.sha256()
     with archive.open(entry, "w", force_zip64=True) as target:
         for piece in pieces:
             target.write(piece)
@@ -83,9 +97,9 @@ def _put(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
+def _entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, _DATE)
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
     entry.external_attr = 0o600 << 16
     return entry
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from quipu.errors import QuipuError
 from quipu.formats import values
 from quipu.formats.archives import Source
+from quipu.formats.bounds import is_dense
 from quipu.formats.losses import Loss
 from quipu.formats.seen import Seen
 from quipu.formats.values import Found, Item, refused
@@ -21,6 +23,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _KEY = re.compile(r"([a-z_]{1,40}):[ \t]*(.*)")
 _STRUCTURE = re.compile(r"\n*```json\n(.*?)\n```\s*\Z", re.DOTALL)
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_SHORT = 8 << 10
 _NO_ROOM = ("importance", "details", "privacy_intent", "session_id", "links")
 
 
@@ -34,10 +37,16 @@ def write(target: BinaryIO, items: Iterable[Item], loss: Loss) -> None:
                 name = values.derived("mem", name)
             while not names.add(name.lower()):  # ids that came from elsewhere need not differ
                 name = values.derived("mem", name, str(len(names)))
+            text = text_of(item, loss).encode("utf-8", "replace")
             entry = zipfile.ZipInfo(f"items/{name}.md", _DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.compress_type = zipfile.ZIP_STORED if _is_dense(text) else zipfile.ZIP_DEFLATED
             entry.external_attr = 0o600 << 16
-            archive.writestr(entry, text_of(item, loss).encode("utf-8", "replace"))
+            archive.writestr(entry, text)
+
+
+def _is_dense(text: bytes) -> bool:
+    """Many of them together are taken for a trap, too; what is short has a name and a place that are as long."""
+    return len(text) > _SHORT and is_dense(len(text), len(zlib.compress(text)), _SHORT)
 
 
 def text_of(item: Item, loss: Loss) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quipu.ledger.rows import Row, Value, decoded, encoded
+from quipu.errors import BackendUnavailableError
+from quipu.ledger.rows import ALTERED, Row, Value, decoded, encoded
 from quipu.model.access import KeptSecret, Tenant, Token
 from quipu.model.notices import Event, KeptWebhook, Webhook
 from quipu.model.principal import Permission
 from quipu.ports.ledger import Guard, Sealed
+
+
+def _unreadable(what: str, name: str) -> BackendUnavailableError:
+    """The news that a row has words that we do not have: none that we wrote has."""
+    return BackendUnavailableError(f"{what} {name} cannot be read.", reason="corrupt", hint=ALTERED)
 
 
 def tenant_of(row: Row) -> Tenant:
@@ -39,6 +45,13 @@ def token_values(token: Token, digest: str) -> dict[str, Value]:
 
 def token_of(row: Row) -> Token:
     """A token, from a row of `token` or `tokens`."""
+    try:
+        return _token_of(row)
+    except ValueError as error:
+        raise _unreadable("Token", row[1]) from error
+
+
+def _token_of(row: Row) -> Token:
     return Token(
         tenant=row[0],
         id=row[1],
@@ -109,6 +122,13 @@ def webhook_values(webhook: Webhook, sealed: bytes) -> dict[str, Value]:
 
 def webhook_of(row: Row) -> KeptWebhook:
     """A webhook, from a row of `webhooks`."""
+    try:
+        return _webhook_of(row)
+    except ValueError as error:
+        raise _unreadable("Webhook", row[1]) from error
+
+
+def _webhook_of(row: Row) -> KeptWebhook:
     webhook = Webhook(
         tenant=row[0],
         id=row[1],

@@ -10,6 +10,17 @@ from quipu.model.change import Proposal
 from quipu.model.notices import KeptWebhook, Webhook
 from quipu.model.value import JsonObject
 from quipu.ports.ledger import EVERY, Proposals
+from quipu.rules.texts import is_keepable
+
+#: Later than any time.
+_END = 1 << 62
+#: Whether they stand in one way, and whether the newest come first → how they are asked for.
+_STATEMENTS = {
+    (True, False): "proposals",
+    (True, True): "proposals_back",
+    (False, False): "every_proposal",
+    (False, True): "every_proposal_back",
+}
 
 
 class Governing:
@@ -29,16 +40,23 @@ class Governing:
     async def proposals(
         self, tenant: str, status: str | None = None, wanted: Proposals = EVERY
     ) -> Sequence[Proposal]:
-        created_at, place = wanted.after or (None, None)
+        if not all(text is None or is_keepable(text) for text in (wanted.writer, wanted.rule)):
+            return []
+        is_back = wanted.is_newest_first
+        created_at, place = wanted.after or ((_END, "") if is_back else (-_END, ""))
+        values: dict[str, Any] = {} if status is None else {"status": status}
         found = await self._select(
-            "proposals_back" if wanted.is_newest_first else "proposals",
+            _STATEMENTS[status is not None, is_back],
             tenant=tenant,
-            status=status,
             operation=wanted.operation,
             agent_id=wanted.agent_id,
+            writer=wanted.writer,
+            in_held=None if wanted.rule is None else rows.encoded(wanted.rule),
+            of_imports=1 if wanted.is_of_imports else None,
             created_at=created_at,
             id=place,
             limit=-1 if wanted.limit is None else wanted.limit,
+            **values,
         )
         return [rows.proposal_of(row) for row in found]
 

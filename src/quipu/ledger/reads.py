@@ -14,7 +14,11 @@ from quipu.model.journal import Checkpoint, Entry, Head
 from quipu.model.record import Record
 from quipu.model.search import Selection, Snapshot
 from quipu.model.store import Store
-from quipu.ports.ledger import Guard
+from quipu.ports.ledger import Entries, Guard
+from quipu.rules.texts import is_keepable
+
+#: Behind every position.
+_END = (1 << 63) - 1
 
 
 class Reads:
@@ -73,6 +77,33 @@ class Reads:
     async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         found = await self._select("entries", tenant=tenant, after=after, limit=limit)
         return [rows.entry_or_fault(row) for row in found]
+
+    async def entries_with(self, tenant: str, wanted: Entries) -> Sequence[Entry]:
+        texts = (wanted.agent, wanted.actor, wanted.run, wanted.record, wanted.told)
+        if not all(text is None or is_keepable(text) for text in texts):
+            return []
+        found: list[Entry] = []
+        after, last = wanted.after, _END if wanted.last is None else wanted.last
+        while (left := wanted.limit - len(found)) > 0:
+            page = await self._select(
+                "entries_back" if wanted.is_newest_first else "entries_with",
+                tenant=tenant,
+                after=after,
+                last=last,
+                limit=left,
+                ops=None if wanted.ops is None else f" {' '.join(sorted(wanted.ops))} ",
+                agent=wanted.agent,
+                actor=wanted.actor,
+                run=wanted.run,
+                # An id ends what is said of it; a text in the detail stands for itself.
+                in_records=None if wanted.record is None else rows.encoded(wanted.record)[1:],
+                in_detail=None if wanted.told is None else rows.encoded(wanted.told),
+            )
+            found += [entry for row in page if _is_meant(entry := rows.entry_or_fault(row), wanted)]
+            if len(page) < left:
+                break
+            after, last = (after, page[-1][1] - 1) if wanted.is_newest_first else (page[-1][1], last)
+        return found
 
     async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
         return [rows.checkpoint_of(row) for row in await self._select("checkpoints", tenant=tenant)]
@@ -158,6 +189,13 @@ class Reads:
                 )
             if len(page) < PAGE:
                 return
+
+
+def _is_meant(entry: Entry, wanted: Entries) -> bool:
+    """What the statement leaves open: it looks for words, wherever they stand."""
+    return (wanted.record is None or any(mention.id == wanted.record for mention in entry.records)) and (
+        wanted.told is None or wanted.told in entry.detail.values()
+    )
 
 
 def _link_of(row: rows.Row) -> KeptLink:

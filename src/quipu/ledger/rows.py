@@ -35,7 +35,7 @@ Row = Sequence[Any]
 _HEX_DIGITS = 64
 
 #: What to do about what cannot be read back.
-_ALTERED = "It was altered from outside. `quipu verify` says what else was; restore the latest backup."
+ALTERED = "It was altered from outside. `quipu verify` says what else was; restore the latest backup."
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 #: By what stands in the columns: a look-up is several times faster than asking the enumeration.
@@ -90,7 +90,7 @@ def decoded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, TypeError) as error:
         raise BackendUnavailableError(
-            "Something in the database cannot be read.", reason="corrupt", hint=_ALTERED
+            "Something in the database cannot be read.", reason="corrupt", hint=ALTERED
         ) from error
 
 
@@ -220,13 +220,13 @@ def record_of(row: Row) -> Record:
 
 def lost_entry(seq: int) -> TamperedError:
     """The news that the journal has a hole."""
-    return TamperedError(f"Entry {seq} of the journal is missing.", reason="altered_entry", hint=_ALTERED)
+    return TamperedError(f"Entry {seq} of the journal is missing.", reason="altered_entry", hint=ALTERED)
 
 
 def altered_record(record_id: str) -> TamperedError:
     """The news that something has altered a version of a record beyond reading."""
     return TamperedError(
-        f"A version of record {record_id} cannot be read.", reason="altered_record", hint=_ALTERED
+        f"A version of record {record_id} cannot be read.", reason="altered_record", hint=ALTERED
     )
 
 
@@ -334,7 +334,7 @@ def store_of(tenant: str, row: Row) -> Store:
         )
     except (ValueError, TypeError) as error:
         raise TamperedError(
-            f"Memory store {store_id} cannot be read.", reason="altered_store", hint=_ALTERED
+            f"Memory store {store_id} cannot be read.", reason="altered_store", hint=ALTERED
         ) from error
 
 
@@ -353,7 +353,7 @@ def proposal_of(row: Row) -> Proposal:
         holders = tuple(decoded(held_by))
     except (TypeError, ValueError) as error:
         raise TamperedError(
-            f"Proposal {proposal_id} cannot be read.", reason="altered_proposal", hint=_ALTERED
+            f"Proposal {proposal_id} cannot be read.", reason="altered_proposal", hint=ALTERED
         ) from error
     return Proposal(
         id=proposal_id,
@@ -396,5 +396,5 @@ def entry_or_fault(row: Row) -> Entry:
         return entry_of(row)
     except (ValueError, TypeError, AttributeError) as error:
         raise TamperedError(
-            f"Journal entry {row[1]} cannot be read.", reason="altered_entry", hint=_ALTERED
+            f"Journal entry {row[1]} cannot be read.", reason="altered_entry", hint=ALTERED
         ) from error

@@ -23,6 +23,8 @@ _FEWEST = 50
 _TOP = "\U0010ffff"
 #: Later than any time.
 _END = 1 << 62
+#: What becomes of a version; the others are what it was born with.
+_ENDED = frozenset({State.FORGOTTEN, State.ERASED})
 #: A statement and its values → the records it finds.
 Read: TypeAlias = Callable[[str, Mapping[str, Value]], Awaitable[Sequence[Record]]]
 
@@ -61,7 +63,7 @@ def _page(
     confidence = needed.confidence
     if selection.confidence_below is not None:
         confidence = Range(high=selection.confidence_below).within(confidence or Range())
-    by_newest = bool(selection.states & {State.FORGOTTEN, State.ERASED}) and snapshot.seq is None
+    by_newest = bool(selection.states & _ENDED) and snapshot.seq is None
     values: dict[str, Value] = {
         "tenant": selection.tenant,
         "below": below,
@@ -70,6 +72,8 @@ def _page(
         "session_id": selection.session_id,
         "store_id": selection.store_id,
         "types": " ".join(sorted(selection.types)) or None,
+        "states": None if selection.states & _ENDED else " ".join(sorted(selection.states)),
+        "is_ended": 1 if by_newest and selection.states <= _ENDED else None,
         "created_from": _moment(math.floor, created_at.low),
         "created_to": _moment(math.ceil, created_at.high),
         **_bounds("confidence", confidence),
@@ -77,7 +81,7 @@ def _page(
         **_bounds("number", needed.number),
         "number_at": needed.number_at,
         "source": needed.source,
-        "in_metadata": needed.in_metadata,
+        "in_metadata": selection.in_metadata or needed.in_metadata,
         "in_tags": needed.in_tags,
     }
     name = "page_of_newest" if by_newest else "page_at"

@@ -37,16 +37,16 @@ class Access(Session):
         service = await self._service()
         return await service.tokens.issue(
             self._principal,
-            name=name,
+            name=arguments.text(name, "/name"),
             roles=arguments.members(Role, roles, "/roles"),
             permissions=arguments.members(Permission, permissions, "/permissions"),
-            agents=arguments.several(agents, "/agents"),
-            user_id=user_id,
-            expires_at=expires_at,
-            rate=rate,
-            recall_budget=recall_budget,
-            review_stores=arguments.several(review_stores, "/review_stores"),
-            review_operations=arguments.several(review_operations, "/review_operations"),
+            agents=arguments.texts(agents, "/agents"),
+            user_id=arguments.maybe_plain(user_id, "/user_id"),
+            expires_at=arguments.maybe_whole(expires_at, "/expires_at"),
+            rate=arguments.maybe_whole(rate, "/rate"),
+            recall_budget=arguments.maybe_whole(recall_budget, "/recall_budget"),
+            review_stores=arguments.texts(review_stores, "/review_stores"),
+            review_operations=arguments.texts(review_operations, "/review_operations"),
             tenant=arguments.maybe_plain(tenant, "/tenant"),
         )
 
@@ -66,7 +66,8 @@ class Access(Session):
         """The same rights under a new text; the old text ends after the grace."""
         service, asked = await self._service(), arguments.maybe_plain(tenant, "/tenant")
         named = arguments.text(token_id, "/token_id")
-        return await service.tokens.rotate(self._principal, named, grace_ms=grace_ms, tenant=asked)
+        grace = arguments.whole(grace_ms, "/grace_ms")
+        return await service.tokens.rotate(self._principal, named, grace_ms=grace, tenant=asked)
 
     async def create_tenant(self, tenant_id: str, /) -> Tenant:
         """A new tenant, with a journal and a store `main` of its own."""
@@ -74,6 +75,7 @@ class Access(Session):
         return await (await self._service()).tenancy.create(self._principal, asked)
 
     async def list_tenants(self) -> tuple[Tenant, ...]:
+        """All tenants, also suspended ones."""
         return await (await self._service()).tenancy.list(self._principal)
 
     async def suspend_tenant(self, tenant_id: str, /) -> Tenant:
@@ -93,7 +95,7 @@ class Access(Session):
             self._principal,
             label=arguments.text(label, "/label"),
             value=arguments.text(value, "/value"),
-            run_id=run_id,
+            run_id=arguments.maybe_text(run_id, "/run_id"),
         )
 
     async def list_secrets(self) -> tuple[KeptSecret, ...]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sized
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quipu.errors import InvalidError
+from quipu.memory.shapes import shaped
 from quipu.model.operations import Embedding, ExpirePolicy, Floor
 from quipu.model.record import DETAIL_FIELDS, Link, MemoryType, PrivacyIntent
 from quipu.ports.embedder import Embedder
+from quipu.rules import filters, moments
 from quipu.rules.texts import is_keepable
+from quipu.rules.values import INT64
 
 if TYPE_CHECKING:
     from quipu.model.value import Json, JsonObject
@@ -25,18 +29,21 @@ EmbeddingLike = Embedding | Mapping[str, Any] | None
 def member(kind: type[E], value: str, pointer: str) -> E:
     if isinstance(value, kind):
         return value
-    try:
-        return kind(value)
-    except ValueError:
-        accepted = [str(member) for member in cast("Any", kind)]
-        raise InvalidError.at(
-            pointer, "bad_value", f"{pointer[1:]} is not one of its words.", accepted=accepted
-        ) from None
+    # Only a text is asked for: an enumeration shows what it does not know, and not everything can be shown.
+    if isinstance(cast("object", value), str):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    accepted = [str(one) for one in cast("Iterable[E]", kind)]
+    raise InvalidError.at(pointer, "bad_value", f"{pointer[1:]} is not one of its words.", accepted=accepted)
 
 
 def floor(value: float | Floor | str) -> float | Floor:
-    if not isinstance(value, str) or value in list(Floor):
-        return Floor(value) if isinstance(value, str) else value
+    if isinstance(value, str) and value in list(Floor):
+        return Floor(value)
+    if isinstance(value, int | float):
+        return value
     accepted = [*(str(one) for one in Floor), "a number from 0 to 1"]
     raise InvalidError.at(
         "/min_relevance", "bad_value", "min_relevance is not one of its words.", accepted=accepted
@@ -45,7 +52,7 @@ def floor(value: float | Floor | str) -> float | Floor:
 
 def embedding(value: EmbeddingLike) -> Embedding | None:
     if value is None or isinstance(value, Embedding):
-        return value
+        return None if value is None else shaped(value, "/embedding")
     given = mapping(value, "/embedding")
     try:
         model, vector = text(given["model"], "/embedding/model"), given["vector"]
@@ -62,7 +69,7 @@ def embedding(value: EmbeddingLike) -> Embedding | None:
 
 def link(value: Link | Mapping[str, str], pointer: str) -> Link:
     if isinstance(value, Link):
-        return value
+        return shaped(value, pointer)
     given = mapping(value, pointer)
     try:
         return Link(given["to"], given["rel"])
@@ -86,9 +93,12 @@ def text(value: object, pointer: str) -> str:
 
 
 def whole(value: object, pointer: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, int) or isinstance(value, bool) or not -INT64 <= value < INT64:
         raise InvalidError.at(
-            pointer, "bad_value", f"{pointer[1:]} is not a whole number.", accepted=["whole number"]
+            pointer,
+            "bad_value",
+            f"{pointer[1:]} is not a whole number.",
+            accepted=["whole number of 64 bits"],
         )
     return value
 
@@ -99,12 +109,23 @@ def number(value: object, pointer: str) -> float:
     return value
 
 
-def truth(value: object, pointer: str) -> None:
-    """Yes or no, and nothing that only passes for one, where a yes cannot be taken back."""
+def truth(value: object, pointer: str) -> bool:
+    """Yes or no, and nothing that only passes for one: the text "no" would count as a yes."""
     if not isinstance(value, bool):
         raise InvalidError.at(
             pointer, "bad_value", f"{pointer[1:]} is neither true nor false.", accepted=["true", "false"]
         )
+    return value
+
+
+def moment(value: object, pointer: str) -> str | None:
+    """A place in the journal, a moment or a run, as text; what it names is told where it is looked up."""
+    if value is None:
+        return None
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < INT64
+    if is_number or isinstance(value, datetime) or (isinstance(value, str) and is_keepable(value)):
+        return str(value)
+    raise moments.unnamed(pointer)
 
 
 def embedder(value: object) -> None:
@@ -177,9 +198,13 @@ def content(value: object, type: object) -> None:
 
 def filter(value: object) -> JsonObject | None:
     """Told here for the same reason."""
-    if value is not None and not isinstance(value, Mapping):
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
         raise InvalidError.at("/filter", "bad_filter", "A filter is an object.")
-    return cast("JsonObject | None", value)
+    given = cast("JsonObject", value)
+    filters.checked(given)
+    return given
 
 
 def maybe_text(value: object, pointer: str) -> str | None:
@@ -198,6 +223,23 @@ def plain(value: object, pointer: str) -> str:
 
 def maybe_plain(value: object, pointer: str) -> str | None:
     return None if value is None else plain(value, pointer)
+
+
+def texts(values: Iterable[str], pointer: str) -> tuple[str, ...]:
+    """A list of texts, each of which can be written anywhere."""
+    return tuple(plain(one, f"{pointer}/{place}") for place, one in enumerate(several(values, pointer)))
+
+
+def named_texts(values: object, pointer: str) -> dict[str, str]:
+    """Texts by name."""
+    given = cast("Mapping[object, object]", mapping(values, pointer))
+    return {plain(name, pointer): plain(value, f"{pointer}/{name}") for name, value in given.items()}
+
+
+def facts(values: object) -> dict[str, bool]:
+    """What guards ask for, by name."""
+    given = cast("Mapping[object, object]", mapping(values, "/facts"))
+    return {plain(name, "/facts"): truth(value, f"/facts/{name}") for name, value in given.items()}
 
 
 def members(kind: type[E], values: Iterable[str], pointer: str) -> tuple[E, ...]:
@@ -220,8 +262,8 @@ def path(value: object, pointer: str) -> Path:
 
 def several(values: Iterable[T], pointer: str, accepted: str = "list of texts") -> tuple[T, ...]:
     """A list; a single text would be taken for its letters, and an object for its keys."""
-    if isinstance(values, str | Mapping):
-        kind = "text" if isinstance(values, str) else "object"
+    if isinstance(values, str | bytes | bytearray | Mapping):
+        kind = "object" if isinstance(values, Mapping) else "text"
         raise InvalidError.at(
             pointer, "bad_value", f"{pointer[1:]} is one {kind}, not a list.", accepted=[accepted]
         )
@@ -235,7 +277,7 @@ def several(values: Iterable[T], pointer: str, accepted: str = "list of texts") 
 
 def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | None:
     if value is None or isinstance(value, PrivacyIntent):
-        return value
+        return None if value is None else shaped(value, "/privacy_intent")
     from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
     request, _ = wire.parsed(
@@ -252,7 +294,8 @@ def privacy(value: PrivacyIntent | Mapping[str, Any] | None) -> PrivacyIntent | 
 
 def policy(value: ExpirePolicy | Mapping[str, Any] | None) -> ExpirePolicy:
     if value is None or isinstance(value, ExpirePolicy):
-        return value or ExpirePolicy()  # an empty one is refused by the rules
+        # An empty one is refused by the rules.
+        return ExpirePolicy() if value is None else shaped(value, "/policy")
     policy = mapping(value, "/policy")
     known = {field.name for field in fields(ExpirePolicy)}
     for name in policy:
@@ -286,7 +329,7 @@ async def each(
         async for line in lines:
             yield line
         return
-    if isinstance(lines, str | Mapping) or not hasattr(lines, "__iter__"):
+    if isinstance(lines, str | bytes | bytearray | Mapping) or not hasattr(lines, "__iter__"):
         raise InvalidError.at(
             "/lines", "bad_value", "lines is not a list of lines or objects.", accepted=["list"]
         )

@@ -64,7 +64,8 @@ class EmbeddedConnection:
         running, self._running = self._running, None
         if running is None:
             return
-        if self._signing is not None:
+        # It ended with the event loop that it was begun on, where this is another: each `asyncio.run` has its own.
+        if self._signing is not None and not self._signing.done():
             self._signing.cancel()
             await asyncio.gather(self._signing, return_exceptions=True)
         try:

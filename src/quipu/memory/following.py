@@ -35,9 +35,9 @@ class Following(Session):
         from quipu.model.feed import FeedRequest
 
         request = FeedRequest(
-            agent_id=None if all_agents else self.agent_id,
+            agent_id=None if arguments.truth(all_agents, "/all_agents") else self.agent_id,
             store=arguments.maybe_text(store, "/store"),
-            types=arguments.members(MemoryType, types or (), "/types"),
+            types=arguments.members(MemoryType, () if types is None else types, "/types"),
             since=None if since is None else arguments.whole(since, "/since"),
         )
         followed = await service.changes.follow(self._principal, request, self._still)

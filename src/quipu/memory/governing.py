@@ -64,14 +64,14 @@ class Governing(Session):
             arguments.truth(word, f"/{name}")
         request = RecoverRequest(
             agent_id=self.agent_id,
-            sources=arguments.several(sources, "/sources"),
+            sources=arguments.texts(sources, "/sources"),
             run_id=arguments.maybe_plain(run_id, "/run_id"),
             import_id=arguments.maybe_plain(import_id, "/import_id"),
             proposal_id=arguments.maybe_plain(proposal_id, "/proposal_id"),
             principal=arguments.maybe_plain(principal, "/principal"),
-            since=None if since is None else str(since),
-            until=None if until is None else str(until),
-            trusted=arguments.several(trusted, "/trusted"),
+            since=arguments.moment(since, "/since"),
+            until=arguments.moment(until, "/until"),
+            trusted=arguments.texts(trusted, "/trusted"),
             confidence_below=None
             if confidence_below is None
             else arguments.number(confidence_below, "/confidence_below"),
@@ -99,8 +99,8 @@ class Governing(Session):
             self._principal,
             url=arguments.text(url, "/url"),
             events=arguments.members(Event, events, "/events"),
-            agents=arguments.several(agents, "/agents"),
-            with_content=with_content,
+            agents=arguments.texts(agents, "/agents"),
+            with_content=arguments.truth(with_content, "/with_content"),
         )
 
     async def list_webhooks(self) -> tuple[Webhook, ...]:

@@ -56,18 +56,19 @@ class Moving(Session):
         arguments.called(progress, "/progress")
         service = await self._service()
         path = arguments.path(file, "/file")
+        arguments.truth(dry_run, "/dry_run")
         from quipu.model.moving import FileImport
 
         request = FileImport(
             agent_id=self.agent_id,
             format=None if format is None else arguments.member(Format, format, "/format"),
-            store=arguments.maybe_text(store, "/store"),
+            store=arguments.maybe_plain(store, "/store"),
             file_name=path.name,
-            keys=dict(arguments.mapping(keys or {}, "/keys")),
-            foreign_owner=foreign_owner,
+            keys={} if keys is None else arguments.named_texts(keys, "/keys"),
+            foreign_owner=arguments.truth(foreign_owner, "/foreign_owner"),
         )
         arguments.maybe_plain(passphrase, "/passphrase")
-        opens = [arguments.text(one, "/identities") for one in arguments.several(identities, "/identities")]
+        opens = arguments.texts(identities, "/identities")
         pieces = _pieces(path) if not opens and passphrase is None else _opened(path, opens, passphrase)
         report = await service.importing.tried(self._principal, pieces, request, progress)
         if dry_run:
@@ -94,7 +95,12 @@ class Moving(Session):
         """Undo an import as a whole; what was changed since is kept unless `force` says otherwise."""
         service = await self._service()
         asked = arguments.text(import_id, "/import_id")
-        return await service.imports.roll_back(self._principal, asked, force=force, dry_run=dry_run)
+        return await service.imports.roll_back(
+            self._principal,
+            asked,
+            force=arguments.truth(force, "/force"),
+            dry_run=arguments.truth(dry_run, "/dry_run"),
+        )
 
     async def export_file(
         self,
@@ -124,31 +130,29 @@ class Moving(Session):
         `since` is a position of the journal or a moment: only what has changed behind it goes out, with tombstones of
         what was forgotten. `encrypt_to` names age recipients; a `passphrase` seals the file here, and goes nowhere.
         """
-        if encrypt_to and passphrase is not None:
-            raise InvalidError.at("/passphrase", "bad_value", "Seal it to recipients, or with a passphrase.")
         service = await self._service()
         from quipu.model.moving import FileExport
 
         request = FileExport(
             format=arguments.member(Format, format, "/format"),
-            agent_id=None if all_agents else self.agent_id,
+            agent_id=None if arguments.truth(all_agents, "/all_agents") else self.agent_id,
             user_id=arguments.maybe_text(user_id, "/user_id"),
             store=arguments.maybe_text(store, "/store"),
             filter=arguments.filter(filter),
-            as_of=None if as_of is None else str(as_of),
-            as_lines=as_lines,
-            non_exportable=non_exportable,
+            as_of=arguments.moment(as_of, "/as_of"),
+            as_lines=arguments.truth(as_lines, "/as_lines"),
+            non_exportable=arguments.truth(non_exportable, "/non_exportable"),
             owner=arguments.maybe_plain(owner, "/owner"),
-            since=None if since is None else str(since),
-            base_export_id=base_export_id,
-            receipts=receipts,
-            logs=logs,
-            grants=grants,
-            embeddings=embeddings,
-            encrypt_to=tuple(
-                arguments.text(one, "/encrypt_to") for one in arguments.several(encrypt_to, "/encrypt_to")
-            ),
+            since=arguments.moment(since, "/since"),
+            base_export_id=arguments.maybe_plain(base_export_id, "/base_export_id"),
+            receipts=arguments.truth(receipts, "/receipts"),
+            logs=arguments.truth(logs, "/logs"),
+            grants=arguments.truth(grants, "/grants"),
+            embeddings=arguments.truth(embeddings, "/embeddings"),
+            encrypt_to=arguments.texts(encrypt_to, "/encrypt_to"),
         )
+        if request.encrypt_to and passphrase is not None:
+            raise InvalidError.at("/passphrase", "bad_value", "Seal it to recipients, or with a passphrase.")
         arguments.maybe_plain(passphrase, "/passphrase")
         path = arguments.path(file, "/file")
         with writing(path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from quipu.errors import InvalidError, QuipuError
 from quipu.memory import arguments
 from quipu.memory.session import Session
+from quipu.memory.shapes import shaped
 from quipu.model.operations import (
     ExpireAction,
     ExpirePolicy,
@@ -69,12 +70,15 @@ class Operations(Session):
     ) -> RememberResponse:
         """Keep a memory, or with `id` change one. Durable when it returns.
 
+        Who stops waiting, such as at a timeout, does not know whether it was kept: what has begun is carried through.
+        With the same `idempotency_key` it can be asked again, and is kept once.
+
         `details` are the fields of one type: event_time, location, participants (episodic); sentiment, valence,
         arousal, emotion, target (emotional).
         """
         service = self._host or await self._service()
         if isinstance(content, RememberRequest):
-            return await service.remember(self._principal, content)
+            return await service.remember(self._principal, shaped(content))
         arguments.content(content, type)
         request = RememberRequest(
             agent_id=self.agent_id,
@@ -85,8 +89,8 @@ class Operations(Session):
             confidence=confidence,
             source=source,
             expires_at=expires_at,
-            approval_required=approval_required,
-            store=store,
+            approval_required=arguments.truth(approval_required, "/approval_required"),
+            store=arguments.text(store, "/store"),
             session_id=session_id,
             id=id,
             update_strategy=arguments.member(UpdateStrategy, update_strategy, "/update_strategy"),
@@ -104,7 +108,7 @@ class Operations(Session):
             ),
             details=arguments.details(details),
             reasoning=reasoning,
-            finds_similar=find_similar,
+            finds_similar=arguments.truth(find_similar, "/find_similar"),
         )
         return await service.remember(self._principal, request)
 
@@ -133,30 +137,30 @@ class Operations(Session):
         """Find the memories that answer a query, best first; nothing when nothing does."""
         service = await self._service()
         if isinstance(query, RecallRequest):
-            return await service.recall(self._principal, query)
+            return await service.recall(self._principal, shaped(query))
         request = RecallRequest(
             agent_id=self.agent_id,
             query=query,
             user_id=user_id,
-            k=k,
+            k=arguments.whole(k, "/k"),
             types=tuple(
                 arguments.member(MemoryType, kind, "/types")
                 for kind in arguments.several(() if types is None else types, "/types")
             ),
-            hops=hops,
+            hops=arguments.whole(hops, "/hops"),
             fusion=self._fusion if fusion is None else arguments.member(Fusion, fusion, "/fusion"),
             filter=arguments.filter(filter),
-            fresher_than_days=fresher_than_days,
+            fresher_than_days=arguments.maybe_whole(fresher_than_days, "/fresher_than_days"),
             store=store,
             session_id=session_id,
             min_relevance=arguments.floor(min_relevance),
-            as_of=None if as_of is None else str(as_of),
-            max_tokens=max_tokens,
+            as_of=arguments.moment(as_of, "/as_of"),
+            max_tokens=arguments.maybe_whole(max_tokens, "/max_tokens"),
             redact=arguments.member(Redact, redact, "/redact"),
             embedding=arguments.embedding(embedding),
-            quorum_k=quorum_k,
-            deadline_ms=deadline_ms,
-            explain=explain,
+            quorum_k=arguments.whole(quorum_k, "/quorum_k"),
+            deadline_ms=arguments.maybe_whole(deadline_ms, "/deadline_ms"),
+            explain=arguments.truth(explain, "/explain"),
         )
         return await service.recall(self._principal, request)
 
@@ -180,17 +184,18 @@ class Operations(Session):
         service = await self._service()
         return await service.forget(
             self._principal,
-            request
-            or ForgetRequest(
+            shaped(request)
+            if request is not None
+            else ForgetRequest(
                 agent_id=self.agent_id,
                 user_id=user_id,
                 ids=arguments.several(() if ids is None else ids, "/ids"),
                 filter=arguments.filter(filter),
-                hard_delete=hard_delete,
+                hard_delete=arguments.truth(hard_delete, "/hard_delete"),
                 reason=reason,
                 store=store,
-                dry_run=dry_run,
-                approval_required=approval_required,
+                dry_run=arguments.truth(dry_run, "/dry_run"),
+                approval_required=arguments.truth(approval_required, "/approval_required"),
                 idempotency_key=idempotency_key,
             ),
         )
@@ -209,15 +214,15 @@ class Operations(Session):
         """Collapse duplicates into one record; each of them can be restored."""
         service = await self._service()
         if isinstance(canonical, MergeRequest):
-            return await service.merge(self._principal, canonical)
+            return await service.merge(self._principal, shaped(canonical))
         request = MergeRequest(
             agent_id=self.agent_id,
             canonical=canonical,
             duplicates=arguments.several(duplicates, "/duplicates"),
             strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
             store=store,
-            dry_run=dry_run,
-            approval_required=approval_required,
+            dry_run=arguments.truth(dry_run, "/dry_run"),
+            approval_required=arguments.truth(approval_required, "/approval_required"),
             idempotency_key=idempotency_key,
         )
         return await service.merge(self._principal, request)
@@ -238,7 +243,8 @@ class Operations(Session):
         """Forget, archive or demote what a policy matches."""
         service = await self._service()
         if isinstance(policy, ExpireRequest):
-            return await service.expire(self._principal, policy)
+            asked = replace(policy, policy=arguments.policy(policy.policy))
+            return await service.expire(self._principal, shaped(asked))
         request = ExpireRequest(
             agent_id=self.agent_id,
             policy=arguments.policy(policy),
@@ -247,8 +253,8 @@ class Operations(Session):
             store=store,
             filter=arguments.filter(filter),
             reason=reason,
-            dry_run=dry_run,
-            approval_required=approval_required,
+            dry_run=arguments.truth(dry_run, "/dry_run"),
+            approval_required=arguments.truth(approval_required, "/approval_required"),
             idempotency_key=idempotency_key,
         )
         return await service.expire(self._principal, request)
@@ -261,6 +267,7 @@ class Operations(Session):
         service = await self._service()
         from quipu.faces.memorywire import wire  # pydantic is slow to load, and most calls do not need it
 
+        arguments.truth(strict, "/strict")
         if arguments.text(operation, "/operation") not in wire.BODIES:
             raise InvalidError.at(
                 "/operation", "bad_value", "There is no such operation.", accepted=list(wire.BODIES)
@@ -293,6 +300,7 @@ class Operations(Session):
         self, items: Iterable[Mapping[str, Any] | RememberRequest | str], /, *, atomic: bool = False
     ) -> list[RememberResponse | QuipuError]:
         """Many memories at once, embedded and committed together. `atomic`: all or none."""
+        arguments.truth(atomic, "/atomic")
         service = await self._service()
         requests: list[RememberRequest] = []
         faults: dict[int, QuipuError] = {}
@@ -311,7 +319,7 @@ class Operations(Session):
 
     def _request(self, item: Mapping[str, Any] | RememberRequest | str) -> RememberRequest:
         if isinstance(item, RememberRequest):
-            return item
+            return shaped(item)
         body: Mapping[str, Any] = {"content": item} if isinstance(item, str) else arguments.mapping(item, "")
         embedding = body.get("embedding")
         if embedding is not None:  # vectors may come as bytes here, which JSON cannot carry

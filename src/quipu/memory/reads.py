@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quipu.errors import InvalidError
 from quipu.memory import arguments
 from quipu.memory.session import Session
+from quipu.memory.shapes import shaped
 from quipu.model.operations import CreateStoreRequest, ListRequest, MergeStrategy
 from quipu.model.record import MemoryType, Record, State, Tier
 from quipu.model.store import Store, StoreScope
@@ -27,7 +28,7 @@ class Reads(Session):
     async def get(self, record_id: str, /, *, as_of: str | int | None = None) -> Record:
         """One record, as it stands or stood."""
         service = await self._service()
-        moment = None if as_of is None else str(as_of)
+        moment = arguments.moment(as_of, "/as_of")
         return await service.reading.get(
             self._principal, self.agent_id, arguments.text(record_id, "/id"), moment
         )
@@ -49,10 +50,10 @@ class Reads(Session):
         """A page of records, newest first."""
         service = await self._service()
         request = ListRequest(
-            agent_id=None if all_agents else self.agent_id,
-            user_id=user_id,
-            session_id=session_id,
-            store=store,
+            agent_id=None if arguments.truth(all_agents, "/all_agents") else self.agent_id,
+            user_id=arguments.maybe_text(user_id, "/user_id"),
+            session_id=arguments.maybe_text(session_id, "/session_id"),
+            store=arguments.maybe_text(store, "/store"),
             types=tuple(
                 arguments.member(MemoryType, kind, "/types")
                 for kind in arguments.several(() if types is None else types, "/types")
@@ -61,9 +62,9 @@ class Reads(Session):
                 arguments.member(State, state, "/states") for state in arguments.several(states, "/states")
             ),
             filter=arguments.filter(filter),
-            as_of=None if as_of is None else str(as_of),
-            limit=limit,
-            cursor=cursor,
+            as_of=arguments.moment(as_of, "/as_of"),
+            limit=arguments.whole(limit, "/limit"),
+            cursor=arguments.maybe_text(cursor, "/cursor"),
         )
         return await service.reading.list(self._principal, request)
 
@@ -89,15 +90,16 @@ class Reads(Session):
     ) -> Store:
         """Open a memory store. One of scope `team` or `global` is shared by all agents."""
         request = CreateStoreRequest(
-            name=name,
+            name=arguments.text(name, "/name"),
             scope=arguments.member(StoreScope, scope, "/scope"),
             tier=arguments.member(Tier, tier, "/tier"),
-            namespace=namespace,
-            description=description,
+            namespace=arguments.maybe_text(namespace, "/namespace"),
+            description=arguments.maybe_text(description, "/description"),
         )
         return await (await self._service()).stores.create(self._principal, request)
 
     async def list_stores(self) -> tuple[Store, ...]:
+        """The memory stores in reach."""
         return await (await self._service()).stores.list(self._principal)
 
     async def delete_store(self, name: str, /, *, confirm: str, hard_delete: bool = False) -> int:
@@ -149,18 +151,16 @@ class Reads(Session):
             approved=approved,
             reason=arguments.maybe_plain(reason, "/reason"),
             etag=arguments.maybe_text(etag, "/etag"),
-            edit=edit,
+            edit=None if edit is None else shaped(edit, "/edit"),
             merge_into=arguments.maybe_plain(merge_into, "/merge_into"),
             strategy=arguments.member(MergeStrategy, strategy, "/strategy"),
-            supersedes=tuple(
-                arguments.plain(one, "/supersedes") for one in arguments.several(supersedes, "/supersedes")
-            ),
+            supersedes=arguments.texts(supersedes, "/supersedes"),
         )
 
     async def rules(self, *, own: bool = False) -> tuple[Rule, ...]:
         """The rules that decide on writes, in their order; with `own`, those that `set_rules` replaces."""
-        policies = (await self._service()).policies
-        return await (policies.own(self._principal) if own else policies.list(self._principal))
+        is_own, policies = arguments.truth(own, "/own"), (await self._service()).policies
+        return await (policies.own(self._principal) if is_own else policies.list(self._principal))
 
     async def set_rules(self, document: JsonObject, /) -> tuple[Rule, ...]:
         """Replace the tenant's own rules by those of `{"rules": [...]}`. Returns all that decide now."""

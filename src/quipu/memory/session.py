@@ -81,7 +81,7 @@ class Session:
                 "There is no such write policy.",
                 accepted=["all", "primary_only"],
             )
-        self.agent_id = agent_id or given.agent
+        self.agent_id: str = agent_id or given.agent
         self._fusion = arguments.member(Fusion, fusion, "/fusion")
         self.governance = governance
         self._principal = principal or local()

@@ -41,12 +41,12 @@ class Settling(Session):
             id=arguments.text(record_id, "/id"),
             agent_id=self.agent_id,
             trigger=arguments.maybe_text(trigger, "/trigger"),
-            facts=dict(arguments.mapping(facts or {}, "/facts")),
-            replay=None if replay is None else arguments.several(replay, "/replay"),
-            persist=persist,
+            facts={} if facts is None else arguments.facts(facts),
+            replay=None if replay is None else arguments.texts(replay, "/replay"),
+            persist=None if persist is None else arguments.truth(persist, "/persist"),
             if_version=arguments.maybe_whole(if_version, "/if_version"),
-            approval_required=approval_required,
-            idempotency_key=idempotency_key,
+            approval_required=arguments.truth(approval_required, "/approval_required"),
+            idempotency_key=arguments.maybe_text(idempotency_key, "/idempotency_key"),
         )
         return await (await self._service()).procedures.step(self._principal, request)
 
@@ -69,7 +69,7 @@ class Settling(Session):
 
         arguments.truth(dry_run, "/dry_run")
         request = ConsolidateRequest(
-            agent_id=None if all_agents else self.agent_id,
+            agent_id=None if arguments.truth(all_agents, "/all_agents") else self.agent_id,
             user_id=arguments.maybe_plain(user_id, "/user_id"),
             dry_run=dry_run,
         )
@@ -99,7 +99,7 @@ class Settling(Session):
             agent_id=self.agent_id,
             hops=arguments.whole(hops, "/hops"),
             limit=arguments.whole(limit, "/limit"),
-            as_of=None if as_of is None else str(as_of),
+            as_of=arguments.moment(as_of, "/as_of"),
             valid_at=arguments.maybe_whole(valid_at, "/valid_at"),
         )
         return await (await self._service()).graphs.around(self._principal, request)

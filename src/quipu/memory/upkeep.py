@@ -83,6 +83,8 @@ class Upkeep(Session):
     ) -> ImportSummary:
         """Bring in records as `export` writes them: objects or JSON lines, which may carry id and times."""
         arguments.called(progress, "/progress")
+        arguments.truth(dry_run, "/dry_run")
+        arguments.truth(stop_on_error, "/stop_on_error")
         service = await self._service()
         return await service.exchange.import_lines(
             self._principal,
@@ -107,6 +109,7 @@ class Upkeep(Session):
                         **cast("dict[str, Any]", data),
                     }
                 parsed = wire.import_line(data)
+                arguments.maybe_plain(parsed.id, "/id")
             except QuipuError as error:
                 yield error
             else:
@@ -132,10 +135,10 @@ class Upkeep(Session):
 
         service = await self._service()
         request = ListRequest(
-            agent_id=None if all_agents else self.agent_id,
+            agent_id=None if arguments.truth(all_agents, "/all_agents") else self.agent_id,
             states=arguments.members(State, states, "/states"),
             filter=arguments.filter(filter),
-            as_of=None if as_of is None else str(as_of),
+            as_of=arguments.moment(as_of, "/as_of"),
             store=arguments.maybe_text(store, "/store"),
         )
         names = {named.id: named.name for named in await service.stores.list(self._principal)}
@@ -219,8 +222,8 @@ class Upkeep(Session):
 
     async def vacuum(self, *, keep_history_days: int | None = None) -> int:
         """Give space back; with `keep_history_days`, also empty versions that ended before then."""
-        service = await self._service()
-        return await service.upkeep.vacuum(self._principal, keep_history_days)
+        days = arguments.maybe_whole(keep_history_days, "/keep_history_days")
+        return await (await self._service()).upkeep.vacuum(self._principal, days)
 
     async def statistics(self) -> Mapping[str, int]:
         """Counts and sizes."""
@@ -231,6 +234,7 @@ class Upkeep(Session):
         await (await self._service()).flush()
 
     async def health(self) -> Mapping[str, Json]:
+        """Whether it is well, and each part of it."""
         return await (await self._service()).health(self._principal)
 
     async def describe(self) -> Mapping[str, Json]:

@@ -76,8 +76,10 @@ class Search:
     context: Context
     #: A word is common when more than this share of the records in reach, and more than two of them, have it.
     common_from: float = 1.0
-    #: Words of `text` that name users, and the users, whose nearest are always looked at.
+    #: Words of `text` that name users; those that do, though others' records have them more often; and the users, whose
+    #: nearest are always looked at.
     names: frozenset[str] = frozenset()
+    shared_names: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
 
 
@@ -107,7 +109,8 @@ class Candidate:
     #: How many words it has, and whether it ends by asking.
     length: int
     asks: bool
-    #: Whose it is, and the share of the users' names in the query that it has.
+    #: Whose it is, and the share of the users' names in the query that it has; at least `rules.names.SHARED` with a
+    #: name that others' records have more often.
     user_id: str | None = None
     named: float = 0.0
 
@@ -133,6 +136,8 @@ class Selection:
     types: frozenset[MemoryType] = frozenset()
     states: frozenset[State] = frozenset({State.LIVE})
     filter: JsonObject | None = None
+    #: What stands in the JSON of the metadata, as it is written there: plain letters.
+    in_metadata: str | None = None
     created_to: int | None = None
     confidence_below: float | None = None
     #: Continue below this id.

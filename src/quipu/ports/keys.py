@@ -43,6 +43,14 @@ class Keyring(Protocol):
         """Whose DID this is, if it is one of our owners'."""
         ...
 
+    def note_revoked(self, who: str, grant_id: str) -> None:
+        """Keep in mind, outside the ledger, that an owner took a grant back: an older ledger may be put in its place."""
+        ...
+
+    def is_revoked(self, who: str, grant_id: str) -> bool:
+        """Whether that was noted."""
+        ...
+
 
 class Documents(Protocol):
     """DID documents of others. Raises UnverifiableError where one cannot be had."""

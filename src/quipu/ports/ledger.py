@@ -16,7 +16,7 @@ from quipu.ports.runs import Runs
 if TYPE_CHECKING:
     from quipu.model.access import KeptSecret, Tenant, Token
     from quipu.model.change import Commit, Committed, Once, Proposal
-    from quipu.model.journal import Checkpoint, Entry, Head
+    from quipu.model.journal import Checkpoint, Entry, Head, Op
     from quipu.model.notices import KeptWebhook, Webhook
     from quipu.model.outcomes import Fault
     from quipu.model.record import Mark, Record
@@ -74,6 +74,11 @@ class Proposals:
 
     operation: str | None = None
     agent_id: str | None = None
+    writer: str | None = None
+    #: One of those that it is held by.
+    rule: str | None = None
+    #: Only what an import has put before a person.
+    is_of_imports: bool = False
     #: When the last one that is known was made, and its id.
     after: tuple[int, str] | None = None
     limit: int | None = None
@@ -81,6 +86,25 @@ class Proposals:
 
 
 EVERY = Proposals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """Which entries of the journal are wanted; None asks for nothing."""
+
+    ops: frozenset[Op] | None = None
+    agent: str | None = None
+    actor: str | None = None
+    run: str | None = None
+    #: The id of a record that they mention.
+    record: str | None = None
+    #: What their detail says under any name, such as the id of an import.
+    told: str | None = None
+    #: Behind one position, up to another.
+    after: int = 0
+    last: int | None = None
+    limit: int = 1000
+    is_newest_first: bool = False
 
 
 class Records(Protocol):
@@ -151,6 +175,10 @@ class Journal(Protocol):
     async def head(self, tenant: str) -> Head: ...
 
     async def entries(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Entry]: ...
+
+    async def entries_with(self, tenant: str, wanted: Entries) -> Sequence[Entry]:
+        """Those that are wanted, in the chain's order unless the newest are wanted first."""
+        ...
 
     async def position_at(self, tenant: str, moment: int) -> int:
         """The last position whose entry was written at or before the moment; 0 before the first."""

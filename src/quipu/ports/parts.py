@@ -78,10 +78,16 @@ class Parts:
     keeps_rejected: bool = False
     #: A held write nobody decides on lapses after this long.
     proposal_life_ms: int = 14 * 24 * 3600 * 1000
+    #: So long after it was written the operator keeps nothing; None: as long as nobody lets it go.
+    max_retain_ms: int | None = None
     #: What the OpenWOP host is set to.
     host: HostOptions = HostOptions()  # noqa: RUF009  frozen, so one for all is safe
     #: Opens what lending is made of, the first time it is asked; None: nothing is lent or borrowed.
     lender: Callable[[], LendingParts] | None = None
+
+    def latest_end(self, now: int) -> int | None:
+        """When the last of what is written now is gone."""
+        return None if self.max_retain_ms is None else now + self.max_retain_ms
 
     @property
     def lending(self) -> LendingParts | None:

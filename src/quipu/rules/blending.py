@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from quipu.model.search import Candidate, Context
-from quipu.rules.names import is_about
+from quipu.rules.names import about
 
 _SCORE = attrgetter("score")
 
@@ -99,8 +99,8 @@ def blended(
         subject = by_subject if candidate.subject in subjects else 0.0
         if (common := by_common * candidate.common) > subject:
             subject = common
-        if users and is_about(candidate, users):
-            subject = max(subject, weights.user)
+        if users and (meant := about(candidate, users)):
+            subject = max(subject, weights.user * meant)
         turn = 0.0
         if candidate.session_id is not None:
             turn = weights.length * length + (weights.asking if candidate.asks else 0.0)

@@ -16,7 +16,7 @@ from quipu.model.store import Store
 from quipu.model.value import JsonObject
 from quipu.rules import procedures
 from quipu.rules.chain import Canonical, digest
-from quipu.rules.expiry import effective_expiry
+from quipu.rules.expiry import earlier, effective_expiry
 from quipu.rules.texts import subject_of
 
 #: Sources whose words are somebody else's, whoever passes them on.
@@ -32,8 +32,9 @@ def new_record(
     principal: Principal,
     now: int,
     import_id: str | None = None,
+    latest: int | None = None,
 ) -> Record:
-    """The first version of a record."""
+    """The first version of a record. Beyond `latest` the operator keeps nothing that is written now."""
     metadata = dict(request.metadata or {})
     details = dict(request.details)
     return Record(
@@ -58,12 +59,19 @@ def new_record(
         privacy=request.privacy_intent,
         created_at=now,
         updated_at=now,
-        expires_at=effective_expiry(now, request.expires_at, request.privacy_intent),
+        expires_at=earlier(effective_expiry(now, request.expires_at, request.privacy_intent), latest),
     )
 
 
-def changed_record(current: Record, request: RememberRequest, *, principal: Principal, now: int) -> Record:
-    """The next version, as the update strategy says."""
+def changed_record(
+    current: Record,
+    request: RememberRequest,
+    *,
+    principal: Principal,
+    now: int,
+    latest: int | None = None,
+) -> Record:
+    """The next version, as the update strategy says. `latest` as for a new one."""
     if current.type is not request.type:
         raise ConflictError(
             f"The record is {current.type.value}; its type cannot be changed.", reason="type_mismatch"
@@ -98,7 +106,7 @@ def changed_record(current: Record, request: RememberRequest, *, principal: Prin
         details=details,
         privacy=request.privacy_intent,
         updated_at=now,
-        expires_at=_end(current, request, now, is_renewed=is_renewed),
+        expires_at=earlier(_end(current, request, now, is_renewed=is_renewed), latest),
         born=0,
         died=None,
         ending=None,

@@ -36,7 +36,7 @@ def _is_number(value: object) -> bool:
 def _checked_days(days: object, pointer: str) -> None:
     if days is None:
         return
-    if isinstance(days, bool) or not isinstance(days, int) or days < 1:
+    if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days < INT64:
         raise InvalidError.at(
             pointer, "bad_value", "A number of days is whole and at least 1.", accepted=("integer >= 1",)
         )
@@ -72,26 +72,26 @@ def effective_expiry(
     created_at: int,
     expires_at: int | None,
     privacy: PrivacyIntent | None,
-    max_retain_ms: int | None = None,
     *,
     session_written_at: int | None = None,
 ) -> int | None:
-    """The earliest of: the time asked for, the end of `retain`, the end of the operator's maximum.
+    """The earlier of the time asked for and the end of `retain`.
 
-    `session_written_at` is the last write in the record's session; without it the record's own creation counts.
+    `session_written_at` is when the record is written once more; for its first version its creation counts.
     """
-    if privacy is None and max_retain_ms is None:
+    if privacy is None or privacy.retain is None:
         return expires_at
-    ends = [expires_at]
-    if privacy is not None and privacy.retain is not None:
-        match duration(privacy.retain):
-            case Span.SESSION:
-                ends.append(max(created_at, session_written_at or created_at) + SESSION_MS)
-            case Span.FOREVER:
-                pass
-            case length_ms:
-                ends.append(created_at + length_ms)
-    if max_retain_ms is not None:
-        ends.append(created_at + max_retain_ms)
+    match duration(privacy.retain):
+        case Span.SESSION:
+            end = max(created_at, session_written_at or created_at) + SESSION_MS
+        case Span.FOREVER:
+            return expires_at
+        case length_ms:
+            end = created_at + length_ms
     # What came with a time of its own may begin so late that its end is beyond what a ledger can keep.
-    return min((min(end, INT64 - 1) for end in ends if end is not None), default=None)
+    return earlier(expires_at, min(end, INT64 - 1))
+
+
+def earlier(end: int | None, other: int | None) -> int | None:
+    """The one that comes first; None never comes."""
+    return other if end is None else end if other is None else min(end, other)

@@ -11,7 +11,7 @@ from quipu.model.record import MemoryType, Record, Sensitivity, State
 from quipu.model.search import Restriction, Scope
 from quipu.rules import filters
 from quipu.rules.reach import in_reach
-from quipu.rules.texts import is_stop_word
+from quipu.rules.stop_words import is_stop_word
 
 _FIRST_MS: Final = 1_000
 _LONGEST_MS: Final = 300_000

@@ -54,9 +54,14 @@ def as_of(text: str, pointer: str = "/as_of") -> AsOf:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        said = f"{pointer.rpartition('/')[2]} names no snapshot."
-        raise InvalidError.at(pointer, "bad_value", said, accepted=_ACCEPTED)
+        raise unnamed(pointer)
     return Moment((moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def unnamed(pointer: str) -> InvalidError:
+    """What was given leads to no snapshot."""
+    said = f"{pointer.rpartition('/')[2]} names no snapshot."
+    return InvalidError.at(pointer, "bad_value", said, accepted=_ACCEPTED)
 
 
 def moment(text: str, pointer: str) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from quipu.model.search import Candidate
+from quipu.rules.stop_words import is_english
 
 #: Stands for a name where a query is embedded.
 SOMEONE = "someone"
@@ -23,8 +24,15 @@ _OFTEN, _AT_LEAST = 0.3, 3
 _OWN = 0.8
 #: A part of an id that more users than this have in theirs names none of them.
 NAMESAKES = 3
+#: What a name counts for that others' records have more often than those of whoever it names. It may be a word like any
+#: other: "home" and "sales" are, in the memory of a household or of a company.
+SHARED = 0.625
 #: What follows one of these is a place or a thing rather than a person.
 _BEFORE_PLACES = frozenset(("a", "an", "at", "by", "from", "in", "into", "near", "on", "the", "to"))
+#: Written with a capital, and nobody's name; April, June and August may be somebody's.
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = ("january", "february", "march", "july", "september", "october", "november", "december")
+_CALENDAR = frozenset((*_WEEKDAYS, *_MONTHS, "christmas", "easter"))
 _POSSESSIVE = re.compile("['\u2019]s$")
 #: A number, or one with letters in it, is not what anybody is called.
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
@@ -77,11 +85,16 @@ def is_told_apart(namesakes: int) -> bool:
 def persons(words: Sequence[str]) -> frozenset[str]:
     """The words of a text that are written as a person's name is.
 
-    With a capital, and neither at the beginning nor where a place or a thing stands ("in Canada", "the Alps"). A text
-    that has a capital on most words has them for other reasons.
+    With a capital, no day or month, and neither at the beginning nor where a place or a thing stands ("in Canada", "the
+    Alps"). A text that has a capital on most words has them for other reasons, and so has one that is not English: in
+    German every noun has one.
     """
-    capitals = frozenset(word for word in words[1:] if word[0].isupper() and not word.isupper())
-    if 2 * len(capitals) > len(words):
+    capitals = frozenset(
+        word
+        for word in words[1:]
+        if word[0].isupper() and not word.isupper() and folded(word) not in _CALENDAR
+    )
+    if 2 * len(capitals) > len(words) or not is_english(words):
         return frozenset()
     found: set[str] = set()
     is_place = False
@@ -93,6 +106,8 @@ def persons(words: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def is_about(candidate: Candidate, users: Collection[str]) -> bool:
-    """Whether a record is one of the named users' own, or names them."""
-    return candidate.user_id in users or candidate.named >= 1
+def about(candidate: Candidate, users: Collection[str]) -> float:
+    """How far a record is about the named users: 1 if it is their own or names them, less if it may name them, else 0."""
+    if candidate.user_id in users:
+        return 1.0
+    return candidate.named if candidate.named >= SHARED else 0.0

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from quipu.model.value import JsonObject
-from quipu.rules.texts import is_stop_word
+from quipu.rules.stop_words import is_stop_word
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from quipu.model.operations import Floor
 from quipu.model.search import Candidate
-from quipu.rules.names import is_about
+from quipu.rules.names import about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Evidence:
 def evidence(candidates: Sequence[Candidate], question: Question) -> Evidence:
     """How near the nearest candidate is, and how much of the query's words one of them has."""
     users = question.users
-    leading = ([one for one in candidates if is_about(one, users)] if users else None) or candidates
+    leading = ([one for one in candidates if about(one, users)] if users else None) or candidates
     return Evidence(
         max([one.cosine for one in leading if one.cosine is not None], default=0.0),
         max([one.coverage for one in leading], default=0.0),
@@ -165,7 +165,8 @@ def relevances(
             apart = lead + fall * (behind if behind < 0.0 else 0.0) + lift * candidate.coverage
             share = least + (1 - least) / (1 + exp(-apart))
         if users:
-            speaking += judge.meant if is_about(candidate, users) else judge.elsewhere
+            meant = about(candidate, users)
+            speaking += judge.meant * meant if meant else judge.elsewhere
         told.append(round(share / (1 + exp(-speaking)), 6))
     return told
 

@@ -17,19 +17,8 @@ from quipu.model.record import MemoryType, Record
 from quipu.model.search import WordShares
 from quipu.model.value import Json, JsonObject
 from quipu.rules.names import SOMEONE, once, persons
+from quipu.rules.stop_words import is_stop_word
 
-_STOP_WORDS = frozenset(
-    """a about after again all also am an and any are aren't as at be because been before being between both but by
-    can can't cannot could couldn't did didn't do does doesn't doing don't down during each ever few for from further
-    get gets getting give go goes going got had hadn't has hasn't have haven't having he he'd he'll he's her here here's
-    hers herself him himself his how how's i i'd i'll i'm i've if in into is isn't it it's its itself just let's like
-    many may me might more most much must my myself no nor not of off on once one only or other ought our ours ourselves
-    out over own please really same shall she she'd she'll she's should shouldn't so some such tell than that that's the
-    their theirs them themselves then there there's these they they'd they'll they're they've this those through to too
-    under until up upon us very was wasn't we we'd we'll we're we've were weren't what what's when when's where where's
-    which while who who's whom whose why why's will with won't would wouldn't yes yet you you'd you'll you're you've
-    your yours yourself yourselves""".split()  # noqa: SIM905  words read better as a text than as two hundred literals
-)
 _UNKEEPABLE = re.compile(r"[\x00\ud800-\udfff]")
 _PLAIN_WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile("['\u2019]s\\b")
@@ -54,10 +43,6 @@ def checked_keepable(text: object, pointer: str) -> str:
 def composed(text: str) -> str:
     """A letter and its accent as one character: a word may be written either way, and is the same word."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def is_stop_word(word: str) -> bool:
-    return word.replace("\u2019", "'").lower() in _STOP_WORDS
 
 
 def subject_of(metadata: JsonObject, details: JsonObject) -> str | None:
@@ -175,6 +160,15 @@ def has_stranger(shares: WordShares) -> bool:
         return False
     unknown = {word for word, share in shares.words if not share and not is_stop_word(word)} - shares.names
     return bool(unknown) and not unknown.isdisjoint(persons([word for word, _ in shares.words]))
+
+
+def shared_names(shares: WordShares) -> frozenset[str]:
+    """The names that may be words like any other: others' records have them more often than those of whoever is called so,
+    and they are not written as a person's name is."""
+    shared = shares.names - shares.mentions
+    if not shared or not shares.users:
+        return frozenset()
+    return shared - persons([word for word, _ in shares.words])
 
 
 def named(text: str, names: Mapping[str, str]) -> frozenset[str]:

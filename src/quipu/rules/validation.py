@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -91,6 +91,9 @@ def _remember_faults(request: RememberRequest, limits: Limits) -> Faults:
     if request.approval_required is not False:
         yield from values.truth_faults("/approval_required", request.approval_required)
     yield from values.reference_faults("/store", request.store)
+    if request.run_id is not None or request.node_id is not None or request.memory_ref is not None:
+        for name in ("run_id", "node_id", "memory_ref"):
+            yield from values.maybe_text_faults(f"/{name}", getattr(request, name))
     if (
         request.id is not None
         or request.if_version is not None
@@ -139,6 +142,7 @@ def checked_forget(request: ForgetRequest, limits: Limits) -> ForgetRequest:
             *values.truth_faults("/dry_run", request.dry_run),
             *values.truth_faults("/approval_required", request.approval_required),
             *values.list_faults("/ids", request.ids, limits.ids_per_call),
+            *values.maybe_text_faults("/import_id", request.import_id),
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
         )
     )
@@ -158,7 +162,7 @@ def checked_merge(request: MergeRequest, limits: Limits) -> MergeRequest:
             *(
                 []
                 if request.duplicates
-                else [values.fault("/duplicates", "missing_field", "Name at least one duplicate.")]
+                else [values.fault("/duplicates", "bad_value", "Name at least one.", ["at least 1 item"])]
             ),
             *values.list_faults("/duplicates", request.duplicates, limits.ids_per_call),
             *values.name_faults("/idempotency_key", request.idempotency_key, limits, most=limits.key_length),
@@ -198,15 +202,16 @@ def checked_list(request: ListRequest, limits: Limits) -> None:
 def checked_create_store(request: CreateStoreRequest, limits: Limits) -> None:
     _refuse(
         (
-            *(
-                values.reference_faults("/name", request.name)
-                if not isinstance(cast("object", request.name), str)
-                else values.name_faults("/name", request.name, limits, least=1)
-            ),
+            *values.name_faults("/name", request.name, limits, least=1),
             *values.name_faults("/namespace", request.namespace, limits),
             *values.maybe_text_faults("/description", request.description),
         )
     )
+
+
+def checked_batch(items: Sequence[object], limits: Limits) -> None:
+    """How many memories one request may hold."""
+    _refuse(values.count_faults("/items", items, limits.batch))
 
 
 def checked_whole(pointer: str, number: object, least: int, most: int) -> None:
@@ -315,7 +320,10 @@ def detail_faults(request: RememberRequest, limits: Limits) -> Faults:
         owner = DETAIL_FIELDS.get(name)
         if owner is None:
             yield values.fault(
-                f"/{name[:64]}", "unknown_field", "There is no such field.", sorted(DETAIL_FIELDS)
+                f"/{name[:64]}" if isinstance(cast("object", name), str) else "",
+                "unknown_field",
+                "There is no such field.",
+                sorted(DETAIL_FIELDS),
             )
         elif owner is not request.type:
             yield values.fault(
@@ -343,7 +351,7 @@ def _detail_value_faults(name: str, value: Json, limits: Limits) -> Faults:
         case "valence" | "arousal":
             least = -1 if name == "valence" else 0
             number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-            if not math.isfinite(number) or not least <= number <= 1:
+            if not least <= number <= 1:
                 yield values.fault(
                     pointer, "bad_value", f"{name} is not a number from {least} to 1.", [f"{least} … 1"]
                 )

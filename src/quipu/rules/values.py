@@ -90,7 +90,7 @@ def reference_faults(pointer: str, text: object) -> Faults:
 def name_faults(
     pointer: str, name: object, limits: Limits, *, least: int = 0, most: int | None = None
 ) -> Faults:
-    if name is None:
+    if name is None and not least:
         return
     longest = most or limits.name_length
     if isinstance(name, str) and len(name) > longest:

@@ -15,7 +15,7 @@ from quipu.model.record import Record
 from quipu.model.store import MAIN
 from quipu.model.trail import TrailRequest
 from quipu.model.value import Json
-from quipu.ports.ledger import Indexed
+from quipu.ports.ledger import Entries, Indexed
 from quipu.ports.parts import Parts
 from quipu.rules import chain, validation, values
 from quipu.rules.beside import Told
@@ -176,19 +176,25 @@ class Audit:
         self, principal: Principal, after: int = 0, limit: int = 100, last: int | None = None
     ) -> Sequence[Entry]:
         """A stretch of the journal behind a position, at most up to another, as far as the principal may look."""
+        return await self.entries_with(principal, Entries(after=after, last=last, limit=limit))
+
+    async def entries_with(self, principal: Principal, wanted: Entries) -> Sequence[Entry]:
+        """Entries that are wanted, as far as the principal may look; in the chain's order, or newest first."""
         self._access.authorise(principal, Permission.REVIEW)
-        validation.checked_whole("/after", after, 0, values.INT64 - 1)
-        validation.checked_whole("/limit", limit, 1, values.INT64 - 1)
+        validation.checked_whole("/after", wanted.after, 0, values.INT64 - 1)
+        validation.checked_whole("/limit", wanted.limit, 1, values.INT64 - 1)
         found: list[Entry] = []
-        while len(found) < limit and (last is None or after < last):
-            wanted = limit - len(found)
-            page = await self._parts.ledger.entries(principal.tenant, after, wanted)
-            near = [entry for entry in page if last is None or entry.seq <= last]
-            found += await self._sight.looked_back(principal, TrailRequest(), near)
-            if len(page) < wanted:
+        size = wanted.limit
+        while len(found) < wanted.limit:
+            page = await self._parts.ledger.entries_with(principal.tenant, replace(wanted, limit=size))
+            found += await self._sight.looked_back(principal, TrailRequest(), page)
+            if len(page) < size:
                 break
-            after = page[-1].seq
-        return found
+            seq = page[-1].seq
+            wanted = replace(wanted, last=seq - 1) if wanted.is_newest_first else replace(wanted, after=seq)
+            # Who may see little of it is not asked for each of the others.
+            size = min(max(size, _CHUNK), 4 * size)
+        return found[: wanted.limit]
 
     async def head(self, principal: Principal) -> Head:
         """Where the chain ends."""

@@ -151,13 +151,23 @@ class Copies:
         places = await self._places(copy, record)
         if copy.state is not CopyState.DELETED:
             await self._backend.delete(places)
-        if Capability.HARD_DELETE in self._backend.capabilities:
-            effects.gone.append(copy.record_id)
-        elif is_erased and isinstance(self._backend, Erasing):
+        is_hard = Capability.HARD_DELETE in self._backend.capabilities
+        if not is_hard and is_erased and isinstance(self._backend, Erasing):
             await self._backend.erase(places, self._remaining)
+            is_hard = True
+        if is_erased and await self._has_still(places):
+            raise BackendUnavailableError("The mirror still has what was erased.", reason="mirror_failed")
+        if is_hard:
             effects.gone.append(copy.record_id)
         else:
             effects.kept.append(replace(copy, state=CopyState.DELETED, native_id=places[-1].native_id))
+
+    async def _has_still(self, places: Sequence[Place]) -> bool:
+        """Whether what was taken away is there all the same: that it is gone is not believed, as far as it can be seen."""
+        promised = self._backend.capabilities
+        if Capability.GET_BY_ID in promised:
+            return bool(await self._backend.get(places))
+        return Capability.DELETE_REPORTS_ABSENCE in promised and await self._backend.delete(places) > 0
 
     async def _places(self, copy: Mirrored, record: Record | None) -> list[Place]:
         """Where a copy is. One that was on its way when somebody crashed is found by sending its like once more:

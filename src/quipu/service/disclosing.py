@@ -287,12 +287,15 @@ class Disclosing:
     async def preview(
         self, principal: Principal, draft: JsonObject, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """Exactly what a grantee would see of each item, before anything is signed away."""
+        """Exactly what a grantee would see of each item, before anything is signed away: of the newest, where there are many."""
         owner_of(self._access, principal)
         grant = self._lending.drafted(principal, draft)
+        limit = min(limit, grant.max_items)
+        if grant.filter.as_of is None:
+            return [seen.projected.item for seen in await self.views.newest(principal.tenant, grant, limit)]
         covered = await self.views.covered(principal.tenant, grant)
         found = covered.ranked(Asked(body={}), self._parts.clock())
-        return [one.seen.projected.item for one in islice(found, min(limit, grant.max_items))]
+        return [one.seen.projected.item for one in islice(found, limit)]
 
 
 def _still_good(lent: Lent, standing: Standing, now: int) -> KeptGrant:

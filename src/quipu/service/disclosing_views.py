@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from quipu.model.grants import Grant, ItemFilter
@@ -17,6 +19,8 @@ from quipu.rules.projection_ranking import seen_words
 from quipu.service.disclosing_coverage import Coverage, Place, Seen
 from quipu.service.lending import lending_parts
 
+#: The kind of entity that is somebody.
+_CONTACT = "oap.entity.contact"
 _KEPT_GRANTS = 64
 _KEPT_VIEWS = 20_000
 #: More entries than this since the last look: everything is read again.
@@ -118,21 +122,52 @@ class Views:
         snapshot = Snapshot(None, now)
         if grant.filter.as_of is not None:
             snapshot = Snapshot(await self._parts.ledger.position_at(tenant, grant.filter.as_of), now)
-        records = [
-            record
-            async for record in self._parts.ledger.scan(selection(tenant, grant.filter), snapshot)
-            if grants_items.scope_of(record) == grant.scope_id
-            and grants_items.may_leave(record, grant.grantee)
-            and not record.is_emptied
-        ]
+        wanted = selection(tenant, grant.filter)
+        records = [record async for record in self._lendable(wanted, grant, snapshot)]
         if snapshot.seq is not None:
             newest = await self._parts.ledger.read(tenant, [record.id for record in records])
-            records = [record for record in records if _still_there(newest.get(record.id), grant.grantee)]
+            records = [
+                record
+                for record in records
+                if (now_is := newest.get(record.id)) is not None and self._may_be_shown(now_is, grant)
+            ]
         people = await self._people(tenant, now, records)
         space = await self._space(tenant)
         covered = Coverage(Place(seq, space), people)
         covered.add(self._seen_of(tenant, grant, records, people, space))
         return covered
+
+    async def _lendable(self, wanted: Selection, grant: Grant, snapshot: Snapshot) -> AsyncIterator[Record]:
+        async for record in self._parts.ledger.scan(wanted, snapshot):
+            if (
+                grants_items.scope_of(record) == grant.scope_id
+                and grants_items.may_leave(record, grant.grantee)
+                and not record.is_emptied
+            ):
+                yield record
+
+    async def newest(self, tenant: str, grant: Grant, limit: int) -> list[Seen]:
+        """The items that were written last of those that a grant admits, as its grantee sees them now.
+
+        They are looked for one by one, and nothing is kept: a draft may be about everything there is.
+        """
+        snapshot, space = Snapshot(None, self._parts.clock()), await self._space(tenant)
+        wanted = selection(tenant, grant.filter)
+        people = await self._people_among(wanted, grant, snapshot)
+        found: list[Seen] = []
+        async for record in self._lendable(wanted, grant, snapshot):
+            found += self._seen_of(tenant, grant, [record], people, space)
+            if len(found) >= limit:
+                break
+        return sorted(found, key=lambda seen: (-seen.captured_at, seen.item_id))
+
+    async def _people_among(
+        self, wanted: Selection, grant: Grant, snapshot: Snapshot
+    ) -> dict[str, frozenset[str]]:
+        """Whose names must not be shown, without reading what tells of nobody."""
+        telling = replace(wanted, in_metadata=f'"{_CONTACT}"')
+        records = [record async for record in self._lendable(telling, grant, snapshot)]
+        return await self._people(wanted.tenant, snapshot.now, records)
 
     async def _space(self, tenant: str) -> tuple[str, int] | None:
         found = await self._parts.ledger.space(tenant)
@@ -160,7 +195,7 @@ class Views:
 
     async def _people(self, tenant: str, now: int, records: list[Record]) -> dict[str, frozenset[str]]:
         """Names of people in the owner's entities: none of them is shown where a code is expected."""
-        wanted: dict[str, Json] = {"metadata.structured.entity_type": "oap.entity.contact"}
+        wanted: dict[str, Json] = {"metadata.structured.entity_type": _CONTACT}
         people: dict[str, frozenset[str]] = {}
         structures = [record.metadata.get("structured") for record in records]
         async for record in self._parts.ledger.scan(
@@ -201,12 +236,9 @@ def selection(tenant: str, wanted: ItemFilter) -> Selection:
     filter: dict[str, Json] = {}
     labels = wanted.labels_any
     if labels is not None and not any(label.startswith("memory_type:") for label in labels):
-        filter["tags"] = {"$in": sorted(labels)}
+        # One label is looked for by the ledger before it unpacks anything.
+        filter["tags"] = next(iter(labels)) if len(labels) == 1 else {"$in": sorted(labels)}
     return Selection(tenant=tenant, types=types, states=frozenset({State.LIVE}), filter=filter or None)
-
-
-def _still_there(record: Record | None, grantee: str) -> bool:
-    return record is not None and record.standing is State.LIVE and grants_items.may_leave(record, grantee)
 
 
 def _is_person(record: Record) -> bool:

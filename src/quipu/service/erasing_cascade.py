@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from quipu.errors import InvalidError, QuipuError, UnverifiableError
+from quipu.errors import ForbiddenError, InvalidError, QuipuError, UnverifiableError
 from quipu.model.disclosure import CascadeStatus, CascadeStep, Erasure, LogKind
 from quipu.model.value import JsonObject
 from quipu.ports.keys import LendingParts
@@ -23,6 +23,7 @@ _DAY_MS = 24 * 3_600_000
 #: After this long somebody who does not answer counts as unreachable, and is asked once a day.
 WINDOW_MS = 72 * 3_600_000
 _GRANT_TAG = "grant:"
+_MOST_ITEMS = 10_000
 
 
 class Cascade:
@@ -70,7 +71,9 @@ class Cascade:
         for step in await self._parts.ledger.lending.cascade(erasure.tenant):
             if step.erasure_id != erasure.id:
                 continue
-            if step.status is not CascadeStatus.DONE and step.next_at <= now:
+            # Nobody waits longer than a day: further ahead only a clock can have been that was wrong.
+            is_due = not 0 < step.next_at - now <= _DAY_MS
+            if step.status is not CascadeStatus.DONE and is_due:
                 step = await self._tell(erasure, step, now)
                 await self._parts.ledger.lending.move_step(erasure.tenant, step)
             steps.append(step)
@@ -145,36 +148,61 @@ class Cascade:
     # -- being told ----------------------------------------------------------------------------------------------
 
     async def received(self, body: JsonObject, signature: str) -> dict[str, Any]:
-        """A host wants back what it lent us: believed by its key, and only for what it lent under that grant (F16)."""
+        """Somebody wants back what was lent to us: its host or its owner, by their key, and only under that grant (F16)."""
         own, now = self._own, self._parts.clock()
-        source, _ = await self._callers.signer(body, signature, now)
-        tags = body.get("provenance_tags")
-        names = [str(tag) for tag in tags] if isinstance(tags, list | tuple) else []
-        wanted = [tag.removeprefix(_GRANT_TAG) for tag in names if tag.startswith(_GRANT_TAG)]
-        ids = body.get("item_ids")
-        if len(wanted) != 1 or not isinstance(ids, list | tuple) or len(ids) > 10_000:
-            raise InvalidError.at("/provenance_tags", "bad_value", "Name one grant, and the items of it.")
-        items = [str(name) for name in ids]
-        for tenant in await self._parts.ledger.tenants():
-            await self._parts.ledger.lending.drop_held(tenant.id, source, wanted[0], items)
+        who, _ = await self._callers.signer(body, signature, now)
+        principal, grant_id, items = _wanted_back(body)
+        await self._let_go(who, grant_id, items)
+        reason = body.get("reason")
         return receipts.deletion_receipt(
             id=self._parts.mint_id("del").partition("_")[2],
-            principal=str(body.get("principal_did")),
+            principal=principal,
             scope_id=None,
             requested_at=now,
             completed_at=now,
             item_ids=items,
-            reason=str(body.get("reason", "erased"))[:200],
-            grants=wanted,
+            reason=reason[:200] if isinstance(reason, str) else "erased",
+            grants=[grant_id],
             told=(),
             hand=own.keyring.hand(None),
             canonical=self._parts.canonical,
         )
 
+    async def _let_go(self, who: str, grant_id: str, items: Sequence[str]) -> None:
+        """Drop it. What somebody else lent stays, and then nothing is put on receipt: it would not be true."""
+        lending, names = self._parts.ledger.lending, frozenset(items)
+        held = [
+            one
+            for tenant in await self._parts.ledger.tenants()
+            for one in await lending.held(tenant.id)
+            if one.grant_id == grant_id and one.item_id in names
+        ]
+        if any(who not in (one.source, one.item.get("owner_did")) for one in held):
+            raise ForbiddenError("Only who lent something wants it back.", reason="bad_signature")
+        for tenant, source in sorted({(one.tenant, one.source) for one in held}):
+            await lending.drop_held(tenant, source, grant_id, items)
+
 
 def _is_at(grantee: str, host: str) -> bool:
     """Whether a grantee is this host, or somebody at it."""
     return grantee == host or (host.startswith("did:web:") and grantee.startswith(f"{host}:"))
+
+
+def _wanted_back(body: JsonObject) -> tuple[str, str, list[str]]:
+    """For whom, under which grant, and which items."""
+    principal, tags, ids = (body.get(name) for name in ("principal_did", "provenance_tags", "item_ids"))
+    if not isinstance(principal, str) or not principal.startswith("did:") or len(principal) > dids.LONGEST:
+        raise InvalidError.at("/principal_did", "required", "Say whose memory it is.")
+    wanted = [tag for tag in _texts(tags) if tag.startswith(_GRANT_TAG)]
+    items = _texts(ids)
+    if len(wanted) != 1 or not isinstance(ids, list | tuple) or not len(items) == len(ids) <= _MOST_ITEMS:
+        raise InvalidError.at("/provenance_tags", "bad_value", "Name one grant, and the items of it.")
+    return principal, wanted[0].removeprefix(_GRANT_TAG), items
+
+
+def _texts(value: object) -> list[str]:
+    given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+    return [one for one in given if isinstance(one, str)]
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from quipu.errors import InternalError, InvalidError, QuipuError
-from quipu.model.governance import Effect, Verdict
+from quipu.formats.seen import Seen
 from quipu.model.journal import Draft, Op
 from quipu.model.operations import Line, ListRequest
 from quipu.model.outcomes import ImportedLine, ImportSummary
@@ -23,11 +23,12 @@ from quipu.rules.import_reports import told_line
 from quipu.service.access import Access
 from quipu.service.exporting_watch import Fresh
 from quipu.service.gate import Gate
+from quipu.service.import_trying import Trying
 from quipu.service.lines import Lines
 from quipu.service.notes import ReadNotes
 from quipu.service.observing import Observing
 from quipu.service.reading import Reading
-from quipu.service.secrets import Checked, Secrets
+from quipu.service.secrets import Secrets
 from quipu.service.writing import Writing
 
 #: Lines that are one transaction.
@@ -89,8 +90,9 @@ class Exchange:
         secrets: Secrets,
         observing: Observing,
     ) -> None:
-        self._parts, self._access, self._gate, self._secrets = parts, access, gate, secrets
+        self._parts, self._access = parts, access
         self._observing = observing
+        self._trying = Trying(parts, access, writing, gate, secrets)
         self._writing, self._lines, self._reading, self._notes = writing, lines, reading, notes
 
     async def import_lines(
@@ -162,6 +164,7 @@ class Exchange:
         """
         summary = ImportSummary(import_id=import_id, read=0, stored=0, held=0, failed=0)
         begun: deque[_Begun] = deque()
+        seen = Seen() if dry_run else None
         # Where a bad line stops it, the next chunk is not even read before this one is known to be good.
         at_once = 1 if stop_on_error else 2
         broken: Exception | None = None
@@ -174,12 +177,12 @@ class Exchange:
                         if not isinstance(chunk, _Chunk):
                             broken, is_going_on = chunk, False
                             break
-                        work = self._write(principal, chunk, import_id, begun[-1] if begun else None, dry_run)
+                        work = self._write(principal, chunk, import_id, begun[-1] if begun else None, seen)
                         begun.append(_Begun(asyncio.create_task(work), chunk.ids))
                     if begun:
                         outcome = await begun[0].work
                         begun.popleft()
-                        summary = _counted(summary, outcome)
+                        summary = _counted(summary, outcome, dry_run=dry_run)
                         yield outcome
                         if stop_on_error and any(line.error is not None for line in outcome):
                             is_going_on = False
@@ -231,17 +234,20 @@ class Exchange:
             return error
 
     async def _write(
-        self, principal: Principal, chunk: _Chunk, import_id: str, before: _Begun | None, dry_run: bool
+        self, principal: Principal, chunk: _Chunk, import_id: str, before: _Begun | None, seen: Seen | None
     ) -> tuple[ImportedLine, ...]:
-        """What became of the lines of a chunk. Nothing of it is kept before all of the chunk `before` it is."""
+        """What became of the lines of a chunk. Nothing of it is kept before all of the chunk `before` it is.
+
+        With `seen`, the ids that earlier lines asked for, it is a dry run.
+        """
         outcomes = {
             number: ImportedLine(line=number, error=line)
             for number, line in chunk.lines
             if isinstance(line, QuipuError)
         }
         accepted = chunk.accepted
-        if dry_run:
-            outcomes |= {number: await self._tried(principal, number, line) for number, line in accepted}
+        if seen is not None:
+            outcomes |= await self._trying.lines(principal, accepted, seen)
         else:
             if before is not None and before.ids & (chunk.ids | chunk.targets):
                 await before.done()  # which ids are free and which are there is known then
@@ -265,27 +271,6 @@ class Exchange:
                     )
                 )
         return tuple(outcomes[number] for number, _ in chunk.lines)
-
-    async def _tried(self, principal: Principal, number: int, line: Line) -> ImportedLine:
-        """What would become of a line."""
-
-        async def work(checked: Checked) -> Verdict:
-            kept = checked.kept(line.request)
-            is_changed = kept is not line.request
-            return await self._gate.judged(
-                principal,
-                kept,
-                checked.position,
-                has_secret=is_changed,
-                is_imported=True,
-                is_trial=True,
-            )
-
-        try:
-            verdict = await self._secrets.checking(principal.tenant, work, line.request.run_id)
-        except QuipuError as error:
-            return ImportedLine(line=number, error=error)
-        return ImportedLine(line=number, is_held=verdict.effect is Effect.HOLD)
 
     async def _with_free_ids(self, principal: Principal, lines: list[Line]) -> list[Line]:
         """An id is kept if it is free in the tenant; otherwise the record gets a new one."""
@@ -368,13 +353,15 @@ def _other(asked: str | None, given: str | None) -> str | None:
     return None if asked == given else asked
 
 
-def _counted(summary: ImportSummary, outcome: Sequence[ImportedLine]) -> ImportSummary:
+def _counted(summary: ImportSummary, outcome: Sequence[ImportedLine], *, dry_run: bool) -> ImportSummary:
     failed = sum(line.error is not None for line in outcome)
     held = sum(line.is_held for line in outcome)
+    # Nothing would come of a line whose key was used before.
+    known = sum(line.id is not None and not line.is_held for line in outcome) if dry_run else 0
     return replace(
         summary,
         read=summary.read + len(outcome),
-        stored=summary.stored + len(outcome) - failed - held,
+        stored=summary.stored + len(outcome) - failed - held - known,
         held=summary.held + held,
         failed=summary.failed + failed,
     )

@@ -221,12 +221,13 @@ class Gate:
         self, principal: Principal, request: RememberRequest, is_imported: bool
     ) -> Sequence[Record]:
         now = self._parts.clock()
+        latest = self._parts.latest_end(now)
         if request.id is not None:
             scope = await self._access.scope(principal, request.agent_id, request.user_id)
             current = (await self._access.newest(scope, [request.id])).get(request.id)
             if current is None or current.is_emptied:
                 return ()  # there is nothing to change, as the writer will be told
-            return (drafting.changed_record(current, request, principal=principal, now=now),)
+            return (drafting.changed_record(current, request, principal=principal, now=now, latest=latest),)
         store = await self._access.store(principal.tenant, request.store)
         return (
             drafting.new_record(
@@ -236,6 +237,7 @@ class Gate:
                 principal=principal,
                 now=now,
                 import_id="import" if is_imported else None,
+                latest=latest,
             ),
         )
 

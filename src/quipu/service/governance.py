@@ -187,6 +187,8 @@ class Governance:
             wanted = Proposals(
                 operation=request.operation,
                 agent_id=request.agent_id,
+                writer=request.writer,
+                rule=request.rule,
                 after=after,
                 limit=_PAGE,
                 is_newest_first=request.is_newest_first,

@@ -155,7 +155,8 @@ def _fitted(
         for hit, record in hits
     ]
     fit = budget.fitted(passages, max_tokens)
-    kept = [hits[place] for place in fit.kept]
+    # A procedure that is dropped leaves no gap: the next takes its place as the first.
+    kept = [(replace(hits[place][0], rank=rank), hits[place][1]) for rank, place in enumerate(fit.kept, 1)]
     if fit.cut is not None and kept:
         hit, record = kept[0]
         kept[0] = (replace(hit, content=fit.cut, truncated=True), record)

@@ -15,7 +15,7 @@ from quipu.model.moving import ImportDecided, ImportState, RolledBack
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.value import Json
-from quipu.ports.ledger import Proposals
+from quipu.ports.ledger import Entries, Proposals
 from quipu.ports.parts import Parts
 from quipu.service.access import Access
 from quipu.service.embedding import Vectors
@@ -27,6 +27,8 @@ from quipu.service.reviewing import Reviewing
 _PAGE, _WAITING, _TOLD = 1_000, 100, 1_000
 #: So far back in the journal imports are looked for when they are listed.
 _LOOKED_AT = 50_000
+#: What brings memories in, and what takes them back.
+_TELLING = frozenset({Op.IMPORT, Op.FORGET, Op.RESTORE})
 
 
 class Imports:
@@ -49,13 +51,12 @@ class Imports:
         found: dict[str, ImportState] = {}
         undone: set[str] = set()
         end = (await self._parts.ledger.head(principal.tenant)).seq
-        last = max(0, end - _LOOKED_AT)
-        while end > last:
-            start = max(last, end - _PAGE)
-            page = await self._parts.ledger.entries(principal.tenant, start, end - start)
-            for entry in reversed(await self._governance.sight.entries(principal, page)):
+        wanted = Entries(ops=_TELLING, after=max(0, end - _LOOKED_AT), limit=_PAGE, is_newest_first=True)
+        while end > wanted.after:
+            page = await self._parts.ledger.entries_with(principal.tenant, replace(wanted, last=end))
+            for entry in await self._governance.sight.entries(principal, page):
                 _note(entry, found, undone)
-            end = start
+            end = page[-1].seq - 1 if len(page) == _PAGE else wanted.after
         waiting: Counter[str] = Counter()
         async for name, proposal in self._waiting(principal):
             waiting[name] += len(held_ids(proposal))
@@ -178,7 +179,7 @@ class Imports:
         """What waits of imports, as far as it may be seen, oldest first."""
         after: tuple[int, str] | None = None
         while page := await self._parts.ledger.proposals(
-            principal.tenant, "pending", Proposals(after=after, limit=_WAITING)
+            principal.tenant, "pending", Proposals(is_of_imports=True, after=after, limit=_WAITING)
         ):
             for proposal in page:
                 name = proposal.request.get("import_id")

@@ -105,11 +105,15 @@ class Lending:
         end = (self._parts.clock() + days * DAY_MS) // 1000 * 1000
         return await self.issue(principal, {**draft, "expires_at": rfc3339(end)})
 
-    def granter(self, body: JsonObject) -> tuple[str, str] | None:
-        """In whose name a grant is given: the tenant and its DID; None where nobody here is called so."""
-        did, _ = dids.split(str(body.get("granter")))
-        tenant = self._own.keyring.tenant_of(did)
-        return None if tenant is None else (tenant, did)
+    async def granter(self, body: JsonObject, *, is_believed: bool) -> tuple[str, str]:
+        """In whose name a grant is given: the tenant and its DID. Raises where nobody here is called so.
+
+        Who is not believed shows by the signature that it is theirs.
+        """
+        grant = grants.parsed(body, self._parts.canonical)
+        if not is_believed:
+            return await self._check_signature(grant), grant.granter
+        return await self._owner_of(grant), grant.granter
 
     async def register(self, body: JsonObject) -> KeptGrant:
         """Keep a grant that the owner has signed; the signature is the proof (5.4)."""
@@ -119,9 +123,7 @@ class Lending:
     async def register_signed(self, body: JsonObject) -> KeptGrant:
         """The same, of one whose signature was checked already."""
         grant = grants.parsed(body, self._parts.canonical)
-        tenant = self._own.keyring.tenant_of(grant.granter)
-        if tenant is None or await self._parts.ledger.tenant(tenant) is None:
-            _unsigned()
+        tenant = await self._owner_of(grant)
         await self.check(tenant, grant)
         return await self.kept(tenant, grant)
 
@@ -139,14 +141,19 @@ class Lending:
             reason = error.reason or "did_unresolved"
             raise InvalidError.at("/grantee", reason, "The grantee's DID cannot be resolved.") from error
 
-    async def _check_signature(self, grant: Grant) -> None:
-        tenant, now = self._own.keyring.tenant_of(grant.granter), self._parts.clock()
-        if tenant is None or await self._parts.ledger.tenant(tenant) is None:
-            _unsigned()
+    async def _check_signature(self, grant: Grant) -> str:
+        tenant, now = await self._owner_of(grant), self._parts.clock()
         document = await document_of(self._parts, grant.granter)
         keys = [key for key in dids.keys_of(document, grant.granter) if _is_current(key, now)]
         if not self.is_signed(grant, document, keys):
             _unsigned()
+        return tenant
+
+    async def _owner_of(self, grant: Grant) -> str:
+        tenant = self._own.keyring.tenant_of(grant.granter)
+        if tenant is None or await self._parts.ledger.tenant(tenant) is None:
+            _unsigned()
+        return tenant
 
     def is_signed(self, grant: Grant, document: JsonObject, keys: Sequence[dids.PublicKey]) -> bool:
         """Whether one of these keys of the granter's document has signed it, in any of the forms of D3."""
@@ -164,7 +171,7 @@ class Lending:
 
     async def kept(self, tenant: str, grant: Grant) -> KeptGrant:
         """Keep a grant that was checked, with a receipt of the consent. The same one again changes nothing."""
-        now = self._parts.clock()
+        own, now = self._own, self._parts.clock()
         wanted = KeptGrant(
             tenant=tenant,
             id=grant.id,
@@ -184,6 +191,8 @@ class Lending:
             receipt = self._consent(standing, wanted, "memory_grant_create", now)
             return Writes(grants=[wanted], receipts=[receipt], answer=wanted)
 
+        if own.keyring.is_revoked(tenant, grant.id):  # the row may have gone with a newer ledger
+            wanted = replace(wanted, status=GrantStatus.REVOKED, revoked_at=now)
         other = await self.find(grant.id)
         # Tokens and the status are asked for by the id alone: it is one owner's.
         if other is not None and other.tenant != tenant:
@@ -196,14 +205,20 @@ class Lending:
     async def list(self, principal: Principal) -> Sequence[KeptGrant]:
         """All grants, newest first."""
         found = await self._parts.ledger.lending.grants(owner_of(self._access, principal))
-        return [kept for kept in found if not kept.is_request]
+        return [await self.as_noted(kept) for kept in found if not kept.is_request]
+
+    async def as_noted(self, kept: KeptGrant) -> KeptGrant:
+        """The grant. One that was taken back stays so: where an older ledger was put in its place, it is revoked again."""
+        if kept.status is GrantStatus.REVOKED or not self._own.keyring.is_revoked(kept.tenant, kept.id):
+            return kept
+        return await self.revoked(kept.tenant, kept.id)
 
     async def get(self, principal: Principal, grant_id: str) -> KeptGrant:
         """One grant."""
         found = await self._parts.ledger.lending.grant(owner_of(self._access, principal), grant_id)
         if found is None or found.is_request:
             raise _unknown()
-        return found
+        return await self.as_noted(found)
 
     async def shown(self, principal: Principal, grant_id: str) -> Sequence[tuple[str, int]]:
         """Which records a grant has shown, and when first."""
@@ -269,7 +284,7 @@ class Lending:
         for tenant in await self._parts.ledger.tenants():
             found = await self._parts.ledger.lending.grant(tenant.id, grant_id)
             if found is not None and not found.is_request:
-                return found
+                return await self.as_noted(found)
         return None
 
     # -- taking back --------------------------------------------------------------------------------------------
@@ -293,19 +308,28 @@ class Lending:
             return Writes(grants=[ended], receipts=[receipt], answer=ended)
 
         writes = await self._parts.ledger.lending.decide(tenant, Question(grant_id=grant_id, now=now), decide)
+        self._own.keyring.note_revoked(tenant, grant_id)
         return writes.answer
 
     async def kill(self, principal: Principal) -> int:
         """Revoke every grant at once; returns how many there were."""
-        tenant, own, now = owner_of(self._access, principal), self._own, self._parts.clock()
+        tenant = owner_of(self._access, principal)
+        ended = await self._killed(tenant, await self._counting(tenant))
+        # One that somebody registered meanwhile stands before this in the chain: it goes, too.
+        while found := await self._counting(tenant):
+            ended += await self._killed(tenant, found)
+        return ended
+
+    async def _counting(self, tenant: str) -> Sequence[KeptGrant]:
+        """Grants that were not taken back."""
         found = await self._parts.ledger.lending.grants(tenant)
+        return [one for one in found if one.status is not GrantStatus.REVOKED and not one.is_request]
+
+    async def _killed(self, tenant: str, found: Sequence[KeptGrant]) -> int:
+        own, now = self._own, self._parts.clock()
 
         def decide(standing: Standing) -> Writes:
-            ended = [
-                replace(grant, status=GrantStatus.REVOKED, revoked_at=now)
-                for grant in found
-                if grant.status is not GrantStatus.REVOKED and not grant.is_request
-            ]
+            ended = [replace(grant, status=GrantStatus.REVOKED, revoked_at=now) for grant in found]
             receipt = receipts.receipt(
                 standing.end,
                 id=self._parts.mint_id("rcp").partition("_")[2],
@@ -326,7 +350,10 @@ class Lending:
             )
             return Writes(grants=ended, receipts=[receipt], answer=len(ended))
 
-        return (await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)).answer
+        writes = await self._parts.ledger.lending.decide(tenant, Question(now=now), decide)
+        for grant in found:
+            own.keyring.note_revoked(tenant, grant.id)
+        return writes.answer
 
     def _consent(self, standing: Standing, grant: KeptGrant, action: str, now: int) -> KeptReceipt:
         own = self._own

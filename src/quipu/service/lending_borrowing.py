@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import quote, urlsplit
 
 from quipu.errors import BackendUnavailableError, InvalidError, TamperedError, UnauthenticatedError
@@ -20,10 +20,14 @@ from quipu.ports.parts import Parts
 from quipu.rules import dids, receipts
 from quipu.rules import grants_tokens as tokens
 from quipu.rules.grants_times import instant
+from quipu.rules.texts import is_keepable
 from quipu.service.access import Access
 from quipu.service.lending import document_of, lending_parts, owner_of
 
 _DAY_MS = 86_400_000
+_UNAUTHENTICATED = 401
+#: What another host calls an item or a receipt.
+_LONGEST_NAME = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,8 @@ class Borrowing:
         for item in items:
             self._check_item(item, place)
         receipt, cursor = _object(envelope.get("receipt")), output.get("next_cursor")
-        await self._held(tenant, place.did, grant_id, items, str(receipt.get("receipt_id", "")))
+        named = receipt.get("receipt_id")
+        await self._held(tenant, place.did, grant_id, items, named if _is_name(named) else "")
         return Borrowed(
             source=place.did,
             items=tuple(items),
@@ -157,11 +162,26 @@ class Borrowing:
             raise BackendUnavailableError("That host lends no memory.", reason="peer_unreachable")
         if {_netloc(query), _netloc(grant)} != {_netloc(root)}:
             raise InvalidError.at("/host", "address_refused", "That host points elsewhere.")
-        if did.startswith("did:web:") and dids.place(did)[0] != _netloc(root):
+        if not did.startswith("did:web:"):
+            # Nobody says of themselves which key such a name is: it is the key.
+            tool = await document_of(self._parts, dids.checked(did, "/host"))
+        elif dids.place(did)[0] != _netloc(root):
             raise TamperedError("That host goes by another's name.", reason="bad_signature")
         return _Host(did, tool, query, grant)
 
     async def _sent(
+        self, tenant: str, place: _Host, grant_id: str, method: str, url: str, body: JsonObject | None
+    ) -> Answer:
+        """What that host answers. A kept token may be worth nothing before its time: then once more, with a fresh one."""
+        key = (tenant, place.grant, grant_id)
+        was_kept = key in self._tokens
+        answer = await self._sent_once(tenant, place, grant_id, method, url, body)
+        if answer.status != _UNAUTHENTICATED:
+            return answer
+        self._tokens.pop(key, None)
+        return await self._sent_once(tenant, place, grant_id, method, url, body) if was_kept else answer
+
+    async def _sent_once(
         self, tenant: str, place: _Host, grant_id: str, method: str, url: str, body: JsonObject | None
     ) -> Answer:
         own = self._own
@@ -248,6 +268,8 @@ class Borrowing:
         covered, signature = found
         if not isinstance(item.get("item_id"), str) or not self._is_signed(covered, signature, place):
             raise TamperedError("An item's proof is not signed by that host.", reason="bad_signature")
+        if not _is_name(item["item_id"]):
+            raise TamperedError("An item has a name that cannot be kept.", reason="bad_proof")
         salt = covered.get("salt")
         if isinstance(salt, str) and receipts.state_hash(item, salt, self._parts.canonical) != covered.get(
             "state_hash"
@@ -274,6 +296,11 @@ class Borrowing:
         await self._parts.ledger.lending.hold(held)
 
 
+def _is_name(text: object) -> TypeGuard[str]:
+    """Whether every ledger can keep what another host calls something."""
+    return isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and is_keepable(text)
+
+
 def _expiry(item: JsonObject, now: int) -> int:
     """When it has to be gone: the earliest of its tags; without a word after a day."""
     tags = [_object(tag) for tag in _list(item.get("provenance_tags"))]
@@ -287,7 +314,7 @@ def _raise_refusal(answer: Answer) -> None:
         return
     details = _object(_object(answer.members.get("error")).get("details"))
     reason = str(details.get("reason", "peer_refused"))[:64]
-    if answer.status == 401:
+    if answer.status == _UNAUTHENTICATED:
         raise UnauthenticatedError("The other host does not accept the grant.", reason=reason)
     raise InvalidError(f"The other host refused with {answer.status}.", reason="peer_refused", hint=reason)
 

@@ -144,4 +144,5 @@ class Callers:
 
 def once(kind: str, who: str, name: str) -> str:
     """What is kept of something that is good once: whose it is and how it is called, and neither can be read."""
-    return kind + hashlib.sha256(f"{who}.{name}".encode()).hexdigest()
+    # Anybody names their own, also by what is no Unicode: it is a name all the same.
+    return kind + hashlib.sha256(f"{who}.{name}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -189,6 +189,7 @@ class Doors:
                 kept = await self._registered(claims, body, token)
         if kept is None:
             raise tokens.refused("grant_unknown")
+        kept = await self._lending.as_noted(kept)
         found = self._grants.get((known.id, grant_id))
         if found is None or found[0].hash != kept.hash:
             grant = grants.parsed(kept.body, self._parts.canonical)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from quipu.errors import QuipuError
+from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.model.change import Commit
 from quipu.model.governance import Effect, Verdict
 from quipu.model.operations import Line, RememberRequest
@@ -52,8 +52,9 @@ class Lines:
             try:
                 done.extend(await self._batch(principal, part, import_id, turn))
             except QuipuError as error:
-                if len(part) == 1:
-                    done.append(error)
+                # A disk that is full or a lock that is held is no single line's fault.
+                if len(part) == 1 or isinstance(error, BackendUnavailableError):
+                    done.extend([error] * len(part))
                 else:  # one of them is at fault: let the others stand
                     for line in part:
                         done.extend(await self.many_stored(principal, [line], import_id=import_id, turn=turn))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quipu.model.operations import MergeStrategy
 from quipu.model.principal import Permission, Principal
 from quipu.ports.announcing import Recounting
+from quipu.rules import validation
 from quipu.rules.pushing import have_push
 from quipu.service.assembly import Assembly
 from quipu.service.condition import CAPABILITIES
@@ -124,6 +125,10 @@ class MemoryService(Assembly):
             return await self.reviewing.decide(principal, proposal_id, decision, is_in_place=is_in_place)
 
     # -- more than one, and bringing back -----------------------------------------------------------------------
+
+    def check_batch(self, items: Sequence[object]) -> None:
+        """Raise where a request holds too many; who calls from this process may hand over more."""
+        validation.checked_batch(items, self._parts.limits)
 
     async def remember_many(
         self, principal: Principal, requests: Sequence[RememberRequest], *, atomic: bool = False

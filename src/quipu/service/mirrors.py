@@ -192,6 +192,9 @@ class Mirrors:
         except QuipuError as error:  # the ledger's own trouble: it is tried again
             _log.warning("Effects for the mirror %s wait: %s", line.mirror.name, error.code)
             round = Round(error=error.reason or error.code)
+        except Exception:  # noqa: BLE001  an effect that breaks off unforeseen must not end all that follow
+            _log.exception("Effects for the mirror %s broke off.", line.mirror.name)
+            round = Round(error="internal_error")
         finally:
             line.is_busy = False
         line.note(tenant, round)

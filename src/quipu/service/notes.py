@@ -179,10 +179,11 @@ class ReadNotes:
                 self._unnoted[tenant] = count - unnoted, at
 
     async def close(self) -> None:
-        if self._timer is not None:
+        # It ended with its event loop, where that was another one.
+        if self._timer is not None and not self._timer.done():
             self._timer.cancel()
             await asyncio.gather(self._timer, return_exceptions=True)
-            self._timer = None
+        self._timer = None
         try:
             await self.flush()
         except BackendUnavailableError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from quipu.errors import BackendUnavailableError
 from quipu.model.change import Proposal
 from quipu.model.governance import Review
 from quipu.model.operations import RecallRequest
@@ -50,31 +52,37 @@ class Previewing:
             return None
         request = RecallRequest(agent_id=seen.proposal.agent_id, query=asked, k=_K + 5)
         found = await self._recalling.recall(principal, request)
-        before = [
-            (Line(hit.id, str(hit.content)), await self._near(asked, str(hit.content))) for hit in found
-        ]
+        added = [(str(one["id"]), str(one.get("content") or "")) for one in seen.diff.added[:_K]]
+        texts = [str(hit.content) for hit in found]
+        near = await self._near(asked, [*texts, *(text for _, text in added)])
+        before = list(
+            zip((Line(hit.id, text) for hit, text in zip(found, texts, strict=True)), near, strict=False)
+        )
         gone = {str(one["id"]) for one in seen.diff.removed}
         changed = {one.id: one.after for one in seen.diff.modified}
         after: list[tuple[Line, float]] = []
-        for line, near in before:
+        for line, nearness in before:
             if line.id in changed:
                 text = str(changed[line.id].get("content", line.content))
-                after.append((replace(line, content=text, mark="changed"), near))
+                after.append((replace(line, content=text, mark="changed"), nearness))
             elif line.id not in gone:
-                after.append((line, near))
-        for one in seen.diff.added[:_K]:
-            text = str(one.get("content") or "")
-            near = await self._near(asked, text)
-            place = next((at for at, (_, other) in enumerate(after) if other < near), len(after))
-            after.insert(place, (Line(str(one["id"]), text, "new"), near))
+                after.append((line, nearness))
+        for (name, text), nearness in zip(added, near[len(before) :], strict=True):
+            place = next((at for at, (_, other) in enumerate(after) if other < nearness), len(after))
+            after.insert(place, (Line(name, text, "new"), nearness))
         marked = [replace(line, mark="goes") if line.id in gone else line for line, _ in before]
         return Preview(query=asked, before=tuple(marked[:_K]), after=tuple(line for line, _ in after[:_K]))
 
-    async def _near(self, query: str, text: str) -> float:
-        if self._parts.embedder is None:
-            return overlap(query, text)
-        one, other = await self._parts.embedder.embed([query, text[:4_000]])
-        return similarity(one, other)
+    async def _near(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How near each text is to the query: by meaning, or by words while no model can be had."""
+        if self._parts.embedder is not None:
+            try:
+                asked, *vectors = await self._parts.embedder.embed([query, *(text[:4_000] for text in texts)])
+            except BackendUnavailableError:
+                pass
+            else:
+                return [similarity(asked, vector) for vector in vectors]
+        return [overlap(query, text) for text in texts]
 
 
 def _text(proposal: Proposal, seen: Review) -> str:

@@ -183,6 +183,7 @@ class Recalling:
             context=weights.context,
             common_from=weights.common_from,
             names=shares.mentions,
+            shared_names=texts.shared_names(shares),
             users=shares.users,
         )
 

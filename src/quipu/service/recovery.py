@@ -6,7 +6,7 @@ itself to be undone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from quipu.errors import InvalidError, QuipuError
@@ -23,6 +23,7 @@ from quipu.model.principal import Permission, Principal
 from quipu.model.record import Ending, Record, State
 from quipu.model.recovery import Finding, RecoverRequest, RecoverResponse, Step
 from quipu.model.search import Selection, Snapshot
+from quipu.ports.ledger import Entries
 from quipu.ports.parts import Parts
 from quipu.rules import moments, recovery
 from quipu.rules.drafting import revived, sealed
@@ -33,7 +34,7 @@ from quipu.service.gate import Gate
 from quipu.service.governance import Governance
 from quipu.service.secrets import Checked, Secrets
 
-_PAGE = 1_000
+_PAGE, _CHUNK = 1_000, 200
 _SHOWN = 200
 _RULE = "recovery"
 
@@ -111,12 +112,20 @@ class Recovery:
         is_mine = await self._access.reach(principal, request.agent_id)
         touched = await self._touched(principal, request)
         positions = {seq for seqs in touched.values() for seq in seqs}
-        for record_id in touched:
-            versions = await self._parts.ledger.versions(principal.tenant, record_id)
-            if not versions or not is_mine(versions[-1]):
-                continue
-            if (found := recovery.remedy(versions, positions, request)) is not None:
-                yield _Case(versions[-1], found)
+        ids = list(touched)
+        for start in range(0, len(ids), _CHUNK):
+            newest = await self._parts.ledger.read(principal.tenant, ids[start : start + _CHUNK])
+            for record_id in ids[start : start + _CHUNK]:
+                last = newest.get(record_id)
+                if last is None or not is_mine(last):
+                    continue
+                # What was never changed has no other version.
+                versions = [last] if last.version == 1 else await self._versions(last)
+                if (found := recovery.remedy(versions, positions, request)) is not None:
+                    yield _Case(versions[-1], found)
+
+    async def _versions(self, last: Record) -> Sequence[Record]:
+        return await self._parts.ledger.versions(last.tenant, last.id) or [last]
 
     async def _touched(self, principal: Principal, request: RecoverRequest) -> dict[str, list[int]]:
         """Positions at which the cause touched each record, in the journal's order."""
@@ -126,15 +135,24 @@ class Recovery:
             after = await ledger.position_at(tenant, moments.moment(request.since, "/since") - 1)
         if request.until is not None:
             last = await ledger.position_at(tenant, moments.moment(request.until, "/until"))
+        wanted = Entries(
+            ops=recovery.CHANGES,
+            agent=request.agent_id,
+            actor=request.principal,
+            run=request.run_id,
+            told=request.import_id or request.proposal_id,
+            last=last,
+            limit=_PAGE,
+        )
         touched: dict[str, list[int]] = {}
         while after < last:
-            page = await ledger.entries(tenant, after, min(_PAGE, last - after))
-            if not page:
-                break
+            page = await ledger.entries_with(tenant, replace(wanted, after=after))
             for entry in page:
                 if recovery.is_caused(entry, request):
                     for mention in entry.records:
                         touched.setdefault(mention.id, []).append(entry.seq)
+            if len(page) < _PAGE:
+                break
             after = page[-1].seq
         return touched
 

@@ -66,8 +66,8 @@ class Reviewing:
 
     # -- showing ------------------------------------------------------------------------------------------------
 
-    async def review(self, principal: Principal, proposal_id: str) -> Review:
-        """A held write with what a yes would change now, and the memories that are like it."""
+    async def review(self, principal: Principal, proposal_id: str, *, with_related: bool = True) -> Review:
+        """A held write with what a yes would change now, and the memories that are like it where they are wanted."""
         proposal = await self._governance.found(principal, proposal_id)
         told = staging.shown(proposal)
         # Who wrote it sees it too, but what is there only as far as they may read.
@@ -80,7 +80,7 @@ class Reviewing:
         except (AttributeError, KeyError, TypeError, ValueError):
             return Review(proposal=told, problem="What waits here is not what was held.")
         checked = await self._secrets.checked_all(principal.tenant, _memories(request))
-        seen = await self._seen(principal, proposal, request, checked, with_related=True)
+        seen = await self._seen(principal, proposal, request, checked, with_related=with_related)
         return replace(seen, proposal=told)
 
     async def _seen(

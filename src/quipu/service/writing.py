@@ -104,7 +104,14 @@ class Writing:
         store = self._access.lasting(tenant, request.store) or await self._access.store(tenant, request.store)
         if request.links:
             await self._check_links(principal, request)
-        record = drafting.new_record(request, record_id=record_id, store=store, principal=principal, now=now)
+        record = drafting.new_record(
+            request,
+            record_id=record_id,
+            store=store,
+            principal=principal,
+            now=now,
+            latest=self._parts.latest_end(now),
+        )
         given = self._vectors.given(tenant, request.embedding)
         vector = given or await self._vectors.of_record(tenant, record, request.embedding)
         similar = await self._similar(principal, record, vector) if request.finds_similar else []
@@ -124,7 +131,8 @@ class Writing:
             # Is this a repetition, or is it late? The ledger knows, and refuses what is neither in time nor repeated.
             current = replace(current, version=request.if_version)
         await self._check_links(principal, request)
-        record = drafting.changed_record(current, request, principal=principal, now=now)
+        latest = self._parts.latest_end(now)
+        record = drafting.changed_record(current, request, principal=principal, now=now, latest=latest)
         if request.update_strategy is not UpdateStrategy.OVERWRITE:
             clean = checked.joined(record, current)
             if clean.content != record.content:  # a vector of the caller's is one of the caller's words
@@ -314,6 +322,7 @@ class Writing:
             principal=principal,
             now=now if line.created_at is None else line.created_at,
             import_id=import_id,
+            latest=self._parts.latest_end(now),
         )
         later = line.updated_at if line.updated_at is not None else record.updated_at
         if line.state is State.LIVE and later <= record.updated_at:

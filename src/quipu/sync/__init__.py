@@ -119,7 +119,7 @@ class Memory:
         telemetry: Telemetry | None = None,
     ) -> None:
         """As `quipu.Memory`: nothing is opened before the first call."""
-        self.memory = AsyncMemory(
+        self.memory: AsyncMemory = AsyncMemory(
             agent_id,
             stores,
             fusion=fusion,
@@ -133,7 +133,7 @@ class Memory:
             connection=connection,
             telemetry=telemetry,
         )
-        self.portal = Portal("memory")
+        self.portal: Portal = Portal("memory")
         #: What is being read, so that closing ends it first: its reader may have been interrupted between two items.
         self.streams: set[AsyncIterator[Any]] = set()
 

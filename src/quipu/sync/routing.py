@@ -93,7 +93,7 @@ class Router:
 
         A store of your own may have blocking peers beside it: it is awaited, on the router's event loop.
         """
-        self.router = AsyncRouter(
+        self.router: AsyncRouter = AsyncRouter(
             _awaited(peers),
             ids=ids,
             write_policy=write_policy,
@@ -104,7 +104,7 @@ class Router:
             write_deadline_s=write_deadline_s,
             clock=clock,
         )
-        self.portal = Portal("router")
+        self.portal: Portal = Portal("router")
 
     def __repr__(self) -> str:
         """The peers by name, as `quipu.Router` shows them."""

@@ -1,25 +1,34 @@
-"""For authors of ledgers: the suite every implementation passes, and what one needs to write tests.
+"""For authors of ledgers, backends and stores: the suites every implementation passes, and what one needs to write tests.
 
-`LedgerContract` needs pytest and pytest-asyncio (`asyncio_mode = "auto"`); `builders`, `model` and `strategies` do not.
+`LedgerContract` and `BackendContract` need pytest and pytest-asyncio (`asyncio_mode = "auto"`); `builders`, `model`,
+`strategies` and `scenarios` do not.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quipu.testing.backend import BackendContract
     from quipu.testing.ledger import LedgerContract
 
-__all__ = ["LedgerContract"]
+__all__ = ["BackendContract", "LedgerContract"]
+
+if "pytest" in sys.modules:  # whoever plays a suite is shown both sides of what does not hold
+    import pytest
+
+    pytest.register_assert_rewrite("quipu.testing.backend", "quipu.testing.ledger")
 
 
 def __getattr__(name: str) -> Any:
-    """pytest is only imported by those who ask for the suite."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import pytest
+    """pytest is only imported by those who ask for a suite."""
+    if name == "BackendContract":
+        from quipu.testing.backend import BackendContract
 
-    pytest.register_assert_rewrite("quipu.testing.ledger")
-    from quipu.testing import ledger
+        return BackendContract
+    if name == "LedgerContract":
+        from quipu.testing.ledger import LedgerContract
 
-    return ledger.LedgerContract
+        return LedgerContract
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -226,6 +226,7 @@ class Scribe:
         limit: int = 10,
         context: Context | None = None,
         names: frozenset[str] = frozenset(),
+        shared_names: frozenset[str] = frozenset(),
         users: frozenset[str] = frozenset(),
         **restriction: Any,
     ) -> Found:
@@ -239,6 +240,7 @@ class Scribe:
                 limit=limit,
                 context=context or Context(),
                 names=names,
+                shared_names=shared_names,
                 users=users,
             )
         )

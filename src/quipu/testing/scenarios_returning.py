@@ -115,7 +115,8 @@ async def _labels(at: Subject, check: Check) -> None:
 
 async def _changes(at: Subject, check: Check) -> None:
     """memorywire 2.3: overwrite replaces what it was and append adds to it, each as a version of its own."""
-    fact = await at.kept("The oboe is tuned.", metadata={"a": 1, "b": 1}, tags=("reed",), source="user")
+    first = await at.remember("The oboe is tuned.", metadata={"a": 1, "b": 1}, tags=("reed",), source="user")
+    fact = first.id
     made_at = (await at.get(fact)).created_at
     await at.outlast(1)
 
@@ -141,6 +142,14 @@ async def _changes(at: Subject, check: Check) -> None:
         (hit.version, hit.created_at), (3, made_at), "the version of the hit, and when it was made (2.4)"
     )
     check(hit.updated_at > made_at, "it was changed after it was made (updated_at, 2.4)")
+    seq = first.extensions.get("seq")
+    if isinstance(seq, int):  # a position: several memories that answer as one have none
+        past = {hit.id: hit for hit in await at.recall("oboe", as_of=str(seq), min_relevance=0.0, k=20)}
+        check(fact in past, "it is found in the past (as_of, 2.4)")
+        then = (past[fact].content, past[fact].version)
+        check.equal(then, ("The oboe is tuned.", 1), "what it was in the past (as_of, 2.4)")
+        before = await at.found("oboe", as_of=str(seq - 1), k=20)
+        check(fact not in before, "it is not found before it was made (as_of, 2.4)")
     other = at.remember("The oboe is here.", id=fact, type=MemoryType.EPISODIC)
     await check.refused(other, "conflict", "type_mismatch")
 

@@ -7,10 +7,11 @@ Quipu's own `Memory`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from quipu.errors import QuipuError
 from quipu.model.change import Proposal
@@ -33,6 +34,7 @@ from quipu.model.record import MemoryType, Record
 from quipu.model.value import JsonObject
 from quipu.ports.memory_store import MemoryStore
 
+T = TypeVar("T")
 AGENT = "agent-a"
 USER = "alice"
 DAY_MS = 86_400_000
@@ -122,6 +124,10 @@ class Subject:
     size: Size = FULL
     #: Whether nobody else is at work: only then can a scenario tell when something was written.
     is_alone: bool = True
+    #: Whether it takes what Quipu adds to v0: fields of its own in requests, and `extensions` in answers.
+    is_extended: bool = True
+    #: How long an operation may take: one that never answers shall not hold up all that follow.
+    patience_s: float = 120.0
     #: A short life: long enough for the store to answer twice.
     brief_ms: int = 50
 
@@ -161,24 +167,41 @@ class Subject:
             if not self.promises(capability):
                 raise Unpromised(capability)
 
+    def extended(self) -> None:
+        """End the scenario, as not run, where v0 is all that the store knows."""
+        if not self.is_extended:
+            raise Unpromised("what Quipu adds to v0")
+
     # -- requests -----------------------------------------------------------------------------------------------
 
     def _filled(self, known: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         return {"agent_id": self.agent, **known, **fields}
+
+    async def _in_time(self, operation: str, call: Awaitable[T]) -> T:
+        waiting = asyncio.timeout(self.patience_s)
+        try:
+            async with waiting:
+                return await call
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            raise Broken(f"{operation} did not answer within {self.patience_s:g} s") from None
 
     def request(self, content: str | JsonObject, **fields: Any) -> RememberRequest:
         known = {"user_id": self.user, "type": MemoryType.SEMANTIC, "content": content}
         return RememberRequest(**self._filled(known, fields))
 
     async def remember(self, content: str | JsonObject, **fields: Any) -> RememberResponse:
-        return await self.store.remember(self.request(content, **fields))
+        return await self._in_time("remember", self.store.remember(self.request(content, **fields)))
 
     async def kept(self, content: str | JsonObject, **fields: Any) -> str:
         """The id of a new memory."""
         return (await self.remember(content, **fields)).id
 
     async def recall(self, query: str, **fields: Any) -> RecallResponse:
-        return await self.store.recall(RecallRequest(**self._filled({"query": query}, fields)))
+        return await self._in_time(
+            "recall", self.store.recall(RecallRequest(**self._filled({"query": query}, fields)))
+        )
 
     async def found(self, query: str, **fields: Any) -> list[str]:
         """The ids of everything in reach, best first, whatever its relevance."""
@@ -186,18 +209,22 @@ class Subject:
         return [hit.id for hit in await self.recall(query, **fields)]
 
     async def forget(self, *ids: str, **fields: Any) -> ForgetResponse:
-        return await self.store.forget(ForgetRequest(**self._filled({"ids": ids}, fields)))
+        return await self._in_time(
+            "forget", self.store.forget(ForgetRequest(**self._filled({"ids": ids}, fields)))
+        )
 
     async def merge(self, canonical: str, *duplicates: str, **fields: Any) -> MergeResponse:
         known = {"canonical": canonical, "duplicates": duplicates}
-        return await self.store.merge(MergeRequest(**self._filled(known, fields)))
+        return await self._in_time("merge", self.store.merge(MergeRequest(**self._filled(known, fields))))
 
     async def expire(self, policy: ExpirePolicy | None, **fields: Any) -> ExpireResponse:
-        return await self.store.expire(ExpireRequest(**self._filled({"policy": policy}, fields)))
+        return await self._in_time(
+            "expire", self.store.expire(ExpireRequest(**self._filled({"policy": policy}, fields)))
+        )
 
     async def remember_all(self, requests: Sequence[RememberRequest]) -> list[str]:
         """The ids of many new memories, in order; override where the store takes many at once."""
-        return [(await self.store.remember(request)).id for request in requests]
+        return [(await self._in_time("remember", self.store.remember(request))).id for request in requests]
 
     # -- hooks --------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import expect
 
 from quipu.faces.web import overview, review
-from quipu.model.operations import RememberRequest
+from quipu.model.operations import ForgetRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType
 from quipu.testing.builders import FixedClock
@@ -237,6 +237,79 @@ def test_who_decides_on_many_stays_where_the_list_was(house: House, monkeypatch:
     page = ruth.get("/review").text
     assert "Rejected 1 of 1 write." in page
     assert f'name="pick-{names[3]}"' in page
+
+
+def ticks(page: str) -> dict[str, str]:
+    """What the boxes of a list say when they are ticked."""
+    return dict(re.findall(r'name="(pick-[^"]+)" value="([^"]*)"', page))
+
+
+def test_what_has_changed_since_the_list_was_shown_is_not_approved_with_the_others(house: House) -> None:
+    clear(house)
+    wish = RememberRequest(agent_id=DESK, type=MemoryType.SEMANTIC, content="The key is under the mat.")
+    first = house.served.do(house.served.service.remember(local(), wish)).id
+    other = house.served.do(
+        house.served.service.remember(local(), replace(wish, content="The cat is grey."))
+    ).id
+    change, quiet, new = (
+        held(house, "The key is in the shed.", id=first),
+        held(house, "The cat is black.", id=other),
+        held(house, "The lamp is blue."),
+    )
+    ruth = house.person("ruth")
+    shown = ticks(ruth.get("/review").text)
+    assert len(shown) == 3
+    newer = replace(wish, id=first, content="The key was lost, and the lock is new.")
+    house.served.do(house.served.service.remember(local(), newer))
+    ruth.send("/review", decision="approve", **shown)
+    page = ruth.get("/review").text
+    assert "Approved 2 of 3 writes." in page
+    assert "1 would now do something else than when the list was shown" in page
+    assert [standing(house, name) for name in (change, quiet, new)] == ["pending", "approved", "approved"]
+    kept = house.served.do(house.served.service.reading.get(local(), DESK, first, None))
+    assert kept.content == "The key was lost, and the lock is new."
+    ruth.send("/review", decision="approve", **{f"pick-{change}": "on"})
+    assert standing(house, change) == "pending", "a tick that says nothing has seen nothing"
+    ruth.send("/review", decision="approve", **ticks(ruth.get("/review").text))
+    assert standing(house, change) == "approved", "it was shown as it is now"
+
+
+def test_what_a_list_does_not_show_is_approved_on_its_own_page_only(house: House) -> None:
+    clear(house)
+    bot = replace(local(), name="bot", is_local=False)
+    wish = ForgetRequest(agent_id=DESK, filter={"source": "chat"}, approval_required=True)
+    answer = house.served.do(house.served.service.forget(bot, wish))
+    name = str(answer.extensions["proposal_id"])
+    ruth = house.person("ruth")
+    shown = ticks(ruth.get("/review").text)
+    ruth.send("/review", decision="approve", **shown)
+    assert "Approved 0 of 1 write. 1 can only be approved on a page of its own" in ruth.get("/review").text
+    assert standing(house, name) == "pending"
+    ruth.send("/review", decision="reject", **shown)
+    assert standing(house, name) == "rejected", "a no does nothing"
+
+
+def test_the_list_says_which_memories_would_go(house: House) -> None:
+    clear(house)
+    wish = RememberRequest(agent_id=DESK, type=MemoryType.SEMANTIC, content="The gate squeaks.")
+    name = house.served.do(house.served.service.remember(local(), wish)).id
+    bot = replace(local(), name="bot", is_local=False)
+    asking = ForgetRequest(agent_id=DESK, ids=(name,), approval_required=True)
+    house.served.do(house.served.service.forget(bot, asking))
+    page = house.person("ruth").get("/review").text
+    assert "forget 1 record" in page
+    assert "<del>The gate squeaks.</del>" in page
+
+
+def test_the_same_list_sent_twice_is_one_decision(house: House) -> None:
+    clear(house)
+    for text in ("sent once", "and once more"):
+        held(house, text)
+    ruth = house.person("ruth")
+    shown = ticks(ruth.get("/review").text)
+    for _ in range(2):
+        ruth.send("/review", decision="approve", **shown)
+    assert "Approved 2 of 2 writes.</" in ruth.get("/review").text
 
 
 def test_a_write_that_changes_a_memory_is_told_from_a_new_one(house: House) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
+import httpx
 import pytest
 
 from quipu.model.access import Role
@@ -102,6 +105,60 @@ def test_a_form_of_an_earlier_session_is_handed_back(ana: Person) -> None:
     assert kept is not None
     assert html.unescape(kept.group(1)) == DRAFT
     assert 'href="/rules?x=1">Back to the page</a>' in answer.text
+
+
+def test_rules_that_somebody_else_changed_meanwhile_are_not_undone_unseen() -> None:
+    def rule(name: str) -> dict[str, Any]:
+        return {"id": name, "effect": "hold", "when": {"sources": [name]}}
+
+    with served() as running, Person(running.url) as person:
+        person.sign_in(running.admin_token)
+        opened = person.get("/rules").text
+        begun = opened.partition('name="begun" value="')[2].partition('"')[0]
+        running.do(running.service.policies.set(local(), {"rules": [rule("theirs")]}))
+        mine = json.dumps([rule("mine")])
+        tried = person.send("/rules", do="try", rules=mine, begun=begun).text
+        assert f'name="begun" value="{begun}"' in tried, "a draft that is tried was begun when it was begun"
+        answer = person.send("/rules", do="keep", rules=mine, begun=begun)
+        assert answer.status_code == 409
+        assert "Nothing was kept." in answer.text
+        assert "<code>theirs</code>" in answer.text, "what is in force stands above"
+        assert html.unescape(answer.text).count(mine) == 1, "what was typed stays"
+        kept = running.do(running.service.policies.own(local()))
+        assert [one.id for one in kept] == ["theirs"]
+        seen = answer.text.partition('name="begun" value="')[2].partition('"')[0]
+        both = json.dumps([rule("theirs"), rule("mine")])
+        assert person.send("/rules", do="keep", rules=both, begun=seen).status_code == 303
+        kept = running.do(running.service.policies.own(local()))
+        assert [one.id for one in kept] == ["theirs", "mine"]
+
+
+PASTED = "Mara likes tea.\nMara likes <b>"
+
+
+def typed_again(answer: httpx.Response) -> str:
+    kept = re.search(r"<textarea[^>]* readonly>\n(.*?)</textarea>", answer.text, re.S)
+    assert kept is not None
+    return html.unescape(kept.group(1)).replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("file", [("", b""), ("memories.txt", b"one\ntwo")], ids=["no file", "a file"])
+def test_a_text_that_was_pasted_outlives_the_session(house: House, file: tuple[str, bytes]) -> None:
+    text, token_id = ending(house, f"away-{file[0]}")
+    person = house.person()
+    person.sign_in(text)
+    fields = {"csrf": person.secret(), "agent": "desk", "text": PASTED}
+    end(house, token_id)
+    answer = person.client.post("/imports", data=fields, files={"file": file})
+    assert answer.status_code == 401
+    assert typed_again(answer) == PASTED
+
+
+def test_a_text_that_was_pasted_in_an_earlier_session_is_handed_back(ana: Person) -> None:
+    fields = {"csrf": "of the session before", "agent": "desk", "text": PASTED}
+    answer = ana.client.post("/imports", data=fields, files={"file": ("", b"")})
+    assert answer.status_code == 403
+    assert typed_again(answer) == PASTED
 
 
 def test_a_secret_that_was_refused_is_not_repeated() -> None:

@@ -65,6 +65,29 @@ def test_versions_of_one_memory_are_one_memory(house: House, ana: Person) -> Non
     assert f"/memories/{name}?version=2" in entry
 
 
+def test_who_is_only_told_how_many_there_are_has_read_none_of_them() -> None:
+    with served() as running, Person(running.url) as person:
+        names = [remember(running, f"note {number}") for number in range(9)]
+        person.sign_in(running.admin_token)
+        for path in ("/dashboard", "/memories?agent=nobody"):
+            assert person.get(path).status_code == 200
+            assert entries(person.get("/journal?op=read").text) == [], path
+        shown = person.get("/").text
+        assert "note 8" in shown
+        assert "note 2" not in shown
+        (read,) = entries(person.get("/journal?op=read").text)
+        assert [name in read for name in names] == [False] * 3 + [True] * 6, "those that were shown"
+
+
+def test_who_sees_only_some_agents_has_read_what_the_first_page_shows(house: House) -> None:
+    reader = house.person("reader")
+    shown = set(re.findall(r'href="/memories/(mem_\w+)"', reader.get("/").text))
+    assert shown
+    told = entries(reader.get("/journal?op=read&actor=reader").text)
+    read = {name for entry in told for name in re.findall(r"/memories/(mem_\w+)", entry)}
+    assert read == shown
+
+
 def test_an_entry_has_an_address_to_be_sent_to_a_colleague(ana: Person) -> None:
     found = re.search(
         r'href="(/journal\?before=(\d+)#e(\d+))" title="A link to this entry"', ana.get("/journal").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -122,6 +123,7 @@ class Catalogue:
         #: Of addresses without anything that varies, by method and address: no more than there are routes.
         self._known: dict[tuple[str, str], Place] = {}
         for face in faces:
+            _reach_over_lines(face.routes)
             known = {path for path, _ in _paths(face.routes, "")}
             if unknown := sorted(face.special - known):
                 raise ValueError(f"The face {face.name} has no route {unknown[0]}.")
@@ -158,6 +160,13 @@ class Catalogue:
             if path == stem or path.startswith(stem + "/"):
                 return Place(face)
         return self._elsewhere
+
+
+def _reach_over_lines(routes: Sequence[BaseRoute]) -> None:
+    """A name in an address may hold a line break as well as a slash; the router's own pattern ends there."""
+    for route in routes:
+        if isinstance(route, Route):
+            route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
 
 
 def _is_operation(face: Face, route: BaseRoute) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quipu.errors import Fault, InternalError, QuipuError
+from quipu.errors import BackendUnavailableError, Fault, InternalError, QuipuError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -41,8 +41,17 @@ _PASSING = ("rate_limited", "quota_exceeded", "backend_unavailable")
 
 
 def on_the_wire(error: QuipuError) -> QuipuError:
-    """The same, or, where the wire has no word for it, that something failed here: a broken chain is our business."""
-    return error if error.code in STATUS else InternalError()
+    """The same, or, where the wire has no word for it, that something failed here: a broken chain is our business.
+
+    A key that is missing is a part that does not answer: somebody can put it back, and is told so.
+    """
+    if error.code in STATUS:
+        return error
+    if error.reason == "missing_key":
+        return BackendUnavailableError(
+            " ".join(filter(None, (error.message, error.hint))), reason=error.reason, hint=error.hint
+        )
+    return InternalError()
 
 
 def status_of(error: QuipuError) -> int:

@@ -39,6 +39,8 @@ class HttpOptions:
     #: Names the server answers to; empty leaves that to the plumbing.
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
+    #: How long a request may be.
+    body_bytes: int = 4 << 20
     #: The only memory store that is there; None: all that the caller may see.
     store: str | None = None
     #: Whether nothing can be written, whatever the caller's credential says.

@@ -30,6 +30,7 @@ class Sessions:
         hosts = [text for host in self._given.hosts for text in (host, f"{host}:*")]
         self._server.streamable_http_app(
             streamable_http_path=self._path,
+            max_request_body_size=self._given.body_bytes,
             transport_security=TransportSecuritySettings(
                 enable_dns_rebinding_protection=bool(hosts),
                 allowed_hosts=hosts,

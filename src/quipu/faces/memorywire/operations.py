@@ -119,6 +119,7 @@ class Operations:
         asking.refuse_if_match(request)
         data = await json_body(request)
         batch, ignored = wire.parsed("remember_batch", data, strict=not preferences.is_lenient)
+        self._service.check_batch(batch.items)
         extensions = asking.asks_for_extensions(request)
         items = _keyed(request, batch.items)
         asked = [item for item in items if isinstance(item, RememberRequest)]

@@ -53,8 +53,8 @@ def routes(service: MemoryService, *, public_url: str = "", idle_s: float = IDLE
         Route(paths.IMPORT, exchange.bring_in, methods=["POST"]),
         Route(paths.EXPORT, exchange.take_out, methods=["GET"]),
         Route(paths.CHANGES, Changes(service, idle_s).follow, methods=["GET"]),
+        Route(_any_id(paths.STEP), Stepping(service, public_url).step, methods=["POST"]),
         *_records(Records(service, public_url)),
-        Route(paths.STEP, Stepping(service, public_url).step, methods=["POST"]),
         *_proposals(Proposals(service)),
         *_rules(Rules(service)),
         Route(paths.AUDIT, Audits(service).page, methods=["GET"]),
@@ -65,11 +65,16 @@ def routes(service: MemoryService, *, public_url: str = "", idle_s: float = IDLE
     ]
 
 
+def _any_id(path: str) -> str:
+    """An id may hold anything, and one that is not there is told as such, not as an address that does not exist."""
+    return path.replace("{id}", "{id:path}")
+
+
 def _records(records: Records) -> list[BaseRoute]:
     return [
-        Route(paths.RECORD, records.get, methods=["GET"]),
-        Route(paths.HISTORY, records.history, methods=["GET"]),
-        Route(paths.RESTORE, records.restore, methods=["POST"]),
+        Route(_any_id(paths.HISTORY), records.history, methods=["GET"]),
+        Route(_any_id(paths.RESTORE), records.restore, methods=["POST"]),
+        Route(_any_id(paths.RECORD), records.get, methods=["GET"]),
     ]
 
 
@@ -79,14 +84,14 @@ def _rules(rules: Rules) -> list[BaseRoute]:
         Route(paths.RULES, rules.replace, methods=["PUT"]),
         Route(paths.RULES_TEST, rules.test, methods=["POST"]),
         Route(paths.SUGGESTED, rules.suggested, methods=["GET"]),
-        Route(paths.SUGGESTION, rules.settle, methods=["POST"]),
+        Route(_any_id(paths.SUGGESTION), rules.settle, methods=["POST"]),
     ]
 
 
 def _proposals(proposals: Proposals) -> list[BaseRoute]:
     return [
         Route(paths.PROPOSALS, proposals.list, methods=["GET"]),
-        Route(paths.PROPOSAL, proposals.get, methods=["GET"]),
-        Route(paths.PROPOSAL, proposals.withdraw, methods=["DELETE"]),
-        Route(paths.DECISION, proposals.decide, methods=["POST"]),
+        Route(_any_id(paths.DECISION), proposals.decide, methods=["POST"]),
+        Route(_any_id(paths.PROPOSAL), proposals.get, methods=["GET"]),
+        Route(_any_id(paths.PROPOSAL), proposals.withdraw, methods=["DELETE"]),
     ]

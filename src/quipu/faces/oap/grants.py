@@ -28,19 +28,21 @@ class Grants:
     async def create(self, request: Request) -> Response:
         """A signed grant of anybody's; an unsigned draft of an owner who is logged in."""
         given, owner = await body(request), principal(request)
-        is_draft = "signature" not in given
+        drafts = owner if "signature" not in given else None
 
         async def made() -> tuple[dict[str, Any], int]:
-            if is_draft and owner is not None:
-                kept = await self._sharing.grants.issue(owner, given)
+            if drafts is not None:
+                kept = await self._sharing.grants.issue(drafts, given)
             else:
                 kept = await self._sharing.grants.register(given)
             return issued(self._sharing, kept), 201
 
-        granter = self._sharing.grants.granter(given)
-        who = caller(owner) if is_draft and owner is not None else granter
-        if who is None:  # nobody's here, and so nobody's key
-            return enveloped(request, self._sharing, *await made())
+        # A stranger takes no key in anybody's name before the signature was looked at.
+        who = (
+            caller(drafts)
+            if drafts is not None
+            else await self._sharing.grants.granter(given, is_believed=owner is not None)
+        )
         return await answered(request, self._sharing, who, "memory_grant_create", given, made)
 
     async def list(self, request: Request) -> Response:

@@ -25,7 +25,7 @@ from quipu.faces.oap.discovery import Discovery
 from quipu.faces.oap.grants import Grants
 from quipu.faces.oap.headers import Handler
 from quipu.faces.oap.memory import Memory
-from quipu.faces.oap.moves import Moving
+from quipu.faces.oap.moves import Moving, text
 from quipu.rules import grants_invocations
 from quipu.rules.grants_invocations import Invocation
 from quipu.service.sharing import Sharing
@@ -96,7 +96,7 @@ class Invoking:
                     raise InvalidError.at(
                         "/input/step", "bad_value", "There is no such step.", accepted=accepted
                     )
-        fields = {name: str(part) for name, part in asked.input.items() if name != "file"}
+        fields = {name: text(part) for name, part in asked.input.items() if name != "file"}
         if unknown := sorted(fields.keys() - _FIELDS):
             raise InvalidError.at(
                 f"/input/{unknown[0][:64]}", "unknown_member", "An import has no such member."

@@ -89,7 +89,7 @@ class Moving:
         owner, how = _owner(request), _how(request, self._root(request))
         link = await linked(request, _FIELDS)
         if link is not None:
-            members = {name: _text(value) for name, value in link.items() if name != "url"}
+            members = {name: text(value) for name, value in link.items() if name != "url"}
             wanted = _wanted({**request.query_params, **members}, None)
             return self._trial(request, await self._moves.fetched(owner, link["url"], wanted, **how))
         if request.headers.get("content-type", "").startswith("multipart/form-data"):
@@ -166,7 +166,7 @@ def _owner(request: Request) -> Principal:
     return owner
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
     """A member of a body as a form would say it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -43,6 +44,7 @@ def components(*kinds: type) -> dict[str, Node]:
     return dict(sorted(found.items()))
 
 
+@cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, localns=dict(_FREE))
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from quipu.faces.web.visit import Visit
 from quipu.model.journal import Entry, Op
+from quipu.model.principal import Principal
+from quipu.ports.ledger import Entries
 
-#: How far back one page looks for entries that pass its conditions.
-REACH = 2_000
-_LARGEST_STEP = 1_000
+#: How far back one page looks for entries that pass its conditions; and where not all of them may be seen, so that each
+#: has to be looked at.
+REACH, _NEAR = 100_000, 2_000
 
 #: What kind of thing each operation is; kinds have a colour and a shape of knot.
 KINDS: dict[str, frozenset[Op]] = {
@@ -40,6 +42,13 @@ class Wanted:
     #: Only what was before this moment.
     ended_at: int | None = None
 
+    @property
+    def ops(self) -> frozenset[Op] | None:
+        """The operations that pass; None where all do."""
+        named = None if not self.op else frozenset(op for op in Op if op == self.op)
+        alike = None if not self.kind else frozenset(op for op in Op if kind_of(op) == self.kind)
+        return named if alike is None else alike if named is None else named & alike
+
     def holds(self, entry: Entry) -> bool:
         return (
             (self.ended_at is None or entry.at < self.ended_at)
@@ -53,37 +62,42 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some entries, newest first; where older ones begin; and whether the search gave up before the beginning."""
+    """Some entries, newest first; where older ones begin; and where the search gave up, how many it has looked through."""
 
     entries: Sequence[Entry]
     before: int | None
-    is_cut: bool = False
+    looked_through: int = 0
 
 
 async def newest(visit: Visit, limit: int) -> Sequence[Entry]:
     """The last so many positions, as far as they may be seen."""
     head = await visit.service.audit.head(visit.principal)
-    return (await _window(visit, max(0, head.seq - limit), head.seq))[::-1]
+    after = max(0, head.seq - limit)
+    return (await visit.service.audit.entries(visit.principal, after, limit, head.seq))[::-1]
 
 
 async def stretch(visit: Visit, wanted: Wanted, before: int | None, limit: int) -> Stretch:
     """Entries below a position (None: the end) that pass, newest first."""
     head = await visit.service.audit.head(visit.principal)
     top = head.seq if before is None else min(before - 1, head.seq)
-    found: list[Entry] = []
-    lowest = max(0, top - REACH)
-    step = limit
-    while top > lowest:
-        bottom, step = max(lowest, top - step), min(4 * step, _LARGEST_STEP)
-        for entry in reversed(await _window(visit, bottom, top)):
-            if wanted.holds(entry):
-                found.append(entry)
-                if len(found) == limit:
-                    return Stretch(found, entry.seq if entry.seq > 1 else None)
-        top = bottom
-    return Stretch(found, lowest + 1 if lowest else None, is_cut=lowest > 0)
+    lowest = max(0, top - (REACH if _sees_all(visit.principal) else _NEAR))
+    asked = Entries(
+        ops=wanted.ops,
+        agent=wanted.agent or None,
+        actor=wanted.actor or None,
+        record=wanted.record or None,
+        after=lowest,
+        last=max(top, 0),
+        limit=limit,
+        is_newest_first=True,
+    )
+    seen = await visit.service.audit.entries_with(visit.principal, asked)
+    found = [entry for entry in seen if wanted.holds(entry)]
+    if len(seen) == limit:
+        return Stretch(found, seen[-1].seq if seen[-1].seq > 1 else None)
+    return Stretch(found, lowest + 1 if lowest else None, looked_through=top - lowest if lowest else 0)
 
 
-async def _window(visit: Visit, after: int, last: int) -> list[Entry]:
-    """The entries behind one position up to another."""
-    return list(await visit.service.audit.entries(visit.principal, after, max(1, last - after), last))
+def _sees_all(principal: Principal) -> bool:
+    """Whether nothing of the journal is kept from them."""
+    return principal.agents == ("*",) and principal.user_id is None and not principal.is_limited

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from quipu.faces.web import agents, cord, mirroring, wording
 from quipu.faces.web.visit import Visit
 from quipu.model.journal import Entry, Op
-from quipu.model.operations import ListRequest
 from quipu.model.principal import Permission
 from quipu.model.record import Record
 
@@ -132,8 +131,5 @@ async def _records(visit: Visit, entries: Sequence[Entry]) -> list[Record]:
         asked = agents.counted(visit.principal, (), entries)[:_AGENTS]
     found: list[Record] = []
     for agent in asked:
-        got = await visit.service.reading.list(
-            visit.principal, ListRequest(agent_id=agent, limit=max(1, _RECORDS // max(1, len(asked))))
-        )
-        found += got.records
+        found += await agents.newest(visit, agent, max(1, _RECORDS // max(1, len(asked))))
     return found

@@ -16,7 +16,7 @@ from quipu.errors import (
     SecretLeakageError,
 )
 from quipu.faces.http import problems
-from quipu.faces.web import review, wording
+from quipu.faces.web import review, ticking, wording
 from quipu.faces.web.visit import Visit
 from quipu.model.change import Proposal
 from quipu.model.governance import Edit
@@ -126,6 +126,10 @@ def _told(decided: Proposal) -> str:
     return "Rejected. Nothing was written."
 
 
+async def _is_done(visit: Visit, name: str, choice: str) -> bool:
+    return _is_said_again(visit, await visit.service.governance.proposal(visit.principal, name), choice)
+
+
 async def decide_many(visit: Visit) -> Response:
     """The same for all that were ticked, each for itself; then back to where the list was, as it was filtered."""
     given = await visit.form()
@@ -139,17 +143,33 @@ async def decide_many(visit: Visit) -> Response:
         raise _no_decision()
     approved = choice == "approve"
     reason = given.get("reason", "").strip() or None
-    failed = waiting = 0
+    failed = waiting = changed = unseen = 0
     for name in names:
         try:
-            await visit.service.decide(visit.principal, name, approved=approved, reason=reason, undoable=True)
+            etag = None
+            if approved:
+                found = await visit.service.governance.proposal(visit.principal, name)
+                etag = ticking.shown(found, given[f"pick-{name}"])
+            if etag == ticking.UNSEEN:
+                unseen += 1
+                continue
+            await visit.service.decide(
+                visit.principal, name, approved=approved, reason=reason, etag=etag, undoable=True
+            )
             waiting += (await visit.service.governance.proposal(visit.principal, name)).status == "pending"
-        except QuipuError:
-            failed += 1
+        except QuipuError as error:
+            if error.reason == "stale_proposal":
+                changed += 1
+            elif error.reason != "already_decided" or not await _is_done(visit, name, choice):
+                failed += 1
     word = "Approved" if approved else "Rejected"
-    said = f"{word} {len(names) - failed} of {wording.counted(len(names), 'write')}."
+    said = f"{word} {len(names) - failed - changed - unseen} of {wording.counted(len(names), 'write')}."
     if waiting:
         said += f" {waiting} of them {'waits' if waiting == 1 else 'wait'} for others to agree."
+    if changed:
+        said += f" {changed} would now do something else than when the list was shown: look again."
+    if unseen:
+        said += f" {unseen} can only be approved on a page of {'its' if unseen == 1 else 'their'} own, which shows all of it."
     if failed:
         said += " The others could not be: look at them one by one."
     return visit.go("/review", said, **here)

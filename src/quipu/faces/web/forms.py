@@ -23,27 +23,30 @@ _TYPED = {
     "content": "What is remembered instead",
     "rules": "Your own rules",
     "ids": "Memories",
+    "text": "Or text",
     "reason": "Why?",
 }
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 #: Bytes of a form, and seconds to read it in, when it is not known who sends it.
 _MOST_TYPED, _PATIENCE_S = 256 << 10, 5
 
 
-async def fields(request: Request) -> Mapping[str, str]:
+async def fields(request: Request, max_files: int = 0) -> Mapping[str, str]:
     """The text fields of a form; the last of each name. Files are nobody's business here."""
-    async with request.form(max_files=0, max_fields=50) as form:
+    async with request.form(max_files=max_files, max_fields=50) as form:
         return {name: value for name, value in form.multi_items() if not isinstance(value, UploadFile)}
 
 
 async def typed(request: Request) -> Mapping[str, str]:
     """What a person typed into a form that nobody will take: little is read, and nobody is waited for."""
-    is_plain = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    is_form = request.headers.get("content-type", "").startswith(_FORMS)
     length = request.headers.get("content-length", "")
     is_short = length.isascii() and length.isdigit() and len(length) < 10 and int(length) <= _MOST_TYPED
-    if not is_plain or not is_short:
+    if not is_form or not is_short:
         return {}
     try:
-        given = await asyncio.wait_for(fields(request), _PATIENCE_S)
+        # A form with a place for a file sends one, even where none was chosen.
+        given = await asyncio.wait_for(fields(request, max_files=1), _PATIENCE_S)
     except (HTTPException, ClientDisconnect, TimeoutError):
         return {}
     return kept(given)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from quipu.errors import ConflictError, InvalidError, QuipuError
-from quipu.faces.web.grants_requests import number
+from quipu.faces.web.grants_requests import PREVIEWED, number
 from quipu.faces.web.visit import Visit, address
 from quipu.faces.web.wording import counted
 from quipu.model.grants import TaskState
@@ -52,7 +52,9 @@ async def page(visit: Visit) -> Response:
     if not asked["grantee"]:
         return await _shown(visit, {**asked, **_BLANK})
     try:
-        preview = await visit.service.sharing.disclosing.preview(visit.principal, _draft(asked))
+        preview = await visit.service.sharing.disclosing.preview(
+            visit.principal, _draft(asked), PREVIEWED + 1
+        )
     except QuipuError as error:
         return await _shown(visit, asked, error=error, status=400)
     return await _shown(visit, asked, preview=preview)

@@ -14,6 +14,8 @@ from quipu.model.grants import AccessRequest, TaskState
 from quipu.model.principal import Permission
 
 _FIELDS = ("level", "days", "most")
+#: So many items of a draft are shown; one more is asked for, to know that there are more.
+PREVIEWED = 100
 
 
 async def detail(visit: Visit) -> Response:
@@ -57,7 +59,7 @@ async def _shown(
     if one.state is TaskState.AWAITING_INPUT:
         try:
             draft = {**one.draft, **_changes(asked)}
-            preview = await visit.service.sharing.disclosing.preview(visit.principal, draft)
+            preview = await visit.service.sharing.disclosing.preview(visit.principal, draft, PREVIEWED + 1)
         except QuipuError as unfit:
             error, preview = error or unfit, []
     scopes = one.draft.get("scopes")

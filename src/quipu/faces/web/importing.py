@@ -61,6 +61,7 @@ async def look(visit: Visit) -> Response:
     forms.check_sender(visit.request)
     async with visit.request.form(max_files=1, max_fields=20) as form:
         fields = {name: value for name, value in form.multi_items() if not isinstance(value, UploadFile)}
+        visit.request.state.typed = forms.kept(fields)
         forms.check_secret(fields.get(forms.FIELD), visit.session.csrf)
         given = form.get("file")
         sent = _Sent(fields, given if isinstance(given, UploadFile) else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
@@ -28,7 +29,8 @@ _WIDTH = 360.0
 async def page(visit: Visit) -> Response:
     """All of it, as far as the visitor may see."""
     entries = await cord.newest(visit, _ENTRIES) if visit.may(Permission.REVIEW) else ()
-    records, names, is_all = await _records(visit, entries)
+    newest = await _newest(visit, entries)
+    records = newest.records
     known = agents.counted(visit.principal, records, entries)
     counts = await _counts(visit)
     by_type = _by_type(records, counts)
@@ -37,11 +39,11 @@ async def page(visit: Visit) -> Response:
         pendants=pictures.pendants(by_type, _WIDTH),
         by_type=by_type,
         total=sum(by_type.values()),
-        is_all=is_all or any(kind in counts for kind in by_type),
+        is_all=newest.is_all or any(kind in counts for kind in by_type),
         counts=counts,
         agents=_agents(known, records),
-        sampled=None if is_all else len(records),
-        latest=[memories.record_row(record, names) for record in records[:_LATEST]],
+        sampled=None if newest.is_all else len(records),
+        latest=newest.latest,
         activity=pictures.activity(
             [(entry.at, cord.kind_of(entry.op)) for entry in entries],
             visit.site.clock(),
@@ -59,23 +61,40 @@ def _by_type(records: Sequence[Record], counts: Mapping[str, int]) -> dict[str, 
     return {kind: counts.get(kind, number) for kind, number in sample.items()}
 
 
-async def _records(visit: Visit, entries: Sequence[Entry]) -> tuple[list[Record], Mapping[str, str], bool]:
-    """The newest records in reach, the names of their stores, and whether they are all there are."""
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest records in reach, to be counted; those of them that are shown; and whether they are all there are."""
+
+    records: Sequence[Record] = ()
+    latest: Sequence[memories.Row] = ()
+    is_all: bool = True
+
+
+async def _newest(visit: Visit, entries: Sequence[Entry]) -> _Newest:
     if not visit.may(Permission.READ):
-        return [], {}, True
+        return _Newest()
     asked: Sequence[str | None] = [None]
     if not visit.may(Permission.ADMIN):
         asked = agents.counted(visit.principal, (), entries)[:_AGENTS]
-    found: list[Record] = []
-    names: dict[str, str] = {}
+    found: list[tuple[Record, str | None]] = []
     is_all = True
     for agent in asked:
-        request = ListRequest(agent_id=agent, limit=max(1, _RECORDS // len(asked)))
-        got = await visit.service.reading.list(visit.principal, request)
-        found += got.records
-        names.update(got.store_names)
-        is_all = is_all and got.next_cursor is None
-    return sorted(found, key=lambda record: record.id, reverse=True), names, is_all
+        most = max(1, _RECORDS // len(asked))
+        got = await agents.newest(visit, agent, most + 1)
+        found += [(record, agent) for record in got[:most]]
+        is_all = is_all and len(got) <= most
+    found.sort(key=lambda one: one[0].id, reverse=True)
+    latest: list[Record] = []
+    names: dict[str, str] = {}
+    # What is shown is read: these are the first of each list.
+    for agent, count in Counter(agent for _, agent in found[:_LATEST]).items():
+        page = await visit.service.reading.list(visit.principal, ListRequest(agent_id=agent, limit=count))
+        latest += page.records
+        names.update(page.store_names)
+    latest.sort(key=lambda record: record.id, reverse=True)
+    return _Newest(
+        [record for record, _ in found], [memories.record_row(one, names) for one in latest], is_all
+    )
 
 
 async def _counts(visit: Visit) -> Mapping[str, int]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from quipu.errors import NotFoundError, QuipuError
+from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
+from quipu.faces.http import problems
+from quipu.faces.web import wording
+from quipu.faces.web.asking import midnight
 from quipu.faces.web.visit import Visit
 from quipu.model.principal import Permission
 from quipu.model.recovery import Action, RecoverRequest, RecoverResponse
+from quipu.rules import moments
 
 _FIELDS = ("agent", "source", "run", "import", "proposal", "by", "since", "until", "trusted")
 _MOST = 500
+#: What stands for one here.
+_MOMENTS = ("a day such as 2026-03-01", "a moment with its zone such as 2026-03-01T09:00Z")
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 async def page(visit: Visit) -> Response:
@@ -36,13 +46,38 @@ async def apply(visit: Visit) -> Response:
     given = await visit.form()
     visit.need(Permission.ADMIN)
     asked = {name: given.get(name, "").strip() for name in (*_FIELDS, "detectors", "action")}
+    # Agents go on writing: what was not shown is not done.
+    found = await visit.service.recovery.recover(visit.principal, _request(asked, is_dry=True))
+    if given.get("seen") != _seen(found):
+        changed = ConflictError(
+            "What would be done has changed since it was shown. Nothing was done.",
+            reason="stale_proposal",
+            hint="This is what would be done now.",
+        )
+        return _shown(visit, asked, found, changed)
     answer = await visit.service.recovery.recover(visit.principal, _request(asked, is_dry=False))
     return _shown(visit, asked, answer)
 
 
-def _shown(visit: Visit, asked: Mapping[str, str], answer: RecoverResponse) -> Response:
+def _shown(
+    visit: Visit, asked: Mapping[str, str], answer: RecoverResponse, error: QuipuError | None = None
+) -> Response:
     counts = Counter(one.step.value for one in answer.findings)
-    return visit.page("recover.html", asked=asked, answer=answer, error=None, counts=sorted(counts.items()))
+    return visit.page(
+        "recover.html",
+        200 if error is None else problems.status_of(error),
+        asked=asked,
+        answer=answer,
+        error=error,
+        counts=sorted(counts.items()),
+        seen=_seen(answer),
+    )
+
+
+def _seen(answer: RecoverResponse) -> str:
+    """A name for exactly these steps, on exactly these versions."""
+    steps = [[one.id, one.version, one.step.value, one.back_to] for one in answer.findings]
+    return hashlib.sha256(json.dumps([steps, answer.is_cut]).encode()).hexdigest()[:32]
 
 
 def _request(asked: Mapping[str, str], *, is_dry: bool) -> RecoverRequest:
@@ -54,14 +89,24 @@ def _request(asked: Mapping[str, str], *, is_dry: bool) -> RecoverRequest:
         import_id=asked["import"] or None,
         proposal_id=asked["proposal"] or None,
         principal=asked["by"] or None,
-        since=asked["since"] or None,
-        until=asked["until"] or None,
+        since=_moment(asked["since"], "/since"),
+        until=_moment(asked["until"], "/until", wording.DAY - 1),
         trusted=_several(asked["trusted"]),
         detectors=asked["detectors"] == "1",
         action=Action.QUARANTINE if asked["action"] == "quarantine" else Action.UNDO,
         dry_run=is_dry,
         limit=_MOST,
     )
+
+
+def _moment(text: str, pointer: str, later: int = 0) -> str | None:
+    """A moment as it was typed. A day is one, too: when it begins, and so much later."""
+    if _DAY.fullmatch(text):
+        return str(midnight(text, pointer) + later)
+    try:
+        return str(moments.moment(text, pointer)) if text else None
+    except InvalidError:
+        raise InvalidError.at(pointer, "bad_value", "This is no moment.", accepted=_MOMENTS) from None
 
 
 def _several(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from quipu.errors import ConflictError, NotFoundError, QuipuError
 from quipu.faces.http import problems
-from quipu.faces.web import wording
+from quipu.faces.web import ticking, wording
 from quipu.faces.web.visit import Visit, address
 from quipu.model.change import Proposal
 from quipu.model.governance import Review
@@ -49,7 +49,9 @@ async def page(visit: Visit) -> Response:
     if cursor is not None and not found.proposals:
         # The rest was decided meanwhile. What stands before it may still wait.
         return visit.go("/review", status=None if status == "pending" else status, **asked)
-    rows = [(proposal, summary(proposal), _is_own(visit, proposal)) for proposal in found.proposals]
+    decidable = [one for one in found.proposals if status == "pending" and not _is_own(visit, one)]
+    ticks = await ticking.ticks(visit, decidable)
+    rows = [(proposal, summary(proposal), ticks.get(proposal.id)) for proposal in found.proposals]
     more = address("/review", status=status, **asked, cursor=found.next_cursor)
     return visit.page(
         "review.html",

@@ -25,6 +25,27 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s);
 SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
 FROM journal WHERE tenant = %(tenant)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s;
 
+-- + meant --
+-- What narrows a stretch before an entry is unpacked; a value that is not given asks for nothing.
+  AND (%(ops)s::text IS NULL OR strpos(%(ops)s, ' ' || op || ' ') > 0) AND (%(agent)s::text IS NULL OR agent = %(agent)s)
+  AND (%(actor)s::text IS NULL OR actor = %(actor)s) AND (%(run)s::text IS NULL OR run = %(run)s)
+  AND (%(in_records)s::text IS NULL OR strpos(records::text, %(in_records)s) > 0)
+  AND (%(in_detail)s::text IS NULL OR strpos(detail::text, %(in_detail)s) > 0)
+
+-- entries_with --
+-- Those of a stretch that are wanted.
+SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
+FROM journal WHERE tenant = %(tenant)s AND seq > %(after)s AND seq <= %(last)s
+  -- + meant
+ORDER BY seq LIMIT %(limit)s;
+
+-- entries_back --
+-- The same, newest first.
+SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
+FROM journal WHERE tenant = %(tenant)s AND seq > %(after)s AND seq <= %(last)s
+  -- + meant
+ORDER BY seq DESC LIMIT %(limit)s;
+
 -- entry_time --
 -- When an entry was written.
 SELECT at FROM journal WHERE tenant = %(tenant)s AND seq = %(seq)s;
@@ -248,22 +269,37 @@ WHERE tenant = %(tenant)s AND id = %(id)s AND status = 'pending';
 -- Who has said yes to what still waits. SQLite asks for one at a time.
 SELECT id, given FROM proposal WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND status = 'pending';
 
--- proposals --
--- Proposals by status, oldest first, after a place.
+-- + asked --
+-- Held writes, and what narrows them; a value that is not given asks for nothing.
 SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
   reviewed_at, reason, approvals, given, because, salt, traits
-FROM proposal WHERE tenant = %(tenant)s AND (%(status)s::text IS NULL OR status = %(status)s)
-  AND (%(operation)s::text IS NULL OR operation = %(operation)s) AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
-  AND (%(created_at)s::bigint IS NULL OR (created_at, id) > (%(created_at)s, %(id)s::text))
+FROM proposal WHERE tenant = %(tenant)s AND (%(operation)s::text IS NULL OR operation = %(operation)s)
+  AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s) AND (%(writer)s::text IS NULL OR writer = %(writer)s)
+  AND (%(in_held)s::text IS NULL OR strpos(held_by::text, %(in_held)s) > 0)
+  AND (%(of_imports)s::int IS NULL OR strpos(request::text, '"import_id"') > 0)
+
+-- proposals --
+-- Proposals that stand in one way, oldest first, after a place.
+  -- + asked
+  AND status = %(status)s AND (created_at, id) > (%(created_at)s, %(id)s::text)
 ORDER BY created_at, id LIMIT nullif(%(limit)s, -1);
 
 -- proposals_back --
--- Proposals by status, newest first, before a place.
-SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
-  reviewed_at, reason, approvals, given, because, salt, traits
-FROM proposal WHERE tenant = %(tenant)s AND (%(status)s::text IS NULL OR status = %(status)s)
-  AND (%(operation)s::text IS NULL OR operation = %(operation)s) AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
-  AND (%(created_at)s::bigint IS NULL OR (created_at, id) < (%(created_at)s, %(id)s::text))
+-- The same, newest first, before a place.
+  -- + asked
+  AND status = %(status)s AND (created_at, id) < (%(created_at)s, %(id)s::text)
+ORDER BY created_at DESC, id DESC LIMIT nullif(%(limit)s, -1);
+
+-- every_proposal --
+-- Proposals however they stand, oldest first, after a place.
+  -- + asked
+  AND (created_at, id) > (%(created_at)s, %(id)s::text)
+ORDER BY created_at, id LIMIT nullif(%(limit)s, -1);
+
+-- every_proposal_back --
+-- The same, newest first, before a place.
+  -- + asked
+  AND (created_at, id) < (%(created_at)s, %(id)s::text)
 ORDER BY created_at DESC, id DESC LIMIT nullif(%(limit)s, -1);
 
 -- proposal --
@@ -433,6 +469,8 @@ SELECT * FROM record WHERE tenant = %(tenant)s AND row > %(after)s ORDER BY row 
 
 -- + may_pass --
 -- What narrows a walk before a record is unpacked; a value that is not given asks for nothing.
+  AND (%(states)s::text IS NULL OR strpos(%(states)s, state) > 0)
+  AND (%(is_ended)s::int IS NULL OR died IS NOT NULL OR salt IS NULL)
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
   AND (%(store_id)s::text IS NULL OR store_id = %(store_id)s) AND (%(types)s::text IS NULL OR strpos(%(types)s, type) > 0)
   AND (%(created_to)s::bigint IS NULL OR created_at <= %(created_to)s) AND (%(source)s::text IS NULL OR source = %(source)s)

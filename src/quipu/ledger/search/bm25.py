@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quipu.ledger.search.seen import Seen
 from quipu.ledger.search.sizes import ARRAY, ENTRY, OBJECT
 from quipu.model.search import Context
+from quipu.rules.names import SHARED
 from quipu.rules.texts import is_common
 
 K1 = 1.2
@@ -75,7 +76,13 @@ class Corpus:
         self._held, self._most = 0, _HELD + 8 * len(seen.mask)
         self._bytes = 0
 
-    def scored(self, terms: Sequence[int], common_from: float, names: Collection[int] = ()) -> KeywordScores:
+    def scored(
+        self,
+        terms: Sequence[int],
+        common_from: float,
+        names: Collection[int] = (),
+        shared_names: Collection[int] = (),
+    ) -> KeywordScores:
         """Every row in reach against the query's terms.
 
         Names are judged apart: they say whose records are meant, and are nothing of the query that could be covered.
@@ -84,10 +91,13 @@ class Corpus:
         table = np.zeros((4, len(self._seen.mask)), np.float32)
         scores, covered, common, named = table
         total, commons = 0.0, 0
+        shared: list[NDArray[np.int64]] = []
         for number in terms:
             term = self._terms.get(number) or self._worked_out(number)
             if number in names:
                 named[term.own] += 1
+            elif number in shared_names:
+                shared.append(term.own)
             else:
                 total += term.weight
                 if term.having:
@@ -105,6 +115,8 @@ class Corpus:
             common /= np.float32(commons)
         if len(names) > 1:
             named /= np.float32(len(names))
+        for rows in shared:
+            named[rows] = np.maximum(named[rows], np.float32(SHARED))
         return KeywordScores(table)
 
     def _worked_out(self, number: int) -> _Term:

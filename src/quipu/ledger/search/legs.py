@@ -16,7 +16,7 @@ from quipu.ledger.search.seen import Seen
 from quipu.ledger.search.terms import Words
 from quipu.ledger.search.turns import SeenTurns
 from quipu.model.search import Candidate, Context, Found, Search
-from quipu.rules.texts import is_stop_word
+from quipu.rules.stop_words import is_stop_word
 
 #: How many of the nearest by bits are compared exactly, at least.
 _RESCORED = 2000
@@ -59,8 +59,11 @@ def found(search: Search, reach: Reach, words: Words, near: Nearness | None = No
         return Found(candidates=(), in_reach=0)
     partition = seen.partition
     corpus = corpus_of(seen, search.context)
-    names = frozenset([term for word, terms in words if word in search.names for term in terms])
-    keywords = corpus.scored(query_terms(words), search.common_from, names)
+    names, shared = (
+        frozenset([term for word, terms in words if word in some for term in terms])
+        for some in (search.names, search.shared_names)
+    )
+    keywords = corpus.scored(query_terms(words), search.common_from, names, shared)
     scores = keywords.scores if visible is seen.mask else np.where(visible, keywords.scores, 0)
     searched = seen.count if visible is seen.mask else int(np.count_nonzero(visible))
     leg = None if near is None else VectorLeg(partition, near, visible, corpus.turns, search.context)

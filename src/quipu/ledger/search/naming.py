@@ -14,7 +14,7 @@ from quipu.ledger.search.postings import Mask
 from quipu.ledger.search.seen import Seen
 from quipu.ledger.search.terms import Words
 from quipu.rules import names
-from quipu.rules.texts import is_stop_word
+from quipu.rules.stop_words import is_stop_word
 
 #: Of the records that have a word, about so many are looked at to see whose they are.
 _LOOKED_AT = 256

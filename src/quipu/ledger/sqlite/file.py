@@ -20,7 +20,8 @@ APPLICATION_ID = 0x51554950
 PAGE_SIZE = 8192
 BUSY_MS = 30_000
 
-_RESTORE = "Restore the latest backup, or run `quipu doctor` to see what can be read."
+#: SQLite takes a log for that of whatever file stands beside it, also of one that was just put there.
+_RESTORE = "Run `quipu doctor`, or restore the latest backup: move the file away first, and its -wal and -shm with it."
 _MEANING: Sequence[tuple[type[apsw.Error], str, str, str]] = (
     (apsw.BusyError, "busy", "Another process held the file's write lock for too long.", "Try again."),
     (apsw.LockedError, "busy", "Another process held the file's write lock for too long.", "Try again."),
@@ -48,7 +49,7 @@ _MEANING: Sequence[tuple[type[apsw.Error], str, str, str]] = (
         apsw.IOError,
         "io_error",
         "The disk failed while reading or writing.",
-        "Check the disk; nothing half-written was kept.",
+        "Check the disk, its quota and the limit on file sizes; nothing half-written was kept.",
     ),
     (apsw.NoMemError, "no_memory", "There was not enough memory.", "Close something and try again."),
 )

@@ -36,16 +36,7 @@ from quipu.model.change import Commit, Committed, Once, OpenStore
 from quipu.model.journal import Checkpoint, Draft, Op
 from quipu.model.outcomes import Fault
 from quipu.model.record import Mark, Record
-from quipu.model.search import (
-    Found,
-    Neighbours,
-    Restriction,
-    Scope,
-    Search,
-    SharedWord,
-    Snapshot,
-    WordShares,
-)
+from quipu.model.search import Found, Neighbours, Restriction, Scope, Search, SharedWord, Snapshot, WordShares
 from quipu.model.store import MAIN, Store
 from quipu.ports.announcing import Told, Written
 from quipu.ports.ledger import Guard, Space
@@ -120,7 +111,8 @@ class SqliteLedger(Reads, Governing, RunReads, Indexing):
                 # Something of the tenant is there, and what is written first of every tenant is not.
                 raise apsw.CorruptError("a tenant without its head") from error
 
-        await self._write(job)
+        if not await self._select("head", tenant=tenant):  # who reads waits for no lock of somebody else's
+            await self._write(job)
         self._opened.add(tenant)
 
     async def close(self) -> None:

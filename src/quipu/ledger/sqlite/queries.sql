@@ -31,6 +31,26 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
 FROM journal WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit;
 
+-- + meant --
+-- What narrows a stretch before an entry is unpacked; a value that is not given asks for nothing.
+  AND (:ops IS NULL OR instr(:ops, ' ' || op || ' ') > 0) AND (:agent IS NULL OR agent = :agent)
+  AND (:actor IS NULL OR actor = :actor) AND (:run IS NULL OR run = :run)
+  AND (:in_records IS NULL OR instr(records, :in_records) > 0) AND (:in_detail IS NULL OR instr(detail, :in_detail) > 0)
+
+-- entries_with --
+-- Those of a stretch that are wanted.
+SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
+FROM journal WHERE tenant = :tenant AND seq > :after AND seq <= :last
+  -- + meant
+ORDER BY seq LIMIT :limit;
+
+-- entries_back --
+-- The same, newest first.
+SELECT tenant, seq, at, actor, op, store, agent, run, node, records, detail, prev, hash
+FROM journal WHERE tenant = :tenant AND seq > :after AND seq <= :last
+  -- + meant
+ORDER BY seq DESC LIMIT :limit;
+
 -- entry_time --
 -- When an entry was written.
 SELECT at FROM journal WHERE tenant = :tenant AND seq = :seq;
@@ -244,22 +264,37 @@ UPDATE proposal SET given = :given WHERE tenant = :tenant AND id = :id;
 -- Who has said yes to what still waits.
 SELECT given FROM proposal WHERE tenant = :tenant AND id = :id AND status = 'pending';
 
--- proposals --
--- Proposals by status, oldest first, after a place.
+-- + asked --
+-- Held writes, and what narrows them; a value that is not given asks for nothing.
 SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
   reviewed_at, reason, approvals, given, because, salt, traits
-FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
-  AND (:operation IS NULL OR operation = :operation) AND (:agent_id IS NULL OR agent_id = :agent_id)
-  AND (:created_at IS NULL OR (created_at, id) > (:created_at, :id))
+FROM proposal WHERE tenant = :tenant AND (:operation IS NULL OR operation = :operation)
+  AND (:agent_id IS NULL OR agent_id = :agent_id) AND (:writer IS NULL OR writer = :writer)
+  AND (:in_held IS NULL OR instr(held_by, :in_held) > 0)
+  AND (:of_imports IS NULL OR instr(request, '"import_id"') > 0)
+
+-- proposals --
+-- Proposals that stand in one way, oldest first, after a place.
+  -- + asked
+  AND status = :status AND (created_at, id) > (:created_at, :id)
 ORDER BY created_at, id LIMIT :limit;
 
 -- proposals_back --
--- Proposals by status, newest first, before a place.
-SELECT tenant, id, operation, agent_id, record_id, request, writer, held_by, status, created_at, lapses_at, reviewer,
-  reviewed_at, reason, approvals, given, because, salt, traits
-FROM proposal WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
-  AND (:operation IS NULL OR operation = :operation) AND (:agent_id IS NULL OR agent_id = :agent_id)
-  AND (:created_at IS NULL OR (created_at, id) < (:created_at, :id))
+-- The same, newest first, before a place.
+  -- + asked
+  AND status = :status AND (created_at, id) < (:created_at, :id)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- every_proposal --
+-- Proposals however they stand, oldest first, after a place.
+  -- + asked
+  AND (created_at, id) > (:created_at, :id)
+ORDER BY created_at, id LIMIT :limit;
+
+-- every_proposal_back --
+-- The same, newest first, before a place.
+  -- + asked
+  AND (created_at, id) < (:created_at, :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- proposal --
@@ -423,6 +458,7 @@ SELECT * FROM record WHERE tenant = :tenant AND row > :after ORDER BY row LIMIT 
 
 -- + may_pass --
 -- What narrows a walk before a record is unpacked; a value that is not given asks for nothing.
+  AND (:states IS NULL OR instr(:states, state) > 0) AND (:is_ended IS NULL OR died IS NOT NULL OR salt IS NULL)
   AND (:user_id IS NULL OR user_id = :user_id) AND (:session_id IS NULL OR session_id = :session_id)
   AND (:store_id IS NULL OR store_id = :store_id) AND (:types IS NULL OR instr(:types, type) > 0)
   AND (:created_to IS NULL OR created_at <= :created_to) AND (:source IS NULL OR source = :source)

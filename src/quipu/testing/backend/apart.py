@@ -24,6 +24,11 @@ _ODD = (
     "x_5f",
     "A",
     "a",
+    # The same to the eye, and to whoever normalises names.
+    "caf\u00e9",
+    "cafe\u0301",
+    "\ufb01",
+    "fi",
     "q" * 256,
 )
 

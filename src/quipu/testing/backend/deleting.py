@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from quipu.ports.backend import Capability, Container, Copy, Erasing, Place
-from quipu.testing.backend.case import BackendCase, Keeper, place
+from quipu.testing.backend.case import HOME, BackendCase, Keeper, place
 
 _MARKER = "zyzzyvaxylophone"
 
@@ -40,6 +40,12 @@ class DeletingContract(BackendCase):
         assert await keeper.backend.delete([place(gone)]) == 0
         assert await keeper.backend.delete([place(gone), place(copy)]) == 1
 
+    async def test_deleted_is_not_walked_over(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.LIST)
+        gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
+        await keeper.backend.delete([place(gone)])
+        assert [kept.record_id for kept in await keeper.held()] == [stays.record_id]
+
     async def test_what_was_deleted_may_come_back(self, keeper: Keeper) -> None:
         copy = await keeper.put("tea at noon")
         await keeper.backend.delete([place(copy)])
@@ -56,6 +62,15 @@ class DeletingContract(BackendCase):
         await _erase(keeper, [place(gone), place(changed)], [stays])
         assert list(await self.traces(backend, _MARKER)) == []
         assert len(await keeper.found("tea at four")) == 1
+
+    async def test_erasing_leaves_the_others_and_can_be_repeated(self, keeper: Keeper) -> None:
+        """A crash after it, before that was noted: it is done once more."""
+        gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
+        elsewhere = await keeper.put("tea at four", replace(HOME, user_id="bob"))
+        for _ in range(2):
+            await _erase(keeper, [place(gone)], [stays, elsewhere])
+            assert len(await keeper.found("tea")) == 1, "the others of its container"
+            assert len(await keeper.found("tea", container=elsewhere.container)) == 1, "other containers"
 
 
 async def _erase(keeper: Keeper, places: list[Place], stays: list[Copy]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
 import pytest
 
 from quipu.errors import BackendUnavailableError
-from quipu.ports.backend import Backend
-from quipu.testing.backend.case import BackendCase, Keeper
+from quipu.ports.backend import Backend, Capability, Container, Copy, Erasing
+from quipu.testing.backend.case import BackendCase, Keeper, place
 
 
 class FailingContract(BackendCase):
@@ -27,6 +30,32 @@ class FailingContract(BackendCase):
             await Keeper(unreachable).asked("tea at noon")
         await unreachable.close()
 
+    async def test_what_a_vendor_did_not_do_is_not_told_as_done(self, unreachable: Backend) -> None:
+        """Who is told that there was nothing to delete, or nothing there, does not come back for it."""
+        with suppress(BackendUnavailableError):
+            await unreachable.open()
+        promised, keeper = unreachable.capabilities, Keeper(unreachable)
+        somewhere = place(keeper.copy(native_id="00000000-0000-4000-8000-000000000001"))
+        with pytest.raises(BackendUnavailableError):
+            await unreachable.delete([somewhere])
+        if Capability.GET_BY_ID in promised:
+            with pytest.raises(BackendUnavailableError):
+                await unreachable.get([somewhere])
+        if Capability.LIST in promised:
+            with pytest.raises(BackendUnavailableError):
+                await keeper.held()
+        if Capability.HARD_DELETE not in promised and isinstance(unreachable, Erasing):
+            with pytest.raises(BackendUnavailableError):
+                await unreachable.erase([somewhere], _nothing)
+        await unreachable.close()
+
     async def test_closing_twice_changes_nothing(self, backend: Backend) -> None:
         await backend.close()
         await backend.close()
+
+
+async def _nothing(container: Container) -> AsyncIterator[Copy]:
+    """No container holds anything."""
+    copies: tuple[Copy, ...] = ()
+    for copy in copies:
+        yield copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from quipu.model.record import MemoryType
@@ -49,6 +50,8 @@ class FindingContract(BackendCase):
             return
         said = [score for score in scores if score is not None]
         assert len(said) == 5, "every hit has a score"
+        assert all(isinstance(score, int | float) and math.isfinite(score) for score in said), "a number"
+        assert len(set(said)) > 1, "a score that is always the same is `rank_only`"
         assert said == sorted(said, reverse=kind is not ScoreKind.DISTANCE)
 
     async def test_an_empty_container_holds_nothing(self, keeper: Keeper) -> None:
@@ -70,6 +73,7 @@ class FindingContract(BackendCase):
         asked: tuple[dict[str, Any], ...] = (
             {"types": frozenset({MemoryType.EPISODIC})},
             {"created_from": START_MS + 5},
+            {"created_from": START_MS + 10},
             {"filter": {"colour": "green"}},
             {"filter": {"tags": "leaf"}},
             {"filter": {"tags": ["leaf", "hot"]}},
@@ -87,6 +91,21 @@ class FindingContract(BackendCase):
         hard = {"$or": [{"n.deep": {"$contains": 2}}, {"$not": {"n": None}}]}
         answer = await keeper.asked("tea", filter=hard)
         assert [hit.native_id for hit in answer.hits] == [copy.native_id]
+        await keeper.put_all([keeper.copy("tea") for _ in range(8)])
+        answer = await keeper.asked("tea", 3, filter={"n": {"$exists": True}})
+        if answer.is_filtered:
+            assert [hit.native_id for hit in answer.hits] == [copy.native_id], "what it says it applied"
+
+    async def test_values_of_another_type_are_other_values(self, keeper: Keeper) -> None:
+        """memorywire 2.11: `"1"` and `true` do not equal 1."""
+        others = (True, "1", [1], None)
+        await keeper.put_all([keeper.copy("tea", metadata={"n": value}) for value in others])
+        wanted = await keeper.put("tea somewhere else entirely", metadata={"n": 1})
+        answer = await keeper.asked("tea", 2, filter={"n": 1})
+        if answer.is_filtered:
+            assert [hit.native_id for hit in answer.hits] == [wanted.native_id]
+        else:
+            assert wanted.native_id in await keeper.found("tea", 20, filter={"n": 1})
 
     async def test_a_filter_that_promises_operators_uses_them(self, keeper: Keeper) -> None:
         if "$eq" not in keeper.backend.capabilities.filter_operators:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
+from typing import Any
 
-from quipu.ports.backend import Backend, Capability, Erasing
-from quipu.testing.backend.case import BackendCase, Keeper, place
+from quipu.model.record import MemoryType
+from quipu.ports.backend import Backend, Capability, Copy, Erasing
+from quipu.testing.backend.case import HOME, BackendCase, Keeper, place
+from quipu.testing.scenarios_v0 import MACHINE
 
 _TEXTS = (
     "  spaces around, and\n\nlines \t within  ",
@@ -15,7 +19,27 @@ _TEXTS = (
     "/etc/hostname",
     '{"json": ["like", null]}',
     "100% _sure_ 'quoted' \"twice\" \\ back",
+    "one line\r\nanother\rand a third",
+    "zero\u200bwidth, \ufeffmarked, \u202edenrut\u202c, a ligature: \ufb01",
+    "tea at noon by the river. " * 800 + "The end.",
 )
+#: Each differs from some other value in its type alone, or is easily taken for nothing.
+_DETAILS: dict[str, Any] = {
+    "a": {"b": [1, 2.5, None, True, False, "1", "true"]},
+    "large": 2**62 + 1,
+    "nothing": None,
+    "empty": "",
+    "no items": [],
+    "no members": {},
+    "": "an empty name",
+    "with.a.dot": "dotted",
+    "id": "mine",
+    "user_id": "x",
+    "data": "y",
+    "text": "z",
+}
+#: The longest native id that is noted.
+_LONGEST_ID = 1024
 
 
 class KeepingContract(BackendCase):
@@ -36,6 +60,7 @@ class KeepingContract(BackendCase):
     async def test_each_copy_has_a_native_id_of_its_own(self, keeper: Keeper) -> None:
         kept = await keeper.put_all([keeper.copy(f"tea number {n}") for n in range(12)])
         assert len({copy.native_id for copy in kept}) == 12
+        assert all(0 < len(copy.native_id or "") <= _LONGEST_ID for copy in kept), "an id that can be noted"
         assert await keeper.put_all([]) == []
 
     async def test_what_is_put_twice_is_there_once(self, keeper: Keeper) -> None:
@@ -51,6 +76,23 @@ class KeepingContract(BackendCase):
         (again,) = await keeper.put_all([copy])
         assert again.native_id == first.native_id
         assert await keeper.found("tea at noon") == [first.native_id]
+
+    async def test_a_copy_on_its_way_is_found_by_its_like(self, keeper: Keeper) -> None:
+        """After a crash the record may be gone as well: then nothing is known but which record and version it was."""
+        lost = await keeper.put("green elephants swim", metadata={"n": 1}, tags=("leaf",), session_id="s-1")
+        like = Copy(
+            container=HOME,
+            record_id=lost.record_id,
+            version=lost.version,
+            type=lost.type,
+            content="-",
+            created_at=lost.created_at,
+            updated_at=0,
+        )
+        (found,) = await keeper.put_all([like])
+        assert found.native_id == lost.native_id, "what was there already is not put beside itself"
+        await keeper.backend.delete([place(found)])
+        assert await keeper.found("green elephants swim") == []
 
     async def test_the_same_copies_at_once_are_there_once(self, keeper: Keeper) -> None:
         copies = [keeper.copy(f"tea number {n}") for n in range(4)]
@@ -80,6 +122,20 @@ class KeepingContract(BackendCase):
         (second,) = await keeper.put_all([lost])
         assert await keeper.found("violins maple") == [second.native_id]
 
+    async def test_an_older_version_is_taken_as_well(self, keeper: Keeper) -> None:
+        """The caller sends versions in their order; one that comes later is what the record is now."""
+        self.needs(keeper.backend, Capability.UPDATE)
+        first = await keeper.put("green elephants swim", version=2)
+        (second,) = await keeper.put_all([replace(first, version=1, content="violins are made of maple")])
+        assert await keeper.found("violins maple") == [second.native_id]
+        assert all("elephants" not in hit.text for hit in (await keeper.asked("green elephants")).hits)
+
+    async def test_every_type_it_is_sent_is_kept(self, keeper: Keeper) -> None:
+        kinds = sorted(keeper.backend.capabilities.types)
+        texts = {kind: MACHINE if kind is MemoryType.PROCEDURAL else "return the parcel" for kind in kinds}
+        kept = [await keeper.put(texts[kind], type=kind) for kind in kinds]
+        assert sorted(await keeper.found("return parcel")) == sorted(copy.native_id or "" for copy in kept)
+
     async def test_the_native_id_is_the_records(self, keeper: Keeper) -> None:
         self.needs(keeper.backend, Capability.CLIENT_IDS)
         copy = await keeper.put("tea at noon")
@@ -105,10 +161,16 @@ class KeepingContract(BackendCase):
 
     async def test_metadata_comes_back_equal(self, keeper: Keeper) -> None:
         self.needs(keeper.backend, Capability.NESTED_METADATA, Capability.GET_BY_ID)
-        given = {"a": {"b": [1, 2.5, None, True]}, "id": "mine", "user_id": "x", "data": "y", "text": "z"}
-        copy = await keeper.put("tea at noon", metadata=given)
+        copy = await keeper.put("tea at noon", metadata=_DETAILS)
         (read,) = await keeper.backend.get([place(copy)])
-        assert read.metadata == given
+        assert _as_json(read.metadata) == _as_json(_DETAILS)
+
+    async def test_a_new_version_brings_its_own_metadata(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, Capability.NESTED_METADATA, Capability.GET_BY_ID)
+        first = await keeper.put("tea at noon", metadata={"old": 1, "n": 1})
+        second = await keeper.change(replace(first, metadata={"n": 2}), "tea at four")
+        (read,) = await keeper.backend.get([place(second)])
+        assert _as_json(read.metadata) == _as_json({"n": 2})
 
     async def test_only_what_is_there_is_read(self, keeper: Keeper) -> None:
         self.needs(keeper.backend, Capability.GET_BY_ID)
@@ -126,3 +188,8 @@ class KeepingContract(BackendCase):
         assert len(held) == self.page
         assert {one.native_id for one in held} == {copy.native_id for copy in kept}
         assert {one.version for one in held} == {1}
+
+
+def _as_json(details: Any) -> str:
+    """As text, where 1 is neither 1.0 nor true."""
+    return json.dumps(details, sort_keys=True)

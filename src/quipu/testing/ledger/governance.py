@@ -21,6 +21,7 @@ from quipu.model.change import (
 )
 from quipu.model.journal import Op
 from quipu.model.notices import Event, Webhook
+from quipu.model.value import Json
 from quipu.ports.ledger import Proposals
 from quipu.testing.builders import Scribe, adding
 from quipu.testing.ledger.case import LedgerCase
@@ -175,6 +176,38 @@ class GovernanceContract(LedgerCase):
         assert await named(Proposals(operation="merge")) == []
         assert await ledger.proposal(tenant, "prp_9") is None
         assert await ledger.proposals(tenant, "approved") == []
+
+    async def test_proposals_are_found_by_what_is_said_of_them(self, scribe: Scribe) -> None:
+        plain: dict[str, Json] = {"content": "tea"}
+        brought: dict[str, Json] = {"content": "tea", "import_id": "imp_1"}
+        given = [
+            (("caller",), plain),
+            (('a "rule" é', "imports"), plain),
+            (("imports",), brought),
+            (("the imports",), plain),
+        ]
+        for number, (rules, body) in enumerate(given):
+            stage = a_stage(proposal_id=f"prp_{number}", held_by=rules, request=body)
+            await scribe.commit(stage, op=Op.HOLD)
+        ledger, tenant = scribe.ledger, scribe.tenant
+        everybody = {one.writer for one in await ledger.proposals(tenant)}
+
+        async def named(status: str | None = "pending", **wanted: Any) -> list[str]:
+            return [one.id for one in await ledger.proposals(tenant, status, Proposals(**wanted))]
+
+        assert await named(rule="imports") == ["prp_1", "prp_2"]
+        assert await named(rule="imports", is_newest_first=True, limit=1) == ["prp_2"]
+        assert await named(rule='a "rule" é') == ["prp_1"]
+        assert await named(status=None, rule="caller") == ["prp_0"]
+        assert await named(status="approved", rule="caller") == []
+        assert await named(is_of_imports=True) == ["prp_2"]
+        for writer in everybody:
+            assert len(await named(writer=writer)) == 4
+        for name in ("writer", "rule"):
+            assert await named(**{name: "nobody"}) == await named(**{name: "no\0body"}) == []
+        every = [f"prp_{number}" for number in range(4)]
+        assert await named(status=None) == every
+        assert await named(status=None, is_newest_first=True) == every[::-1]
 
     async def test_a_proposal_is_the_tenants_own(self, scribe: Scribe) -> None:
         other = await Scribe.at(scribe.ledger, scribe.clock, tenant="other")

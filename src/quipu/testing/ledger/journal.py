@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from quipu.model.journal import GENESIS, Checkpoint, Mention, Op
+from quipu.model.journal import GENESIS, Checkpoint, Entry, Mention, Op
+from quipu.ports.ledger import Entries
 from quipu.rules.chain import entry_hash
 from quipu.testing.builders import FixedClock, Scribe, adding, canonical, mention
 from quipu.testing.ledger.case import LedgerCase
@@ -59,6 +62,43 @@ class JournalContract(LedgerCase):
         assert [e.seq for e in await scribe.ledger.entries(scribe.tenant, 1, 2)] == [2, 3]
         assert [e.seq for e in await scribe.ledger.entries(scribe.tenant, 4)] == [5]
         assert await scribe.ledger.entries(scribe.tenant, 5) == []
+
+    async def test_entries_are_found_by_what_they_say(self, scribe: Scribe) -> None:
+        """However an id or a text is written down, and wherever else its words stand."""
+        first, second = await scribe.put(), await scribe.put(agent_id="bo")
+        await scribe.forget(first)
+        odd = [Mention(name, 1, "0" * 64) for name in ('a "b" é', 'x a "b" é', "b", "a b")]
+        for one in odd:
+            await scribe.commit(op=Op.READ, mentions=(one,), detail={"import_id": f"imp_{one.id}", "n": 1})
+        every = await scribe.entries()
+
+        async def found(**wanted: Any) -> list[int]:
+            return [one.seq for one in await scribe.ledger.entries_with(scribe.tenant, Entries(**wanted))]
+
+        def told(holds: Callable[[Entry], bool]) -> list[int]:
+            return [entry.seq for entry in every if holds(entry)]
+
+        assert await found() == list(range(1, len(every) + 1))
+        both = frozenset({Op.FORGET, Op.READ})
+        assert await found(ops=both) == told(lambda entry: entry.op in both)
+        assert await found(ops=frozenset()) == []
+        assert await found(ops=both, limit=2, is_newest_first=True) == told(lambda e: e.op in both)[:-3:-1]
+        assert await found(after=2, last=4) == [3, 4]
+        assert await found(after=2, last=4, is_newest_first=True, limit=1) == [4]
+        assert await found(record=first.id) == told(lambda e: any(m.id == first.id for m in e.records))
+        assert await found(record=second.id, ops=both) == []
+        assert await found(record="mem_") == []
+        for place, one in enumerate(odd):
+            where = every[-4 + place].seq
+            assert await found(record=one.id, limit=1) == [where]
+            assert await found(record=one.id, limit=1, is_newest_first=True) == [where]
+            assert await found(told=f"imp_{one.id}", limit=1) == [where]
+        assert await found(told="imp_") == []
+        assert await found(actor=every[1].actor) == told(lambda e: e.actor == every[1].actor)
+        for name in ("agent", "actor", "run", "record", "told"):
+            assert await found(**{name: "nobody"}) == await found(**{name: "no\0body"}) == []
+        await scribe.ledger.open("other")
+        assert await scribe.ledger.entries_with("other", Entries(record=first.id)) == []
 
     async def test_concurrent_commits_get_dense_positions(self, scribe: Scribe) -> None:
         records = await asyncio.gather(*(scribe.put(f"text {number}") for number in range(200)))

@@ -43,6 +43,31 @@ class WalkingContract(LedgerCase):
             walked.extend(page)
         assert walked == living
 
+    async def test_a_walk_finds_records_by_what_became_of_them(self, scribe: Scribe) -> None:
+        live, gone, erased = await scribe.put(), await scribe.put(), await scribe.put()
+        kept = await scribe.put(state=State.ARCHIVED)
+        again = await scribe.change(await scribe.put(state=State.ARCHIVED), state=State.LIVE)
+        late = (await scribe.forget(gone)).seq
+        await scribe.erase(erased.id)
+        wanted = {
+            State.LIVE: [again.id, live.id],
+            State.ARCHIVED: [kept.id],
+            State.FORGOTTEN: [gone.id],
+            State.ERASED: [erased.id],
+        }
+        for state, ids in wanted.items():
+            assert await scribe.scanned(states=frozenset({state})) == ids, state
+            assert await scribe.scanned(agent_id="ana", states=frozenset({state})) == ids, state
+        assert await scribe.scanned(states=frozenset({State.ARCHIVED, State.FORGOTTEN})) == [kept.id, gone.id]
+        assert await scribe.scanned(states=frozenset({State.LIVE, State.ERASED})) == [
+            again.id,
+            erased.id,
+            live.id,
+        ]
+        then = {"seq": late - 1}
+        assert await scribe.scanned(states=frozenset({State.LIVE}), **then) == [again.id, gone.id, live.id]
+        assert await scribe.scanned(states=frozenset({State.ARCHIVED}), **then) == [kept.id]
+
     async def test_a_walk_keeps_to_its_selection(self, scribe: Scribe) -> None:
         store = await scribe.open_store("other")
         plain = await scribe.put(metadata={"n": 1}, tags=("red",))

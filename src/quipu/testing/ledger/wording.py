@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quipu.rules.names import SHARED
 from quipu.rules.texts import search_text
 from quipu.testing.builders import Scribe, unit, vector
 from quipu.testing.ledger.case import LedgerCase
@@ -109,6 +110,25 @@ class WordingContract(LedgerCase):
         found = await scribe.search("Ana bread", names=frozenset({"Ana"}))
         told = {one.id: (one.user_id, one.named, one.coverage) for one in found.candidates}
         assert told == {hers.id: ("ana", 1.0, 1.0), his.id: ("bo", 0.0, 1.0)}
+
+    async def test_a_name_that_others_have_more_often_may_be_a_word_like_any_other(
+        self, scribe: Scribe
+    ) -> None:
+        theirs = await scribe.put("bread", user_id="home")
+        hers = await scribe.put("home on Fridays", user_id="ana")
+        await scribe.put("home again", user_id="bo")
+        shares = await scribe.shares("when am I home on Fridays?")
+        assert (shares.users, shares.names, shares.mentions) == ({"home"}, {"home"}, frozenset())
+        found = await scribe.search("home bread Fridays", shared_names=frozenset({"home"}))
+        told = {one.id: (one.user_id, one.named) for one in found.candidates}
+        assert told[theirs.id] == ("home", 0.0)
+        assert told[hers.id] == ("ana", SHARED)
+        (whole,) = [
+            one.coverage
+            for one in (await scribe.search("home Fridays", shared_names=shares.names)).candidates
+            if one.id == hers.id
+        ]
+        assert whole == 1.0
 
     async def test_what_was_searched_is_what_the_restrictions_leave(self, scribe: Scribe) -> None:
         await scribe.put("one", session_id="s")
