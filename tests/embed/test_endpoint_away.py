@@ -23,9 +23,9 @@ def by_letters(path: str, body: bytes) -> Reply:
     return 200, {"Content-Type": "application/json"}, json.dumps({"data": items}).encode()
 
 
-def at(url: str, file: Path, **more: int) -> Memory:
+def at(url: str, store: Path | str, **more: int) -> Memory:
     config = Config(embedder="openai", embedder_url=url, embedder_model="letters", **more)  # type: ignore[arg-type]  settings by name
-    return Memory(agent_id="ana", stores=str(file), config=config)
+    return Memory(agent_id="ana", stores=str(store), config=config)
 
 
 @pytest.fixture
@@ -35,18 +35,17 @@ def endpoint(server: Server) -> Server:
 
 
 async def test_a_memory_opens_and_works_by_words_until_the_endpoint_is_back(
-    endpoint: Server, tmp_path: Path
+    endpoint: Server, ledger_url: str
 ) -> None:
-    file = tmp_path / "memory.db"
-    async with at(endpoint.url, file) as before:
+    async with at(endpoint.url, ledger_url) as before:
         await before.remember("Mara is vegetarian")
     with serving() as gone:
         away = gone.url
-    async with at(away, file) as memory:
+    async with at(away, ledger_url) as memory:
         assert (await memory.recall("vegetarian"))[0].content == "Mara is vegetarian"
         await memory.remember("Tom brings the tea")
         assert (await memory.statistics())["vectors"] == 1
-    async with at(endpoint.url, file) as after:
+    async with at(endpoint.url, ledger_url) as after:
         assert await after.reembed() == 1
         assert (await after.statistics())["vectors"] == 2
         assert (await after.verify()).holds
