@@ -5,10 +5,11 @@ import re
 import sys
 import tomllib
 from functools import cache
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.architecture.tree import ROOT, SOURCE
 
@@ -92,6 +93,26 @@ def test_every_declared_dependency_is_pinned() -> None:
     base, dev = declared(), declared("testing") | declared("dev")
     assert base <= pins(ROOT / "requirements-base.txt").keys(), "run `make pins`"
     assert base | dev <= pins(ROOT / "requirements.txt").keys(), "run `make pins`"
+
+
+def test_a_list_names_all_that_its_packages_need() -> None:
+    """It is installed without resolving anything, so whatever it left out would be missing."""
+    installed = {normal(one.name): one.requires or [] for one in distributions()}
+    for file in (ROOT / "requirements.txt", ROOT / "requirements-base.txt"):
+        listed = pins(file)
+        for package in listed.keys() & installed.keys():
+            for need in map(Requirement, installed[package]):
+                if need.marker is None or need.marker.evaluate({"extra": ""}):
+                    version = listed.get(normal(need.name))
+                    assert version and need.specifier.contains(version), f"{file.name}: {package}: {need}"
+
+
+@pytest.mark.parametrize("script", ["venv", "size"])
+def test_installing_a_list_never_looks_for_another_release(script: str) -> None:
+    lines = (ROOT / "scripts" / script).read_text("utf-8").splitlines()
+    installs = [line for line in lines if "--require-hashes" in line]
+    assert installs
+    assert all("--no-deps" in line for line in installs)
 
 
 def test_users_and_developers_get_the_same_versions() -> None:
