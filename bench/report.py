@@ -100,7 +100,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
     rows: list[list[str]] = []
     for records, row in result.get("scale", {}).items():
         if "error" in row:
-            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 11])
+            rows.append([records, "failed: " + row["error"].strip().splitlines()[-1], *[""] * 12])
             continue
         for name in ("largest", "middle"):
             if name in row:
@@ -114,6 +114,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                         *(_recalled(recall[key]) for key in ("live", "filtered", "metadata_filter", "as_of")),
                         number(recall["exact_share"]),
                         times(writes["one_writer"]),
+                        times(writes["rows_alone"]),
                         times(writes["bare_sqlite"]),
                         number(writes["concurrent"]["per_second"]),
                         number(row["bytes_per_record"]),
@@ -134,6 +135,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
                 times(row["writes"]),
                 "–",
                 "–",
+                "–",
                 number(row["bytes_per_record"]),
                 "–",
             ]
@@ -150,6 +152,7 @@ def _scale(result: Mapping[str, Any]) -> list[str]:
         "as of",
         "exact",
         "one write",
+        "its rows alone",
         "bare write",
         "64 callers /s",
         "bytes",

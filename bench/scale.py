@@ -2,7 +2,8 @@
 
 Vectors are given. Up to 100k one agent holds everything; a million lies in 1,000 agents of Zipf sizes, and recall is
 measured in the largest and in a middle one. Every size runs in a process of its own, so that its peak memory is
-its own. The bare SQLite transaction in the same run is what a durable write costs at least.
+its own. The bare SQLite transaction in the same run is what a durable write costs at least, and the rows of a write
+put into a copy of the file are what these tables cost at least.
 
 `python -m bench.scale --records 1000 --folder <empty folder>` prints one size as JSON.
 """
@@ -28,6 +29,7 @@ import numpy as np
 from bench import quipu_side, synthetic
 from bench.machine import REPOSITORY, folder_bytes, peak_memory_mb
 from bench.metrics import latency_summary, mean
+from bench.replaying import Replayed
 
 BATCH = 1_000
 TURN = 20
@@ -107,24 +109,32 @@ async def _fill(path: Path, source: synthetic.Source, records: int) -> float:
 
 
 async def _writes(
-    memory: Any, bare: Bare, alone: Sequence[synthetic.Record], together: Sequence[synthetic.Record]
+    memory: Any,
+    bare: Bare,
+    replayed: Replayed,
+    alone: Sequence[synthetic.Record],
+    together: Sequence[synthetic.Record],
 ) -> dict[str, Any]:
     """Single durable writes, alone and from 64 callers.
 
-    A lone writer and the bare transaction take turns: what a disk takes to keep something changes within seconds. The
+    A lone writer, the rows of its writes by themselves and the bare transaction take turns: what a disk takes to keep something changes within seconds. The
     first ones are told apart: while the file of a log still grows, a sync takes up to twice as long as later on.
     """
     ours: list[float] = []
+    rows: list[float] = []
     least: list[float] = []
     for start in range(0, len(alone), TURN):
         ours += [await quipu_side.remember_one(memory, record) for record in alone[start : start + TURN]]
+        rows += replayed.caught_up()
         least += [bare.write(record) for record in alone[start : start + TURN]]
     rate, millis = await quipu_side.remember_together(memory, together, CALLERS)
     return {
         "one_writer": latency_summary(ours[FIRST:]),
+        "rows_alone": latency_summary(rows[FIRST:]),
         "bare_sqlite": latency_summary(least[FIRST:]),
         "first": {
             "one_writer": latency_summary(ours[:FIRST]),
+            "rows_alone": latency_summary(rows[:FIRST]),
             "bare_sqlite": latency_summary(least[:FIRST]),
         },
         "concurrent": {**latency_summary(millis), "callers": CALLERS, "per_second": rate},
@@ -231,7 +241,9 @@ async def measured(
             recalls = await _recalls(memory, probes, as_of, nearest, owners)
             # Behind the recalls: so many are written that a small memory is several times as large afterwards.
             more = list(source.records(alone + together, start=fresh))
-            writes = await _writes(memory, bare, more[:alone], more[alone:])
+            replayed = Replayed(path, folder / f"{name}.db")
+            writes = await _writes(memory, bare, replayed, more[:alone], more[alone:])
+            replayed.close()
             fresh += len(more)
         result[name] = {"records": count, "first_recall_ms": first, "writes": writes, "recall": recalls}
     bare.close()

@@ -20,7 +20,7 @@ from typing import Any
 
 from quipu.model.observation import Observation
 from quipu.telemetry.checking import Finding, Level, Point, Span, Terms, checked
-from quipu.telemetry.describing import described
+from quipu.telemetry.describing import begun, ended
 from quipu.telemetry.names import SCOPE, Convention
 from quipu.telemetry.settings import Showing
 from quipu.telemetry.tracing import Tracing
@@ -102,11 +102,13 @@ def forget_ways() -> None:
 def _operation_faults(seen: Observation, showing: Showing, error: BaseException | None) -> list[str]:
     found: list[str] = []
     for convention in Convention:
-        shown = described(seen, replace(showing, convention=convention), error)
+        so = replace(showing, convention=convention)
+        start = begun(seen, so)
+        shown = ended(seen, so, start.name, error)
         span = Span(
             name=shown.name,
             kind="CLIENT" if shown.is_client else "INTERNAL",
-            attributes=shown.attributes,
+            attributes={**start.attributes, **shown.attributes},
             status="UNSET" if error is None else "ERROR",
         )
         terms = Terms(convention=convention, allows_content=showing.capture.on_spans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.rows import ALTERED, Row, Value, decoded, encoded
@@ -43,14 +44,23 @@ def token_values(token: Token, digest: str) -> dict[str, Value]:
     }
 
 
+def token_with_tenant(row: Row) -> tuple[Token, Tenant]:
+    """Both, from a row of `token`."""
+    *of_token, created_at, suspended_at = row
+    token = token_of(tuple(of_token))
+    return token, Tenant(id=token.tenant, created_at=created_at, suspended_at=suspended_at)
+
+
 def token_of(row: Row) -> Token:
-    """A token, from a row of `token` or `tokens`."""
+    """A token, from a row of `tokens`."""
     try:
         return _token_of(row)
     except ValueError as error:
         raise _unreadable("Token", row[1]) from error
 
 
+#: Every request of a server reads its token's row, and hardly ever is it another than the last time.
+@lru_cache(maxsize=1024)
 def _token_of(row: Row) -> Token:
     return Token(
         tenant=row[0],

@@ -117,9 +117,9 @@ class Reads:
         found = await self._glance("tenant", tenant=tenant)
         return admission.tenant_of(found[0]) if found else None
 
-    async def token(self, tenant: str, digest: str) -> Token | None:
+    async def token(self, tenant: str, digest: str) -> tuple[Token, Tenant] | None:
         found = await self._glance("token", tenant=tenant, digest=bytes.fromhex(digest))
-        return admission.token_of(found[0]) if found else None
+        return admission.token_with_tenant(found[0]) if found else None
 
     async def tokens(self, tenant: str) -> Sequence[Token]:
         return [admission.token_of(row) for row in await self._select("tokens", tenant=tenant)]

@@ -196,8 +196,8 @@ class Registry(Protocol):
 
     async def tenant(self, tenant: str) -> Tenant | None: ...
 
-    async def token(self, tenant: str, digest: str) -> Token | None:
-        """The token whose text has this hash, whatever became of it."""
+    async def token(self, tenant: str, digest: str) -> tuple[Token, Tenant] | None:
+        """The token whose text has this hash, whatever became of it, and its tenant: every request asks for both."""
         ...
 
     async def tokens(self, tenant: str) -> Sequence[Token]:

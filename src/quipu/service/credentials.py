@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from quipu.errors import UnauthenticatedError
-from quipu.model.access import Token
+from quipu.model.access import Tenant, Token
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Trust
 from quipu.ports.parts import Parts
@@ -38,29 +39,28 @@ class Credentials:
         if self._parts.identities is None or not _JWT.fullmatch(text):
             raise unknown_credential()
         principal = await self._parts.identities.principal(text)
-        await self._check_tenant(principal.tenant)
+        tenant = principal.tenant
+        known = await self._parts.ledger.tenant(tenant) if is_tenant(tenant) else None
+        if known is None:
+            raise unknown_credential()
+        _check_open(known)
         return principal
 
     async def _of_token(self, tenant: str, text: str) -> Principal:
-        token = await self._parts.ledger.token(tenant, digest_of(text))
-        if token is None:
+        found = await self._parts.ledger.token(tenant, digest_of(text))
+        if found is None:
             raise unknown_credential()
+        token, of = found
         now = self._parts.clock()
         if token.revoked_at is not None and token.revoked_at <= now:
             raise _refused("This token has been revoked.", "revoked_token", _ANOTHER)
         if token.expires_at is not None and token.expires_at <= now:
             raise _refused("This token has expired.", "expired_token", _ANOTHER)
-        await self._check_tenant(tenant)
+        _check_open(of)
         return principal_of(token)
 
-    async def _check_tenant(self, tenant: str) -> None:
-        known = await self._parts.ledger.tenant(tenant) if is_tenant(tenant) else None
-        if known is None:
-            raise unknown_credential()
-        if known.suspended_at is not None:
-            raise _refused("This tenant is suspended.", "suspended_tenant", _SUSPENDED)
 
-
+@lru_cache(maxsize=1024)
 def principal_of(token: Token) -> Principal:
     """Whom a good token stands for."""
     ends = [end for end in (token.expires_at, token.revoked_at) if end is not None]
@@ -89,6 +89,11 @@ def unknown_credential() -> UnauthenticatedError:
         reason="bad_token",
         hint="Check that the token was copied whole, and that it is a token of this server.",
     )
+
+
+def _check_open(tenant: Tenant) -> None:
+    if tenant.suspended_at is not None:
+        raise _refused("This tenant is suspended.", "suspended_tenant", _SUSPENDED)
 
 
 def _refused(message: str, reason: str, hint: str) -> UnauthenticatedError:

@@ -91,21 +91,24 @@ def begun(seen: Observation, showing: Showing) -> Begun:
     )
 
 
-def described(seen: Observation, showing: Showing, error: BaseException | None = None) -> Described:
-    """All that there is to know: what was known at the start, and what is known by the end."""
-    start = begun(seen, showing)
-    later = ended(seen, showing, start.name, error)
-    return later._replace(attributes={**start.attributes, **later.attributes})
+def ended(
+    seen: Observation,
+    showing: Showing,
+    name: str,
+    error: BaseException | None = None,
+    *,
+    is_bare: bool = False,
+) -> Described:
+    """What is known by the end only; `name` is what it was called at the start.
 
-
-def ended(seen: Observation, showing: Showing, name: str, error: BaseException | None = None) -> Described:
-    """What is known by the end only; `name` is what it was called at the start."""
+    `is_bare`: no name that a caller chose, and no content.
+    """
     table = TABLES[showing.convention]
     operation, shown = _plan(showing.convention, name)
-    values = _values(seen, showing, operation)
+    values = _values(seen, showing, operation, None if is_bare else seen.clean)
     attributes = {called: values[key] for key, called in shown if key in values}
     _own(attributes, seen, table, operation)
-    if showing.capture.on_spans and error is None:
+    if showing.capture.on_spans and error is None and not is_bare:
         attributes |= _content(seen, showing, table, operation)
     if showing.convention is Convention.BOTH and operation is Operation.UPDATE:
         merged = operation_of(seen, TABLES[Convention.MERGED])
@@ -130,7 +133,9 @@ def _names_provider(showing: Showing) -> bool:
     return showing.convention is not Convention.MERGED or showing.server is not None
 
 
-def _values(seen: Observation, showing: Showing, operation: Operation) -> dict[str, Value]:
+def _values(
+    seen: Observation, showing: Showing, operation: Operation, clean: Callable[[str], str] | None
+) -> dict[str, Value]:
     """By the tables' keys. Names that callers chose pass the redactors, or are left off."""
     values: dict[str, Value | None] = {"strategy": seen.strategy, "count": seen.count}
     if (scope := a_scope(seen.scope)) is not None:
@@ -141,8 +146,8 @@ def _values(seen: Observation, showing: Showing, operation: Operation) -> dict[s
         values["results"], values["threshold"] = seen.count, _share(seen.threshold)
     else:
         values["expires"], values["importance"] = _date(seen.expires_at), _share(seen.importance)
-    if seen.clean is not None:
-        _named(values, seen, showing, seen.clean)
+    if clean is not None:
+        _named(values, seen, showing, clean)
     return {key: value for key, value in values.items() if value is not None}
 
 

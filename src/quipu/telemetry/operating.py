@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from quipu.errors import QuipuError
 from quipu.model.observation import Action, Observation
 from quipu.telemetry import content, names
-from quipu.telemetry.describing import Begun, described, description, ended, error_type
+from quipu.telemetry.describing import Begun, description, ended, error_type
 from quipu.telemetry.recalls import Recalls
 from quipu.telemetry.recent import Recent
-from quipu.telemetry.settings import Capture, Showing
+from quipu.telemetry.settings import Showing
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -178,13 +177,16 @@ class Operation:
         if self._kept is None or tracing.recent is None:
             return
         span, token = self._kept
-        bare = replace(seen, clean=None, several=[])
-        told = described(bare, replace(tracing.showing, capture=Capture.NO_CONTENT), error)
-        span.name, span.attributes, span.is_operation = told.name, told.attributes, True
+        begun = self._begun
+        told = ended(seen, tracing.showing, begun.name, error, is_bare=True)
+        span.name, span.attributes, span.is_operation = (
+            told.name,
+            {**begun.attributes, **told.attributes},
+            True,
+        )
         span.error = None if error is None else error_type(error)
         tracing.recent.close(span, token, end)
-        operation = str(told.attributes[names.OPERATION_NAME])
-        tracing.recent.counted(operation, end - self._start, is_failed=error is not None)
+        tracing.recent.counted(begun.name, end - self._start, is_failed=error is not None)
 
     def _events(self, opened: Opened, operation: str, end: int, error: BaseException | None) -> None:
         """Content, and what went wrong, as log records beside the span."""

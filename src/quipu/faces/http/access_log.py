@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from quipu.faces.http.answers import trace
 from quipu.faces.http.exchange import Exchange
 
 _log = logging.getLogger("quipu.access")
+#: `dumps` would make one for every line.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str)
 #: A method is a word of ours or it is not told: it, too, comes from outside.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -26,7 +29,11 @@ class AccessLog:
 
     def ended(self, exchange: Exchange) -> None:
         is_probe = exchange.place.is_always_open and exchange.error is None
-        _log.log(logging.DEBUG if is_probe else logging.INFO, "request", extra={"fields": line(exchange)})
+        level = logging.DEBUG if is_probe else logging.INFO
+        if _log.isEnabledFor(level):
+            # Made here: `log` would look through the stack for a place in the code that no line tells.
+            told = {"fields": line(exchange)}
+            _log.handle(_log.makeRecord(_log.name, level, "", 0, "request", (), None, extra=told))
 
 
 def line(exchange: Exchange) -> dict[str, Any]:
@@ -50,8 +57,13 @@ def line(exchange: Exchange) -> dict[str, Any]:
 
 def moment(milliseconds: float) -> str:
     """RFC 3339, in UTC, to the millisecond."""
-    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, rest = divmod(int(milliseconds), 1000)
+    return f"{_second(second)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class JsonLines(logging.Formatter):
@@ -67,4 +79,4 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             told["trace"] = list(trace(record.exc_info[1]))
         fields: dict[str, Any] = getattr(record, "fields", {})
-        return json.dumps({**told, **fields}, ensure_ascii=True, separators=(",", ":"), default=str)
+        return _ENCODER.encode({**told, **fields})

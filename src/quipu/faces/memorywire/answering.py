@@ -13,13 +13,15 @@ from quipu.faces.http.headers import header_text
 from quipu.faces.memorywire.asking import Preferences
 from quipu.model.value import Json, JsonObject
 
+#: `dumps` would make one for every answer.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 #: So much of the names that were ignored is told.
 _LONGEST = 2_000
 
 
 def dumped(value: object) -> bytes:
     """JSON, always the same bytes for the same value."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    return _ENCODER.encode(value).encode("utf-8")
 
 
 def answered(

@@ -729,10 +729,10 @@ UPDATE token SET revoked_at = %(revoked_at)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND (revoked_at IS NULL OR revoked_at > %(revoked_at)s);
 
 -- token --
--- The credential with this text.
-SELECT tenant, id, name, prefix, permissions, agents, user_id, created_at, created_by, expires_at, revoked_at, rate,
-  recall_budget, review_stores, review_operations
-FROM token WHERE tenant = %(tenant)s AND digest = %(digest)s;
+-- The credential with this text, and when its tenant was created and suspended.
+SELECT k.tenant, k.id, k.name, k.prefix, k.permissions, k.agents, k.user_id, k.created_at, k.created_by, k.expires_at,
+  k.revoked_at, k.rate, k.recall_budget, k.review_stores, k.review_operations, t.created_at, t.suspended_at
+FROM token k JOIN tenant t ON t.tenant = k.tenant WHERE k.tenant = %(tenant)s AND k.digest = %(digest)s;
 
 -- tokens --
 -- All credentials of a tenant.

@@ -82,8 +82,9 @@ class RegistryContract(LedgerCase):
         await scribe.commit(AddToken(token=plain, digest=_DIGEST), op=Op.ISSUE_TOKEN)
         await scribe.commit(AddToken(token=full, digest="cd" * 32), op=Op.ISSUE_TOKEN)
         assert list(await scribe.ledger.tokens(scribe.tenant)) == [plain, full]
-        assert await scribe.ledger.token(scribe.tenant, _DIGEST) == plain
-        assert await scribe.ledger.token(scribe.tenant, "cd" * 32) == full
+        tenant = await scribe.ledger.tenant(scribe.tenant)
+        assert await scribe.ledger.token(scribe.tenant, _DIGEST) == (plain, tenant)
+        assert await scribe.ledger.token(scribe.tenant, "cd" * 32) == (full, tenant)
         assert await scribe.ledger.token(scribe.tenant, "ef" * 32) is None
 
     async def test_a_token_is_found_in_its_own_tenant_alone(self, scribe: Scribe) -> None:
@@ -91,6 +92,14 @@ class RegistryContract(LedgerCase):
         await scribe.commit(AddToken(token=a_token(scribe), digest=_DIGEST), op=Op.ISSUE_TOKEN)
         assert await scribe.ledger.token("other", _DIGEST) is None
         assert list(await scribe.ledger.tokens("other")) == []
+
+    async def test_a_token_says_that_its_tenant_is_shut(self, scribe: Scribe) -> None:
+        await scribe.commit(AddToken(token=a_token(scribe), digest=_DIGEST), op=Op.ISSUE_TOKEN)
+        for at in (7, None):
+            await scribe.commit(Suspend(at=at), op=Op.SUSPEND if at else Op.RESUME)
+            found = await scribe.ledger.token(scribe.tenant, _DIGEST)
+            assert found is not None
+            assert found[1].suspended_at == at
 
     async def test_one_text_is_one_token(self, scribe: Scribe) -> None:
         await scribe.commit(AddToken(token=a_token(scribe), digest=_DIGEST), op=Op.ISSUE_TOKEN)
@@ -105,7 +114,9 @@ class RegistryContract(LedgerCase):
         await scribe.commit(AddToken(token=token, digest=_DIGEST), op=Op.ISSUE_TOKEN)
         for given, kept in ((50, 50), (90, 50), (10, 10)):
             await scribe.commit(EndToken(token_id=token.id, revoked_at=given), op=Op.END_TOKEN)
-            assert await scribe.ledger.token(scribe.tenant, _DIGEST) == replace(token, revoked_at=kept)
+            found = await scribe.ledger.token(scribe.tenant, _DIGEST)
+            assert found is not None
+            assert found[0] == replace(token, revoked_at=kept)
 
     async def test_secrets_come_back_and_go(self, scribe: Scribe) -> None:
         before = await scribe.ledger.guard(scribe.tenant)
