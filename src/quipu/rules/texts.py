@@ -16,6 +16,7 @@ from quipu.errors import InvalidError
 from quipu.model.record import MemoryType, Record
 from quipu.model.search import WordShares
 from quipu.model.value import Json, JsonObject
+from quipu.rules.letters import plain
 from quipu.rules.names import SOMEONE, once, persons
 from quipu.rules.stop_words import is_stop_word
 
@@ -185,4 +186,4 @@ def spelled(text: str) -> str:
 
 
 def _plain_words(text: str) -> list[str]:
-    return _PLAIN_WORD.findall(_POSSESSIVE.sub("", composed(text.lower())))
+    return _PLAIN_WORD.findall(plain(_POSSESSIVE.sub("", text.lower())))

@@ -15,24 +15,18 @@ from zlib import crc32
 
 import apsw
 
+from quipu.rules.letters import MARK, outline, plain
 from quipu.rules.texts import composed
 
-#: Scripts written without spaces: every character is a word of its own.
-_UNSPACED = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0003ffff])"
-)
-#: Signs that belong to no word. SQLite takes those that are newer than its tables for letters, such as many emoji.
-_SIGNS = re.compile("[^\\w\x00-\x7f\u0300-\u036f]")
 #: The words of a text as written, each with the terms it stands for.
 Words: TypeAlias = list[tuple[str, list[int]]]
-#: Letters, also with marks that no single character has them with.
-_LETTERS = "[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*"
+#: Letters with their marks.
+_LETTERS = f"[^\\W_]+(?:{MARK}+[^\\W_]*)*"
 _WORD = re.compile(f"{_LETTERS}(?:['\u2019]{_LETTERS})*")
 _POSSESSIVE = re.compile("['\u2019]s$")
 #: The number of these rules. Whatever gives a text other terms takes the next one: then a memory knows that its terms
 #: are by other rules, and says what to do.
-RULES = 1
+RULES = 2
 #: So many texts are worth the means of doing them together.
 _MANY = 32
 
@@ -42,12 +36,12 @@ class Tokenizer:
 
     def __init__(self) -> None:
         self._connection = apsw.Connection(":memory:")
-        self._stems = self._connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        words = ["unicode61", "remove_diacritics", "2", "categories", "L* N* Co M*"]
+        self._stems = self._connection.fts5_tokenizer("porter", words)
 
     def stems(self, text: str) -> list[str]:
-        spaced = text if text.isascii() else _UNSPACED.sub(r" \1 ", _SIGNS.sub(" ", composed(text)))
         tokens = self._stems(
-            spaced.encode("utf-8"),
+            plain(text).encode("utf-8"),
             apsw.FTS5_TOKENIZE_DOCUMENT,
             None,
             include_offsets=False,
@@ -83,7 +77,8 @@ class Tokenizer:
 
     def words(self, text: str) -> Words:
         """The words as written, each with the terms it stands for. A possessive s is no term: every text has it."""
-        words = _WORD.findall(composed(text))
+        written = composed(text)
+        words = [written[slice(*found.span())] for found in _WORD.finditer(outline(written))]
         bare = [word if word.isalnum() else _POSSESSIVE.sub("", word) for word in words]
         together = " ".join(bare)
         if together.isascii() and all(map(str.isalnum, bare)):  # each word is one term
