@@ -82,6 +82,37 @@ async def test_a_memory_below_a_file_is_told(tmp_path: Path) -> None:
     assert refused.value.reason == "cannot_open"
 
 
+async def test_a_memory_is_opened_by_a_link_as_often_as_by_its_name(tmp_path: Path) -> None:
+    """What is written by one name is read by the other, and has one key beside it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link.db").symlink_to(Path("elsewhere") / "memory.db")
+    (tmp_path / "other.db").symlink_to("link.db")
+    for number, name in enumerate(("link.db", "other.db", "elsewhere/memory.db", "link.db"), start=1):
+        async with Memory("ana", tmp_path / name, embedder="none") as memory:
+            await memory.remember("tea")
+            assert len(await memory.recall("tea")) == number
+            assert (await memory.verify()).faults == ()
+    assert names(tmp_path) == {"elsewhere", "link.db", "other.db"}
+    assert names(tmp_path / "elsewhere") == {"memory.db", "memory.db.key"}
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".db", "folder/" * 1_000 + "memory.db"])
+async def test_a_name_that_is_too_long_is_told(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailableError) as refused:
+        async with Memory("ana", tmp_path / name):
+            pass
+    assert refused.value.reason == "cannot_open"
+    assert names(tmp_path) == set()
+
+
+async def test_a_link_that_leads_to_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    with pytest.raises(BackendUnavailableError) as refused:
+        async with Memory("ana", tmp_path / "loop.db", embedder="none"):
+            pass
+    assert refused.value.reason == "cannot_open"
+
+
 async def test_two_who_write_one_file_at_once_each_write_a_whole_one(tmp_path: Path) -> None:
     together, place = asyncio.Barrier(2), tmp_path / "export.zip"
     texts = [letter * 3 * _PIECE for letter in (b"a", b"b")]

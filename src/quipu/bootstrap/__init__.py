@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -202,7 +203,7 @@ class _Mirroring(TypedDict, total=False):
 def open_mirrors(where: Address, config: Config, embedder: Embedder | None, clock: Clock) -> _Mirroring:
     """The mirrors and how they take part; where there are none, only whether we sign for others."""
     kept = where.beside(".mirrors")
-    if not config.mirrors and (kept is None or not kept.exists()):
+    if not config.mirrors and (kept is None or not os.path.exists(kept)):
         return {"routing": Routing(sign_hits=config.recall_sign_hits)}
     from quipu.bootstrap import mirrors  # who has none need not load it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -39,8 +40,11 @@ class Address:
 
     @property
     def missing(self) -> Path | None:
-        """The file, where it is not there; a database answers for itself."""
-        return None if self.path is None or self.path.exists() else self.path
+        """The file, where it is not there; a database answers for itself, and so does a place that is closed to us."""
+        try:
+            return None if self.path is None or self.path.exists() else self.path
+        except OSError:
+            return None
 
     def beside(self, suffix: str) -> Path | None:
         """Where a key of this ledger is kept: beside its file, or among this user's data under the database's name."""
@@ -96,4 +100,5 @@ def _file(text: str) -> Path:
             f"{text} names a directory, not a database file.",
             hint="Name a file in it, such as memory.db.",
         )
-    return path
+    # SQLite opens no link itself; and keys and log stand beside the file, whatever name it was opened by.
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
