@@ -87,6 +87,29 @@ async def test_what_packs_too_well_to_be_believed_is_taken_back_all_the_same(hos
     assert parts(again) == parts(data)
 
 
+@requirement("moving:bundle.round-trip")
+@pytest.mark.parametrize("is_bundle", [True, False])
+async def test_a_conversation_of_one_moment_is_recalled_alike_after_a_move(
+    hosted: Hosted, is_bundle: bool
+) -> None:
+    """It is exported newest first, and its turns are still understood by what was said before and after them."""
+    one, other = await hosted(), await hosted()
+    said = ("Yes.", "The rope is at the quay.", "No.", "Bread and plums.")
+    await one.memory.remember_many(
+        [{"content": turn, "type": "episodic", "session_id": "s"} for turn in said]
+    )
+    if is_bundle:
+        data, _ = await one.out(owner=OWNER)
+        await other.into(data, keys=await one.keys())
+    else:
+        await other.memory.import_records([line async for line in one.memory.export()])
+    before, after = [
+        [(hit.content, hit.score) for hit in await host.memory.recall("rope at the quay", min_relevance=0)]
+        for host in (one, other)
+    ]
+    assert after == before
+
+
 @requirement("moving:import.idempotent")
 async def test_the_same_file_again_changes_nothing(hosted: Hosted) -> None:
     one, other = await hosted(), await hosted()

@@ -258,9 +258,10 @@ class Partition:
             strict=True,
         )
         for index, (row, session, moment, record) in enumerate(places, start=first):
+            record_id = self.ids[index]
             self._row_index[row] = index
-            self._id_rows.setdefault(self.ids[index], []).append(index)
-            self.turns.add(session, moment, record)
+            self._id_rows.setdefault(record_id, []).append(index)
+            self.turns.add(session, moment, record_id, record)
 
     def close(self, deaths: Iterable[tuple[int, int]]) -> None:
         """Versions that ended, by row of the ledger."""

@@ -1,7 +1,8 @@
 """Who comes before and after whom in a session.
 
 Neighbours are records, not versions: which version of a neighbour counts, and whether it may be seen at all, is
-settled for each reader by what is in their reach.
+settled for each reader by what is in their reach. Turns of one moment stand in the order of their ids, which rise as
+they are kept, so that a conversation has the same order wherever it was moved, in whatever order it arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Turns:
     """The records of each session in order of time."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, list[tuple[int, int]]] = {}
+        self._sessions: dict[int, list[tuple[int, str, int]]] = {}
         self._before, self._after = Column(np.int32), Column(np.int32)
 
     @property
@@ -37,17 +38,17 @@ class Turns:
         """A place in its session for each record; those without one are counted with them."""
         return self._before.nbytes + self._after.nbytes + 2 * OBJECT * self._before.size
 
-    def add(self, session: int, moment: int, record: int) -> None:
+    def add(self, session: int, moment: int, record_id: str, record: int) -> None:
         """Note a version; only the first of a record gives it its place."""
         if record < self._before.size:
             return
         left = right = -1
         if session >= 0:
             turns = self._sessions.setdefault(session, [])
-            place = bisect.bisect(turns, (moment, record))
-            left = turns[place - 1][1] if place else -1
-            right = turns[place][1] if place < len(turns) else -1
-            turns.insert(place, (moment, record))
+            place = bisect.bisect(turns, (moment, record_id, record))
+            left = turns[place - 1][2] if place else -1
+            right = turns[place][2] if place < len(turns) else -1
+            turns.insert(place, (moment, record_id, record))
         self._before.extend(np.array([left], np.int32))
         self._after.extend(np.array([right], np.int32))
         if left >= 0:
