@@ -281,7 +281,7 @@ def kept(store: Path) -> tuple[dict[str, str], bool, int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda how: how.name)
 def test_a_stop_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(
     tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -327,3 +327,16 @@ def test_a_second_interrupt_does_not_wait_for_those_at_work(tmp_path: Path) -> N
         program.process.send_signal(signal.SIGINT)
         wait_for(lambda: httpx.get(ready).status_code == 503)
         assert program.stop(signal.SIGINT) == 0
+
+
+def test_a_terminal_that_is_shut_does_not_end_a_server_that_was_told_to_go_on(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        program = Program(store_in(tmp_path))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with program:
+        program.process.send_signal(signal.SIGHUP)
+        program.process.send_signal(signal.SIGHUP)
+        assert httpx.get(f"{program.url}/readyz").status_code == 200
+        assert program.stop() == 0

@@ -162,7 +162,7 @@ def speaking(store: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @requirement("mcp:stdio.clean")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order_while_its_input_is_open(tmp_path: Path, number: signal.Signals) -> None:
     with speaking(tmp_path / "m.db") as process:
         process.send_signal(number)

@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {name: signal.signal(name, self.handle_exit) for name in _SIGNALS}
+        before = {name: signal.signal(name, self.handle_exit) for name in (*_SIGNALS, *_hung_up())}
         try:
             yield
         finally:
@@ -141,6 +141,12 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:  # whoever is in a hurry still gets a closed ledger
             await self.lifespan.shutdown()
+
+
+def _hung_up() -> tuple[int, ...]:
+    """The signal of a terminal that is shut, where there is one; who asks for it to be ignored (`nohup`) is heeded."""
+    number: int | None = getattr(signal, "SIGHUP", None)
+    return () if number is None or signal.getsignal(number) is signal.SIG_IGN else (number,)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

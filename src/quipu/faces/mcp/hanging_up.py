@@ -21,7 +21,7 @@ _PIECE = 1 << 16
 
 @contextlib.contextmanager
 def ended_by_signals() -> Generator[None]:
-    """As long as this lasts. The second signal does what it always does."""
+    """As long as this lasts. The second signal does what it always does; `nohup` is heeded."""
     if os.name != "posix":
         yield
         return
@@ -35,11 +35,13 @@ def ended_by_signals() -> Generator[None]:
         remove()
         _end(copied)
 
+    heard = (*_SIGNALS, *(() if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)))
+
     def remove() -> None:
-        for number in _SIGNALS:
+        for number in heard:
             loop.remove_signal_handler(number)
 
-    for number in _SIGNALS:
+    for number in heard:
         loop.add_signal_handler(number, end)
     try:
         yield
