@@ -167,6 +167,28 @@ async def test_two_processes_do_not_send_the_same_notice(office: Office) -> None
     assert (len(slow.carried), len(second.carried), len(postman.carried)) == (1, 0, 0)
 
 
+async def test_a_server_that_stops_while_it_sends_keeps_no_other_from_sending(office: Office) -> None:
+    desk, _ = await posted(office)
+    await desk.add(local(), url="https://example.org/hook")
+    await office.agent.remember("x", approval_required=True)
+    other, second = await posted(office)
+    is_sending = asyncio.Event()
+
+    class Never(Postman):
+        async def send(self, url: str, text: bytes, headers: Mapping[str, str]) -> None:
+            is_sending.set()
+            await asyncio.Event().wait()
+
+    desk._parts = replace(desk._parts, courier=Never())
+    sending = asyncio.create_task(desk.deliver("default"))
+    await is_sending.wait()
+    sending.cancel()
+    with suppress(asyncio.CancelledError):
+        await sending
+    assert await other.deliver("default") == 1
+    assert len(second.carried) == 1
+
+
 async def test_who_is_slow_keeps_no_other_waiting(office: Office) -> None:
     desk, _ = await posted(office)
     arrived = asyncio.Event()

@@ -138,7 +138,13 @@ class Notices:
             claimed = replace(kept.webhook, next_at=self._parts.clock() + _LEASE_MS)
             if not await self._parts.ledger.move_webhook(kept.webhook, claimed):
                 break  # another process is at it
-            outcome = await self._tried(replace(kept, webhook=claimed), entry)
+            try:
+                outcome = await self._tried(replace(kept, webhook=claimed), entry)
+            except (
+                BaseException
+            ):  # broken off, as when a server stops: nobody waits until the claim has run out
+                await self._parts.ledger.move_webhook(claimed, kept.webhook)
+                raise
             if not await self._parts.ledger.move_webhook(claimed, outcome):
                 break
             if outcome.error is not None:
