@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +43,8 @@ from quipu.rules.durations import duration
 from quipu.rules.marking import Marker
 from quipu.rules.redaction import Policy, Redaction
 from quipu.service.memory import MemoryService
+
+_log = logging.getLogger("quipu.server")
 
 
 def open_ledger(where: Address, config: Config, *, clock: Clock = now_ms) -> Ledger:
@@ -222,9 +226,16 @@ class Running:
     owns_embedder: bool
     lender: Lender
 
-    async def close(self) -> None:
+    async def close(self, patience_s: float | None = None) -> None:
+        """`patience_s`: what services still have to write may take so long; then the ledger is closed all the same."""
+        limit = asyncio.timeout(patience_s)
         try:
-            await self.service.close()
+            async with limit:
+                await self.service.close()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            _log.warning("Something was left unwritten: the ledger did not answer in time.")
         finally:
             if self.parts.embedder is not None and self.owns_embedder:
                 await self.parts.embedder.close()

@@ -42,6 +42,8 @@ from quipu.service.memory import MemoryService
 _log = logging.getLogger("quipu.server")
 #: So many objects come to be before the youngest are looked through for garbage: more than one export of spans holds.
 _YOUNG = 10_000
+#: So long what there is to close may take, though all of the grace was taken by requests.
+_AT_LEAST_S = 3.0
 _AT_LEAST_ONE = ("limit_body_bytes", "request_timeout_s", "body_timeout_s", "most_requests")
 
 
@@ -115,7 +117,8 @@ async def web_app(
             lifecycle.drain()
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
-            await _closed(running, rounds)
+            grace_s = lifecycle.left(config.shutdown_delay_s + config.shutdown_grace_s)
+            await _closed(running, rounds, max(grace_s, _AT_LEAST_S))
 
     plumbing = Plumbing(
         clock=clock,
@@ -175,16 +178,24 @@ async def _warmed(running: Running) -> None:
         _log.warning("No embedder: %s", error.message)
 
 
-async def _closed(running: Running, rounds: Rounds) -> None:
-    """Write what waits, sign, let go. Each step is tried even if the one before it failed."""
+async def _closed(running: Running, rounds: Rounds, seconds: float) -> None:
+    """Write what waits, sign, let go. Each step is tried even if the one before it failed, and a ledger that is away
+    is waited for no longer than so many seconds, however many tenants there are."""
+    try:
+        async with asyncio.timeout(seconds):
+            await _noted(running)
+            await rounds.stop()
+    except TimeoutError:
+        _log.warning("Not every journal was signed: there was no time left.")
+    finally:
+        await running.close(_AT_LEAST_S)
+
+
+async def _noted(running: Running) -> None:
     try:
         await running.service.flush()
     except QuipuError as error:
         _log.warning("The notes of the last reads could not be written: %s", error.code)
-    try:
-        await rounds.stop()
-    finally:
-        await running.close()
 
 
 async def _heads(running: Running) -> Mapping[str, int]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+#: Libraries that speak up when something is wrong: in lines like ours, or whoever collects them cannot read them.
+_OTHERS = ("uvicorn", "psycopg")
 _LEVELS = ("debug", "info", "warning", "error")
 _log = logging.getLogger("quipu.server")
 
@@ -243,12 +245,12 @@ def _logging(run: Session, config: Config) -> Generator[None]:
     level = "debug" if run.is_verbose else "warning" if run.is_quiet else config.log_level
     handler: Any = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    loggers = [logging.getLogger("quipu"), logging.getLogger("uvicorn")]
+    ours, others = logging.getLogger("quipu"), [logging.getLogger(name) for name in _OTHERS]
+    loggers = [ours, *others]
     for logger in loggers:
         logger.addHandler(handler)
-        logger.setLevel(level.upper())
+        logger.setLevel(level.upper() if logger is ours else logging.WARNING)
         logger.propagate = False
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         yield
     finally:

@@ -75,7 +75,7 @@ _SERVER = (
     Setting(
         "shutdown_grace_s",
         "QUIPU_SHUTDOWN_GRACE_S",
-        "Seconds that requests at work get to finish at the end.",
+        "Seconds that requests at work, and then the signing of journals, get at the end.",
     ),
     Setting(
         "shutdown_delay_s",

@@ -1,11 +1,15 @@
 """The server: what is said when it is not there, what is waited for, what survives its restart, who hears of a commit."""
 
 import asyncio
+import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -20,6 +24,7 @@ from quipu.model.change import AddToken, Close, KeepSecret
 from quipu.model.journal import Mention, Op
 from quipu.model.record import Ending
 from quipu.testing.builders import SPACE, TENANT, CountedIds, FixedClock, Scribe, adding, vector
+from tests.faces.serving import Program
 from tests.ledger.postgres.opening import opened
 from tests.postgres import Server, name_of, serving
 
@@ -485,6 +490,36 @@ async def test_what_is_asked_for_during_a_restart_waits_for_it(own: Server) -> N
         assert found == {record.id}
         assert len(await scribe.found("during")) == 1
         assert await scribe.audit() == []
+
+
+@pytest.mark.slow
+def test_a_program_ends_in_time_and_says_why_in_lines_of_json_while_its_database_is_away(
+    own: Server, tmp_path: Path
+) -> None:
+    settings = {"QUIPU_STORE": own.database(), "QUIPU_SHUTDOWN_GRACE_S": "1", "XDG_DATA_HOME": str(tmp_path)}
+    with Program(tmp_path / "unused.db", **settings) as program:
+        with httpx.Client(base_url=program.url, headers=_bearer(program.token), timeout=PATIENCE_S) as client:
+            for tenant in ("one", "two", "three"):
+                client.post("/quipu/v1/tenants", json={"tenant": tenant}).raise_for_status()
+                asked = {"name": "it", "roles": ["admin"], "tenant": tenant}
+                issued = client.post("/quipu/v1/tokens", json=asked).raise_for_status().json()
+                item = {"agent_id": "a", "type": "semantic", "content": "tea"}
+                client.post(
+                    "/memorywire/v0/remember", json=item, headers=_bearer(issued["text"])
+                ).raise_for_status()
+        own.kill()
+        try:
+            began = time.monotonic()
+            assert program.stop() == 0
+            assert time.monotonic() - began < PATIENCE_S / 2, "a tenant is not waited for after the other"
+        finally:
+            own.start()
+        said = [json.loads(line)["message"] for line in program.log.splitlines()]
+    assert "Not every journal was signed: there was no time left." in said
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 async def test_a_server_that_stays_away_is_said_to_be_away(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from enum import StrEnum
 
 
@@ -23,6 +24,7 @@ class Lifecycle:
         self.failure: BaseException | None = None
         self._settled = asyncio.Event()
         self._draining = asyncio.Event()
+        self._drained_at: float | None = None
 
     def ready(self) -> None:
         """Everything is open."""
@@ -38,6 +40,8 @@ class Lifecycle:
     def drain(self) -> None:
         """The end has begun: what is at work is finished, nothing new is wanted."""
         self.stage = Stage.DRAINING
+        if self._drained_at is None:
+            self._drained_at = time.monotonic()
         self._draining.set()
         self._settled.set()
 
@@ -48,3 +52,8 @@ class Lifecycle:
     async def draining(self) -> None:
         """Until the server drains."""
         await self._draining.wait()
+
+    def left(self, seconds: float) -> float:
+        """What is left of so many seconds, counted from the beginning of the end."""
+        begun = time.monotonic() if self._drained_at is None else self._drained_at
+        return max(0.0, begun + seconds - time.monotonic())
