@@ -41,6 +41,7 @@ def _diff(diff: Diff) -> dict[str, Any]:
             {"id": one.id, "content": one.content, "similarity": one.similarity, "kind": one.kind}
             for one in diff.related
         ],
+        **({"stays": list(diff.stays)} if diff.stays else {}),
         **({"counts": dict(diff.counts)} if diff.counts else {}),
     }
 
@@ -75,6 +76,7 @@ def _lines(diff: Diff) -> list[Text]:
 
     lines = [Text(f"+ {_brief(one)}", style="green") for one in diff.added]
     lines += [Text(f"- {_brief(one)}", style="red") for one in diff.removed]
+    lines += [Text(f"= {_brief(one)}") for one in diff.stays]
     for one in diff.modified:
         lines += _changed(one)
     for name, count in diff.counts.items():

@@ -159,6 +159,8 @@ class Diff:
     removed: tuple[JsonObject, ...] = ()
     modified: tuple[Modified, ...] = ()
     related: tuple[Related, ...] = ()
+    #: What others are merged into, where that stays as it is.
+    stays: tuple[JsonObject, ...] = ()
     counts: JsonObject = field(default_factory=dict[str, Json])
 
 

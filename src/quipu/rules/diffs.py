@@ -33,8 +33,12 @@ def diff(
     removed: Sequence[Record] = (),
     changed: Sequence[tuple[Record, Record]] = (),
     related: Sequence[tuple[Record, float]] = (),
+    stays: Sequence[Record] = (),
 ) -> Diff:
-    """What comes, goes and changes; `related` are live records with their nearness to what comes."""
+    """What comes, goes and changes; `related` are live records with their nearness to what comes.
+
+    `stays` is what others are merged into.
+    """
     fresh = [*added, *(after for _, after in changed)]
     counts: dict[str, Json] = {
         name: len(rows)
@@ -43,7 +47,7 @@ def diff(
     }
     return Diff(
         added=tuple(_coming(record) for record in added[:MOST]),
-        removed=tuple(_going(record) for record in removed[:MOST]),
+        removed=tuple(_known(record) for record in removed[:MOST]),
         modified=tuple(modified(*both) for both in changed[:MOST]),
         related=tuple(
             Related(
@@ -55,6 +59,7 @@ def diff(
             for record, near in related[:MOST]
             if fresh
         ),
+        stays=tuple(_known(record) for record in stays),
         counts=counts,
     )
 
@@ -77,7 +82,8 @@ def _coming(record: Record) -> dict[str, Json]:
     return {"id": record.id, **given}
 
 
-def _going(record: Record) -> dict[str, Json]:
+def _known(record: Record) -> dict[str, Json]:
+    """Enough of a record that is there to know it by."""
     return {
         "id": record.id,
         "type": record.type.value,
@@ -109,12 +115,13 @@ def _fields(record: Record) -> dict[str, Json]:
 
 def essence(shown: Diff) -> Json:
     """What an etag is made of: everything that a yes would do, without what merely stands beside it."""
-    return {
+    told: dict[str, Json] = {
         "added": list(shown.added),
         "removed": list(shown.removed),
         "modified": [{"id": one.id, "before": one.before, "after": one.after} for one in shown.modified],
         "counts": shown.counts,
     }
+    return {**told, "stays": list(shown.stays)} if shown.stays else told
 
 
 # -- word by word -----------------------------------------------------------------------------------------------

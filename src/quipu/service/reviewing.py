@@ -108,7 +108,8 @@ class Reviewing:
     async def _diff(self, principal: Principal, commits: Sequence[Commit], *, with_related: bool) -> Diff:
         changes = [change for commit in commits for change in commit.changes]
         ids = [change.record.id for change in changes if isinstance(change, Put) and change.expects]
-        ids += [change.id for change in changes if isinstance(change, Erase)]
+        into = {c.merged_into for c in changes if isinstance(c, Close) and c.merged_into} - {*ids}
+        ids += [*into, *(change.id for change in changes if isinstance(change, Erase))]
         current = await self._parts.ledger.read(principal.tenant, ids)
         added = [change.record for change in changes if isinstance(change, Put) and not change.expects]
         removed = [change.record for change in changes if isinstance(change, Close)]
@@ -123,7 +124,8 @@ class Reviewing:
         related: Sequence[tuple[Record, float]] = ()
         if with_related and len(fresh) == 1:
             related = await self._resembling.to(fresh[0], await self._governance.sight.stores(principal))
-        return diffs.diff(added, removed, changed, related)
+        stays = [current[name] for name in into if name in current]
+        return diffs.diff(added, removed, changed, related, stays)
 
     # -- deciding -----------------------------------------------------------------------------------------------
 

@@ -79,7 +79,9 @@ class Undoing:
 
     @staticmethod
     def _is_kept(was: Proposal) -> bool:
-        return was.status != "pending" and bool(was.salt and was.request)
+        # Nothing brings back what was erased.
+        is_final = was.status == "approved" and was.request.get("hard_delete") is True
+        return was.status != "pending" and bool(was.salt and was.request) and not is_final
 
     async def _undone(self, principal: Principal, was: Proposal) -> bool:
         """Just what the yes did goes back; False where not all of it could."""

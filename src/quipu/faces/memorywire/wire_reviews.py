@@ -54,6 +54,8 @@ def diff_body(diff: Diff) -> dict[str, Json]:
             for one in diff.related
         ],
     }
+    if diff.stays:
+        body["stays"] = [plain(one) for one in diff.stays]
     return {**body, "counts": plain(diff.counts)} if diff.counts else body
 
 

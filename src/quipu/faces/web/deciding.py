@@ -47,14 +47,14 @@ async def decide(visit: Visit) -> Response:
         # One that is not there, or not theirs, has no page to say it on: this raises.
         found = await visit.service.governance.proposal(visit.principal, name)
         if _is_said_again(visit, found, choice):
-            return _done(visit, found, given)
+            return await _done(visit, found, given)
         if problems.on_the_wire(error) is not error:
             raise
         # What may be a secret is not repeated.
         typed = None if isinstance(error, SecretLeakageError) else given
         return await review.shown(visit, given, error=error, typed=typed)
     decided = await visit.service.governance.proposal(visit.principal, name)
-    return _done(visit, decided, given)
+    return await _done(visit, decided, given)
 
 
 def _is_said_again(visit: Visit, found: Proposal, choice: str) -> bool:
@@ -63,9 +63,9 @@ def _is_said_again(visit: Visit, found: Proposal, choice: str) -> bool:
     return found.reviewer == visit.principal.name and found.status == wanted
 
 
-def _done(visit: Visit, decided: Proposal, given: Mapping[str, str]) -> Response:
+async def _done(visit: Visit, decided: Proposal, given: Mapping[str, str]) -> Response:
     """On to the next one, for who works through them."""
-    if decided.status != "pending":
+    if await visit.service.undoing.can_undo(visit.principal, decided.id):
         visit.session.undo = (visit.site.clock() + UNDO_MS, decided.id)
     if given.get("queue") == "1":
         return visit.go("/review/next", _told(decided), left=decided.id, **review.filters(given))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from quipu.errors import ConflictError, NotFoundError, QuipuError
 from quipu.faces.http import problems
-from quipu.faces.web import ticking, wording
+from quipu.faces.web import summaries, ticking, wording
 from quipu.faces.web.visit import Visit, address
 from quipu.model.change import Proposal
 from quipu.model.governance import Review
@@ -51,7 +51,10 @@ async def page(visit: Visit) -> Response:
         return visit.go("/review", status=None if status == "pending" else status, **asked)
     decidable = [one for one in found.proposals if status == "pending" and not _is_own(visit, one)]
     ticks = await ticking.ticks(visit, decidable)
-    rows = [(proposal, summary(proposal), ticks.get(proposal.id)) for proposal in found.proposals]
+    rows = [
+        (one, summaries.summary(one), summaries.beside(one.request), ticks.get(one.id))
+        for one in found.proposals
+    ]
     more = address("/review", status=status, **asked, cursor=found.next_cursor)
     return visit.page(
         "review.html",
@@ -122,35 +125,6 @@ def proposal_path(proposal_id: str) -> str:
     return f"/review/{quote(proposal_id, safe='')}"
 
 
-def summary(proposal: Proposal) -> str:
-    """What it would do, in a few words."""
-    request: Any = proposal.request
-    match proposal.operation:
-        case "remember":
-            return wording.brief(request.get("content") or "", 160)
-        case "merge":
-            count = len(request.get("duplicates") or ())
-            return f"{wording.counted(count, 'record')} into {request.get('canonical')}"
-        case "forget":
-            ids = request.get("ids") or ()
-            many = (
-                wording.counted(len(ids), "record")
-                if ids
-                else f"what matches {wording.as_json(request.get('filter'))}"
-            )
-            return f"{'erase' if request.get('hard_delete') else 'forget'} {many}"
-        case "restore":
-            return f"bring back {request.get('id')}"
-        case "batch":
-            items: list[Any] = request.get("items") or []
-            first = wording.brief(items[0].get("content") or "", 100) if items else ""
-            return f"{wording.counted(len(items), 'memory', 'memories')} together: {first}"
-        case "recall":
-            return f"recall {wording.brief(request.get('query') or '', 160)}"
-        case _:
-            return f"{request.get('action')} what {wording.as_json(request.get('policy'))} matches"
-
-
 def _is_own(visit: Visit, proposal: Proposal) -> bool:
     return proposal.writer == visit.principal.name and not visit.principal.is_local
 
@@ -197,7 +171,7 @@ async def shown(
         200 if error is None else problems.status_of(error),
         proposal=proposal,
         seen=seen,
-        summary=summary(proposal),
+        summary=summaries.summary(proposal),
         content=content,
         items=items,
         reasoning=body.get("reasoning"),
@@ -263,7 +237,7 @@ def _is_cut(
     for text, more in items:
         texts += [text, *(value for _, value in more)]
     if seen.diff is not None:
-        texts += [str(one["content"]) for one in seen.diff.removed]
+        texts += [str(one["content"]) for one in (*seen.diff.removed, *seen.diff.stays)]
         for one in seen.diff.modified:
             texts += [
                 wording.as_json(value)

@@ -3,7 +3,8 @@
 1. A new memory is shown, and nothing that happens meanwhile makes another one of it.
 2. What a yes to a change, a merge, a removal or a return does depends on the memories it names. A tick says what that was
    when the list was shown; if it is something else now, it goes on waiting.
-3. What is about whatever matches, or about very many, is not shown in a list. It is approved on its own page.
+3. What is about whatever matches, or about very many, or writes more than a list has room for, is not shown in a list. It
+   is approved on its own page.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quipu.faces.web import summaries
 from quipu.faces.web.visit import Visit
 from quipu.model.change import Proposal
 
@@ -24,10 +26,16 @@ _NEW = ("remember", "batch", "recall")
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a tick says, and the texts that would go."""
+    """What a tick says, the texts that would go, and the one that they would be merged into."""
 
     said: str
     goes: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether the list does not show all of it."""
+        return self.said == UNSEEN
 
 
 async def ticks(visit: Visit, proposals: Sequence[Proposal]) -> dict[str, Tick]:
@@ -47,6 +55,8 @@ def shown(proposal: Proposal, tick: str) -> str | None:
 
 def _kind(proposal: Proposal) -> str | None:
     """How it is ticked; None where that says what a yes would do now."""
+    if not summaries.is_whole(proposal):
+        return UNSEEN
     named = _named(proposal)
     if not named and proposal.operation in _NEW:
         return _WHOLE
@@ -63,5 +73,9 @@ def _named(proposal: Proposal) -> list[str]:
 
 async def _effect(visit: Visit, proposal: Proposal) -> Tick:
     seen = await visit.service.reviewing.review(visit.principal, proposal.id, with_related=False)
-    goes = () if seen.diff is None else tuple(str(one.get("content") or "") for one in seen.diff.removed)
-    return Tick(seen.etag or UNSEEN, goes)
+    if seen.diff is None:
+        return Tick(seen.etag or UNSEEN)
+    goes, stays = (
+        tuple(str(one.get("content") or "") for one in some) for some in (seen.diff.removed, seen.diff.stays)
+    )
+    return Tick(seen.etag or UNSEEN, goes, stays)
