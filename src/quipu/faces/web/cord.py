@@ -24,6 +24,47 @@ KINDS: dict[str, frozenset[Op]] = {
     "decision": frozenset({Op.HOLD, Op.APPROVE, Op.DECIDE, Op.CHANGE_RULES, Op.DENY, Op.DISMISS_RULE}),
 }
 
+#: What somebody did, as a sentence goes on after their name.
+VERBS: dict[Op, str] = {
+    Op.GENESIS: "opened the journal",
+    Op.REMEMBER: "remembered",
+    Op.UPDATE: "changed",
+    Op.RECALL: "recalled",
+    Op.READ: "read",
+    Op.FORGET: "forgot",
+    Op.ERASE: "erased",
+    Op.MERGE: "merged",
+    Op.EXPIRE: "let expire",
+    Op.ARCHIVE: "archived",
+    Op.DEMOTE: "demoted",
+    Op.RESTORE: "restored",
+    Op.SWEEP: "swept up",
+    Op.PRUNE: "pruned",
+    Op.HOLD: "proposed",
+    Op.DECIDE: "decided",
+    Op.CREATE_STORE: "opened a store",
+    Op.DELETE_STORE: "deleted a store",
+    Op.IMPORT: "imported",
+    Op.EXPORT: "exported",
+    Op.REEMBED: "embedded anew",
+    Op.ISSUE_TOKEN: "issued a token",
+    Op.END_TOKEN: "ended a token",
+    Op.SUSPEND: "suspended the tenant",
+    Op.RESUME: "resumed the tenant",
+    Op.KEEP_SECRET: "registered a secret",
+    Op.DROP_SECRET: "dropped a secret",
+    Op.APPROVE: "agreed to",
+    Op.CHANGE_RULES: "changed the rules",
+    Op.DISMISS_RULE: "dismissed a suggested rule",
+    Op.DENY: "was denied",
+    Op.ADD_WEBHOOK: "added a webhook",
+    Op.DROP_WEBHOOK: "removed a webhook",
+    Op.OPEN_RUN: "began a run",
+    Op.STEP_RUN: "went on with a run",
+    Op.EXPIRE_RUN: "dropped the log of a run",
+    Op.KEEP_REF: "opened a place for runs to write to",
+}
+
 
 def kind_of(op: Op) -> str:
     """Whether it wrote, read, removed, decided, or kept the house."""

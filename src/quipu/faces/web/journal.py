@@ -53,6 +53,7 @@ async def page(visit: Visit) -> Response:
         else address("/journal", **conditions, before=str(stretch.before)),
         kinds=(*cord.KINDS, "house"),
         kind_of=cord.kind_of,
+        verbs=cord.VERBS,
         ops=list(Op),
         agents=agents.counted(visit.principal, (), stretch.entries),
         sealed={point.seq: point for point in points},
@@ -113,7 +114,8 @@ async def proof(visit: Visit) -> Response:
     if proof is not None and proof.has_failed:
         visit.session.proof = None
     found = None if proof is None or proof.is_running else proof.found()
-    return visit.page("proof.html", proof=proof, found=found)
+    keys = await visit.service.audit.keys(visit.principal)
+    return visit.page("proof.html", proof=proof, found=found, keys=dict(keys), archive=_archive_name(visit))
 
 
 # -- to take away ----------------------------------------------------------------------------------------------
@@ -124,8 +126,12 @@ async def download(visit: Visit) -> Response:
     await visit.form()
     visit.need(Permission.ADMIN)
     await visit.service.flush()
-    headers = {"Content-Disposition": f'attachment; filename="quipu-proof-{visit.principal.tenant}.zip"'}
+    headers = {"Content-Disposition": f'attachment; filename="{_archive_name(visit)}"'}
     return sheets.guarded(StreamingResponse(_archive(visit), media_type="application/zip", headers=headers))
+
+
+def _archive_name(visit: Visit) -> str:
+    return f"quipu-proof-{visit.principal.tenant}.zip"
 
 
 class _Pipe(io.RawIOBase):
