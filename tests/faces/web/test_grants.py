@@ -87,6 +87,31 @@ def test_what_somebody_would_see_is_shown_at_every_trust(ana: Person, level: str
     assert ("walnuts" in answer.text) is (level == "4")
 
 
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"grantee": "bob"}, "grantee", "<b>Lend to</b>: This is no DID"),
+        ({"days": "soon"}, "days", "<b>Days</b>: This is a whole number."),
+        ({"days": "0"}, "days", "<b>Days</b>: It is lent for a day at least."),
+        ({"most": "0"}, "most", "<b>Items at most</b>: This is a whole number. Accepted: 1 … "),
+        ({"kinds": "nonsense"}, "kinds", "<b>Kinds</b>: There is no such kind. Accepted: "),
+        ({"everything": ""}, "everything", "<b>Which</b>: Name tags, kinds or subjects"),
+        ({"scope": "no such"}, "scope", "<b>Scope</b>: "),
+    ],
+)
+def test_a_draft_that_is_refused_names_the_field_before_anything_is_signed(
+    ana: Person, changes: dict[str, str], field: str, said: str
+) -> None:
+    asked = {"grantee": GRANTEE, "purpose": "Brief them.", "everything": "1", "level": "4", "most": "50"}
+    given = {**asked, "days": "3", "scope": "personal", **changes}
+    for answer in (ana.get("/grants", params=given), ana.send("/grants", **given)):
+        assert answer.status_code == 400
+        assert said in answer.text
+        assert re.findall(r'<(?:input|select) id="(\w+)"[^>]*aria-invalid="true"', answer.text) == [field]
+        assert "Sign and lend" not in answer.text
+        assert f'name="purpose" value="{asked["purpose"]}"' in answer.text, "what was typed stays"
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_double_click_lends_once(
     house: House, window: Opened, monkeypatch: pytest.MonkeyPatch

@@ -86,14 +86,28 @@ def test_a_stretch_of_time_is_named_by_its_days(desk: tuple[Served, Person]) -> 
         assert all(part.partition("=")[2] in text for part in query.split("&")), "as it was typed"
 
 
-@pytest.mark.parametrize("since", ["yesterday", "2026-02-31", "2026-03-01 noon"])
-def test_a_moment_that_is_none_is_answered_with_what_is_one(desk: tuple[Served, Person], since: str) -> None:
+@pytest.mark.parametrize("given", ["yesterday", "2026-02-31", "2026-03-01 noon"])
+@pytest.mark.parametrize("field", ["since", "until"])
+def test_a_moment_that_is_none_is_answered_with_what_is_one_and_where(
+    desk: tuple[Served, Person], field: str, given: str
+) -> None:
     _, person = desk
-    answer = person.get(f"/recover?agent=desk&since={since}")
+    answer = person.get("/recover", params={"agent": "desk", field: given})
     assert answer.status_code == 400
-    assert re.search(r'<p class="notice bad" role="alert">[^<]*Accepted: [^<]*2026-', answer.text)
+    said = f'role="alert" id="refused"><b>{field.capitalize()}</b>: [^<]*Accepted: [^<]*2026-'
+    assert re.search(said, answer.text)
+    assert re.findall(r'<input id="(\w+)"[^>]*aria-invalid', answer.text) == [field]
     assert "snapshot" not in answer.text
     assert "a run id" not in answer.text
+
+
+def test_a_form_without_a_cause_says_what_is_missing(desk: tuple[Served, Person]) -> None:
+    _, person = desk
+    assert person.get("/recover?agent=desk").status_code == 200, "somebody led here has asked for nothing yet"
+    answer = person.get("/recover?agent=desk&source=&action=undo&detectors=")
+    assert answer.status_code == 400
+    assert "Name a cause, too." in answer.text
+    assert 'name="agent" value="desk"' in answer.text
 
 
 def test_a_memory_that_was_changed_before_comes_back_as_it_was(desk: tuple[Served, Person]) -> None:

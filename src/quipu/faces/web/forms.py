@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from quipu.errors import ForbiddenError
+from quipu.errors import ForbiddenError, QuipuError
 
 FIELD = "csrf"
 _OWN = ("same-origin", "none")
@@ -55,6 +55,12 @@ async def typed(request: Request) -> Mapping[str, str]:
 def kept(given: Mapping[str, str]) -> Mapping[str, str]:
     """What a person typed, by the name it has on the page."""
     return {label: text for name, label in _TYPED.items() if (text := given.get(name, "").strip())}
+
+
+def wrong_field(error: QuipuError, fields: Mapping[str, str]) -> str | None:
+    """The field of a form that an error is about, found by the last part of its place that stands for one."""
+    parts = [part for fault in error.faults[:1] for part in fault.pointer.split("/")]
+    return next((fields[part] for part in reversed(parts) if part in fields), None)
 
 
 def check_sender(request: Request) -> None:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from quipu.errors import ConflictError, InvalidError, QuipuError
-from quipu.faces.web.grants_requests import PREVIEWED, number
+from quipu.faces.web import forms
+from quipu.faces.web.grants_requests import PREVIEWED, days, number
 from quipu.faces.web.visit import Visit, address
 from quipu.faces.web.wording import counted
 from quipu.model.grants import TaskState
@@ -42,6 +43,21 @@ _ACTIONS = {
 #: It is written as a block, which is what it does to all grants; the owner who does it is refused nothing.
 _KILL_SWITCH = "kill_switch"
 _OUTCOMES = {"allow": "Allowed", "allow_with_conditions": "Allowed, on terms", "block": "Refused"}
+#: The fields of the form, by what the members of a grant are called.
+_MEMBERS = {
+    "grantee": "grantee",
+    "purpose": "purpose",
+    "labels_any": "labels",
+    "kinds": "kinds",
+    "subject_entity_ids": "subjects",
+    "granter": "scope",
+    "scope_id": "scope",
+    "filter": "everything",
+    "trust_level": "level",
+    "max_items": "most",
+    "expires_at": "days",
+    **{name: name for name in ("level", "days", "most")},
+}
 _BLANK = {"scope": "personal", "level": "1", "days": "30", "most": "500"}
 
 
@@ -52,9 +68,8 @@ async def page(visit: Visit) -> Response:
     if not asked["grantee"]:
         return await _shown(visit, {**asked, **_BLANK})
     try:
-        preview = await visit.service.sharing.disclosing.preview(
-            visit.principal, _draft(asked), PREVIEWED + 1
-        )
+        draft, _ = _draft(asked), days(asked["days"])
+        preview = await visit.service.sharing.disclosing.preview(visit.principal, draft, PREVIEWED + 1)
     except QuipuError as error:
         return await _shown(visit, asked, error=error, status=400)
     return await _shown(visit, asked, preview=preview)
@@ -68,9 +83,9 @@ async def issue(visit: Visit) -> Response:
     # The page that showed what would be lent has named the grant, so that the same form sent twice is one grant.
     name = given.get("grant", "")
     try:
-        draft, days = _draft(asked), number(asked["days"], "/days")
+        draft, length = _draft(asked), days(asked["days"])
         draft |= {"grant_id": name} if name else {}
-        kept = await visit.service.sharing.grants.issue_for(visit.principal, draft, days)
+        kept = await visit.service.sharing.grants.issue_for(visit.principal, draft, length)
     except ConflictError as conflict:
         if conflict.reason != "grant_taken" or not await _is_sent_again(visit, name, asked):
             return await _shown(visit, asked, error=conflict, status=400)
@@ -188,7 +203,8 @@ async def _shown(
         one for one in await sharing.requests.list(visit.principal) if one.state is TaskState.AWAITING_INPUT
     ]
     told = {"grants": rows, "waiting": waiting, "owner": owner, "name": f"mgr_{sharing.mint()}"}
-    return visit.page("grants.html", status, asked=asked, preview=preview, error=error, **told)
+    wrong = None if error is None else forms.wrong_field(error, _MEMBERS)
+    return visit.page("grants.html", status, asked=asked, preview=preview, error=error, wrong=wrong, **told)
 
 
 def _draft(asked: Mapping[str, str]) -> dict[str, Any]:
@@ -204,6 +220,10 @@ def _draft(asked: Mapping[str, str]) -> dict[str, Any]:
     }
     if asked["everything"] == "1":
         chosen["all"] = True
+    if not chosen:
+        raise InvalidError.at(
+            "/filter", "required", "Name tags, kinds or subjects, or choose all of the scope."
+        )
     return {
         "grantee": asked["grantee"],
         "purpose": asked["purpose"],

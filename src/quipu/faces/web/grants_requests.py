@@ -9,11 +9,18 @@ from typing import Any
 from starlette.responses import Response
 
 from quipu.errors import InvalidError, QuipuError
+from quipu.faces.web import forms
 from quipu.faces.web.visit import Visit
 from quipu.model.grants import AccessRequest, TaskState
 from quipu.model.principal import Permission
 
 _FIELDS = ("level", "days", "most")
+_NAMED = {
+    "trust_level": "level",
+    "max_items": "most",
+    "expires_at": "days",
+    **{name: name for name in _FIELDS},
+}
 #: So many items of a draft are shown; one more is asked for, to know that there are more.
 PREVIEWED = 100
 
@@ -38,8 +45,8 @@ async def answer(visit: Visit) -> Response:
     try:
         if given.get("answer") != "approve":
             raise InvalidError.at("/answer", "bad_value", "Lend it, or refuse.")
-        days = number(asked["days"], "/days")
-        kept = await requests.approve(visit.principal, one.id, _changes(asked), days)
+        length = days(asked["days"])
+        kept = await requests.approve(visit.principal, one.id, _changes(asked), length)
     except QuipuError as error:
         one = await _found(visit)
         if one.grant is not None:  # the same form sent twice, or somebody else was first
@@ -58,7 +65,7 @@ async def _shown(
     preview: list[dict[str, Any]] | None = None
     if one.state is TaskState.AWAITING_INPUT:
         try:
-            draft = {**one.draft, **_changes(asked)}
+            draft, _ = {**one.draft, **_changes(asked)}, days(asked["days"])
             preview = await visit.service.sharing.disclosing.preview(visit.principal, draft, PREVIEWED + 1)
         except QuipuError as unfit:
             error, preview = error or unfit, []
@@ -72,6 +79,7 @@ async def _shown(
         asked=asked,
         preview=preview,
         error=error,
+        wrong=None if error is None else forms.wrong_field(error, _NAMED),
         wanted=json.dumps(one.draft["filter"], ensure_ascii=False, default=dict),
         more=more or "nothing else",
     )
@@ -85,6 +93,14 @@ def _wanted(one: AccessRequest) -> dict[str, str]:
 
 def _changes(asked: Mapping[str, str]) -> dict[str, Any]:
     return {"trust_level": number(asked["level"], "/level"), "max_items": number(asked["most"], "/most")}
+
+
+def days(text: str) -> int:
+    """For how long something is lent."""
+    given = number(text, "/days")
+    if given < 1:
+        raise InvalidError.at("/days", "bad_value", "It is lent for a day at least.")
+    return given
 
 
 def number(text: str, pointer: str) -> int:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from quipu.errors import ConflictError, InvalidError, NotFoundError, QuipuError
 from quipu.faces.http import problems
-from quipu.faces.web import wording
+from quipu.faces.web import forms, wording
 from quipu.faces.web.asking import midnight
 from quipu.faces.web.visit import Visit
 from quipu.model.principal import Permission
@@ -20,6 +20,8 @@ from quipu.model.recovery import Action, RecoverRequest, RecoverResponse
 from quipu.rules import moments
 
 _FIELDS = ("agent", "source", "run", "import", "proposal", "by", "since", "until", "trusted")
+#: They are called in errors as on the page.
+_NAMED = {name: name for name in _FIELDS}
 _MOST = 500
 #: What stands for one here.
 _MOMENTS = ("a day such as 2026-03-01", "a moment with its zone such as 2026-03-01T09:00Z")
@@ -30,15 +32,31 @@ async def page(visit: Visit) -> Response:
     """The form; with fields in the address, also what would be done."""
     visit.need(Permission.REVIEW)
     asked = {name: visit.asked(name) or "" for name in (*_FIELDS, "detectors", "action")}
-    if not any(asked[name] for name in (*_FIELDS[1:], "detectors")):
-        return visit.page("recover.html", asked=asked, answer=None, error=None, counts=())
     try:
+        if not any(asked[name] for name in (*_FIELDS[1:], "detectors")):
+            # Who sent the form wants to see something; who has only just come does not.
+            return _refused(visit, asked, _no_cause() if asked["action"] else None)
         answer = await visit.service.recovery.recover(visit.principal, _request(asked, is_dry=True))
     except NotFoundError:
         raise
     except QuipuError as error:
-        return visit.page("recover.html", 400, asked=asked, answer=None, error=error, counts=())
+        return _refused(visit, asked, error)
     return _shown(visit, asked, answer)
+
+
+def _refused(visit: Visit, asked: Mapping[str, str], error: QuipuError | None) -> Response:
+    """The form alone, with what is wrong about it."""
+    wrong = None if error is None else forms.wrong_field(error, _NAMED)
+    status = 200 if error is None else 400
+    return visit.page("recover.html", status, asked=asked, answer=None, error=error, wrong=wrong, counts=())
+
+
+def _no_cause() -> InvalidError:
+    return InvalidError(
+        "Name a cause, too.",
+        reason="usage",
+        hint="A source, a run, an import, a proposal, who wrote it or since when; or let detectors look for it.",
+    )
 
 
 async def apply(visit: Visit) -> Response:
@@ -69,6 +87,7 @@ def _shown(
         asked=asked,
         answer=answer,
         error=error,
+        wrong=None,
         counts=sorted(counts.items()),
         seen=_seen(answer),
     )
