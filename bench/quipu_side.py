@@ -140,7 +140,10 @@ async def remember_batch(memory: Any, records: Iterable[Record], *, with_vectors
 
 async def remember_one(memory: Any, record: Record) -> float:
     """Remembers one record durably; returns milliseconds."""
-    request = _request(record, True)
+    return await _remembered(memory, _request(record, True))
+
+
+async def _remembered(memory: Any, request: dict[str, Any]) -> float:
     content = request.pop("content")
     started = time.perf_counter()
     await memory.remember(content, **request)
@@ -150,8 +153,12 @@ async def remember_one(memory: Any, record: Record) -> float:
 async def remember_together(
     memory: Any, records: Sequence[Record], callers: int
 ) -> tuple[float, list[float]]:
-    """Remembers with so many concurrent callers; returns records per second and each call's milliseconds."""
-    return await _together([partial(remember_one, memory, record) for record in records], callers)
+    """Remembers with so many concurrent callers; returns records per second and each call's milliseconds.
+
+    The building of the requests is excluded, as it is of a batch, of a lone writer and of memorywire's writes.
+    """
+    requests = [_request(record, True) for record in records]
+    return await _together([partial(_remembered, memory, request) for request in requests], callers)
 
 
 async def remember_facts_together(memory: Any, facts: Sequence[Fact], callers: int) -> float:
