@@ -80,6 +80,8 @@ class Wanted:
     agent: str = ""
     actor: str = ""
     record: str = ""
+    #: The id of a proposal, an import or anything else that they tell of.
+    about: str = ""
     #: Only what was before this moment.
     ended_at: int | None = None
 
@@ -98,6 +100,7 @@ class Wanted:
             and self.agent in ("", entry.agent)
             and self.actor in ("", entry.actor)
             and (not self.record or any(mention.id == self.record for mention in entry.records))
+            and (not self.about or self.about in entry.detail.values())
         )
 
 
@@ -127,6 +130,7 @@ async def stretch(visit: Visit, wanted: Wanted, before: int | None, limit: int) 
         agent=wanted.agent or None,
         actor=wanted.actor or None,
         record=wanted.record or None,
+        told=wanted.about or None,
         after=lowest,
         last=max(top, 0),
         limit=limit,

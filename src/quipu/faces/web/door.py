@@ -33,6 +33,15 @@ _TITLES = {
 #: Where the reason says more than the code.
 _TITLES_BY_REASON = {"too_large": "That is too large"}
 
+#: Where to look for something else of the kind that is not there.
+_LISTS = {
+    "memories": ("/memories", "Look for a memory"),
+    "review": ("/review", "To what waits for a decision"),
+    "grants": ("/grants", "To what is lent"),
+    "runs": ("/runs", "To all runs"),
+    "imports": ("/imports", "To all imports"),
+}
+
 
 class SignedIn:
     """The session's cookie as a way to say who is asking. The credential is checked anew at every request."""
@@ -117,6 +126,15 @@ class ErrorPages:
         return response
 
 
+def _onward(request: Request, error: QuipuError) -> tuple[str, str] | None:
+    """Where to go on from an error, and what that is called."""
+    if error.reason == "missing_scope":
+        return "/health", "See what you may do"
+    if error.code != "not_found" or request.method not in ("GET", "HEAD"):
+        return None
+    return _LISTS.get(request.url.path.split("/")[1], _LISTS["memories"])
+
+
 def _is_person(request: Request) -> bool:
     """Browsers say that they want a page; programs do not."""
     return "text/html" in request.headers.get("accept", "")
@@ -153,6 +171,7 @@ def fault_page(request: Request, error: QuipuError, visit: Visit | None) -> Resp
         "hint": told.hint,
         "accepted": [] if told.reason == "method" else [word for one in told.faults for word in one.accepted],
         "status": status,
+        "onward": _onward(request, told),
         "request_id": exchange_of(request.scope).request_id,
         "again": None if request.method in ("GET", "HEAD") else _page_of(request),
         # What may be a secret is not repeated.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PAGE = 40
 #: So many of the memories that an entry mentions are named; the proof names all.
 _MENTIONS = 100
-_FIELDS = ("op", "kind", "agent", "actor", "record")
+_FIELDS = ("op", "kind", "agent", "actor", "record", "about")
 #: So much of the archive is gathered before it is sent on.
 _CHUNK = 1 << 16
 

@@ -57,7 +57,11 @@ class Visit:
     def need(self, permission: Permission) -> None:
         """Refuse early, before anything is asked of the service."""
         if not self.may(permission):
-            raise ForbiddenError(f"This needs {permission.value}.", reason="missing_scope")
+            raise ForbiddenError(
+                f"This needs {permission.value}.",
+                reason="missing_scope",
+                hint="Your token does not have it. Who manages tokens here can give you one that does.",
+            )
 
     def asked(self, name: str) -> str | None:
         """A field of the address, without the space around it; None where it is empty."""
