@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.architecture.tree import ROOT, SOURCE
 
@@ -61,11 +62,16 @@ def test_a_requirement_file_holds_pins_and_hashes_and_nothing_else(file: Path) -
 
 
 @cache
-def declared(extra: str | None = None) -> frozenset[str]:
+def requirements(extra: str | None = None) -> tuple[str, ...]:
     """What pyproject.toml asks for: always, or with an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = project["optional-dependencies"][extra] if extra else project["dependencies"]
-    return frozenset(normal(requirement) for requirement in asked)
+    return tuple(project["optional-dependencies"][extra] if extra else project["dependencies"])
+
+
+@cache
+def declared(extra: str | None = None) -> frozenset[str]:
+    """The packages that pyproject.toml asks for: always, or with an extra."""
+    return frozenset(normal(requirement) for requirement in requirements(extra))
 
 
 def imports(file: Path) -> set[str]:
@@ -113,6 +119,18 @@ def test_installing_a_list_never_looks_for_another_release(script: str) -> None:
     installs = [line for line in lines if "--require-hashes" in line]
     assert installs
     assert all("--no-deps" in line for line in installs)
+
+
+def test_a_range_before_1_0_that_has_an_end_ends_with_the_minor_version_that_is_pinned() -> None:
+    """Such packages break in minor versions, and users without pins get the newest that the range lets in."""
+    pinned = pins(ROOT / "requirements.txt")
+    for need in map(Requirement, [*requirements(), *requirements("server"), *requirements("telemetry")]):
+        version = Version(pinned.get(normal(need.name), "1"))
+        if version.major == 0 and any(part.operator.startswith("<") for part in need.specifier):
+            following = f"0.{version.minor + 1}"
+            assert not need.specifier.contains(following), (
+                f"{need} lets in {following}, which no test has seen"
+            )
 
 
 def test_users_and_developers_get_the_same_versions() -> None:
