@@ -15,7 +15,7 @@ from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.model.operations import Fusion, RecallRequest, RememberRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType, PrivacyIntent, Sensitivity
-from quipu.ports.backend import Answer, Capability, Copy, Mirror, NativeHit, Place, Query, Routing
+from quipu.ports.backend import Answer, Capability, Copy, Mirror, NativeHit, Place, Query, Routing, Sent
 from quipu.ports.outbox import CopyState
 from quipu.rules.fusion import Foreign
 from quipu.testing.backend.shelf import ShelfBackend
@@ -307,6 +307,64 @@ async def test_an_effect_whose_answer_was_lost_is_not_done_twice() -> None:
 
 
 @requirement("memorywire:router.idempotent")
+class Attentive(ShelfBackend):
+    """Writes down what it is told of earlier sendings, by text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: dict[str, list[Sent]] = {}
+        self.loses = 0
+
+    async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
+        for copy in copies:
+            self.told.setdefault(copy.content, []).append(copy.sent)
+        done = await super().put(copies)
+        if self.loses:
+            self.loses -= 1
+            raise BackendUnavailableError("The answer was lost.", reason="mirror_unreachable")
+        return done
+
+
+async def test_a_mirror_is_told_what_it_need_not_look_for(tmp_path: Path) -> None:
+    path, shelf, clock = tmp_path / "memory.db", Attentive(), FixedClock()
+    async with rig(path=path) as before:
+        await before.memory.remember("older than the mirror")
+    async with rig(mirror("shelf", shelf), path=path, clock=clock, is_started=False) as rigged:
+        assert await rigged.drained()
+        await rigged.memory.remember("new")
+        assert await rigged.drained()
+        shelf.loses = 1
+        await rigged.memory.remember("lost")
+        await rigged.drained()
+        clock.move(60_000)
+        assert await rigged.drained()
+        await rigged.ledger.outbox.drop("default", "shelf")
+        await rigged.ledger.outbox.register("default", "shelf", is_written=True)
+        assert await rigged.drained()
+    assert shelf.told == {
+        "older than the mirror": [Sent.UNKNOWN, Sent.BEGUN],
+        "new": [Sent.NEVER, Sent.BEGUN],
+        "lost": [Sent.NEVER, Sent.BEGUN, Sent.BEGUN],
+    }
+    assert texts(shelf) == ["lost", "new", "older than the mirror"]
+
+
+async def test_a_stop_in_the_middle_of_many_leaves_most_of_them_noted() -> None:
+    shelf = Attentive()
+    async with rig(mirror("shelf", shelf), is_started=False) as rigged:
+        done = [
+            one
+            for start in range(0, 600, 100)
+            for one in await rigged.memory.remember_many(
+                [f"tea {start + place}" for place in range(100)], atomic=True
+            )
+        ]
+        await rigged.service.mirrors.lines[0].delivery.round("default")  # and then the power goes
+        known = await rigged.ledger.outbox.mirrored("default", "shelf", [one.id for one in done])
+    kept = [copy for copy in known.values() if copy.state is CopyState.KEPT]
+    assert 0 < len(kept) == len(known) < 600
+
+
 async def test_what_was_lost_and_then_forgotten_is_found_and_removed() -> None:
     shelf, clock = Amnesiac(), FixedClock()
     async with rig(mirror("shelf", shelf), clock=clock, is_started=False) as rigged:

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from quipu.backends.remote import make
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.model.record import MemoryType
-from quipu.ports.backend import Backend, Setup
+from quipu.ports.backend import Backend, Sent, Setup
 from quipu.testing.backend import BackendContract
 from quipu.testing.backend.case import Keeper, place
 from quipu.testing.embedders import WordEmbedder
@@ -44,6 +45,41 @@ class TestRemote(BackendContract):
                 file.name for file in self.place.glob("other.db*") if marker.encode() in file.read_bytes()
             ]
         )
+
+    @pytest.mark.parametrize(
+        ("sent", "asked"), [(Sent.NEVER, 0), (Sent.UNKNOWN, 1), (Sent.BEGUN, 4)], ids=lambda one: str(one)
+    )
+    async def test_a_fill_looks_for_marks_only_where_there_may_be_some(
+        self, keeper: Keeper, sent: Sent, asked: int
+    ) -> None:
+        """To look for them takes the longer the more is there: a fill that always did would never end."""
+        looks = watched(keeper)
+        for turn in range(4):
+            await keeper.put_all([keeper.copy(f"tea {turn} {place}", sent=sent) for place in range(3)])
+        assert len(looks) == asked
+        assert len(await keeper.held()) == 12
+
+    async def test_what_is_there_from_before_is_found_though_nothing_is_noted_of_it(
+        self, keeper: Keeper
+    ) -> None:
+        copy = keeper.copy("tea at noon", sent=Sent.UNKNOWN)
+        (first,) = await keeper.put_all([copy])
+        keeper.backend._was_empty.clear()  # as in another process
+        (again,) = await keeper.put_all([copy])
+        assert again.native_id == first.native_id
+        assert len(await keeper.held()) == 1
+
+
+def watched(keeper: Keeper) -> list[str]:
+    """The questions that are asked of the other side from now on."""
+    asked: list[str] = []
+
+    async def note(request: httpx.Request) -> None:
+        if request.url.path.endswith("/export"):
+            asked.append(str(request.url))
+
+    keeper.backend._client.event_hooks["request"].append(note)
+    return asked
 
 
 class TestWithoutAnEmbedder(TestRemote):

@@ -71,6 +71,25 @@ def test_a_record_has_what_its_own_values_need(
     assert have(record, needs(compiled(filter)))
 
 
+@given(st.lists(texts(), min_size=1, max_size=4), st.data(), json_objects(), records())
+def test_one_of_several_texts_begins_as_all_of_them_do(
+    listed: list[str], data: st.DataObject, more: dict[str, object], record: Record
+) -> None:
+    listed = [f"mem_01{text}" for text in listed]
+    record = replace(record, metadata={**more, "of": data.draw(st.sampled_from(listed))})
+    filter = {"metadata.of": {"$in": listed}}
+    assert matches(filter, record, "main")
+    assert have(record, needs(compiled(filter)))
+
+
+def test_what_several_texts_have_in_common_is_needed() -> None:
+    assert needs(compiled({"a.b": {"$in": ["mem_01AB", "mem_01AC"]}})) == Needs(in_metadata='"mem_01A')
+    assert needs(compiled({"a": {"$in": ["x", "y"]}})) == Needs()
+    assert needs(compiled({"a": {"$in": ["x1", "x\u00fc"]}})) == Needs(), "it may be written in two ways"
+    assert needs(compiled({"a": {"$in": ["x", None]}})) == Needs()
+    assert needs(compiled({"a": {"$in": ["x1", "x"]}})) == Needs(in_metadata='"x')
+
+
 @pytest.mark.parametrize("operator", ["$or", "$not"])
 def test_nothing_is_needed_of_which_something_else_will_do(operator: str) -> None:
     inner = {"metadata.a": "x", "source": "y", "tags": "z"}

@@ -8,7 +8,8 @@ and by words, with the restrictions applied first.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ from quipu.ports.backend import (
     Query,
     Remaining,
     ScoreKind,
+    Sent,
     Setup,
 )
 from quipu.rules.containers import joined
@@ -85,6 +87,8 @@ class RemoteBackend:
         self._address = f"{scheme}://{host}{port}{parts.path.rstrip('/')}/memorywire/v0/"
         self._token = parts.password or parts.username
         self._client: httpx.AsyncClient | None = None
+        #: Agents over there, and whether they had no memories when they were first asked about.
+        self._was_empty: dict[str, bool] = {}
 
     async def open(self) -> None:
         if self._client is None:
@@ -101,21 +105,21 @@ class RemoteBackend:
             await self.close()
             raise BackendUnavailableError("No Quipu is at this address.", reason="mirror_unreachable")
 
-    async def _asked(self, method: str, path: str, **given: Any) -> Any:
+    @property
+    def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
             raise BackendUnavailableError("The mirror is not open.", reason="mirror_unreachable")
-        try:
-            answer = await self._client.request(method, path, **given)
+        return self._client
+
+    async def _asked(self, method: str, path: str, **given: Any) -> Any:
+        with _told():
+            answer = await self._opened.request(method, path, **given)
             if answer.status_code == 404:
                 return None
             answer.raise_for_status()
             if answer.headers.get("content-type", "").startswith("application/x-ndjson"):
                 return [json.loads(line) for line in answer.text.split("\n") if line]
             return answer.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise BackendUnavailableError(
-                "The other Quipu does not answer.", reason="mirror_unreachable"
-            ) from error
 
     # -- keeping ------------------------------------------------------------------------------------------------
 
@@ -144,7 +148,9 @@ class RemoteBackend:
         """By record, the id and version under which it is kept already: by its mark alone, for its text may be no more."""
         wanted: dict[str, list[str]] = {}
         for copy in copies:
-            wanted.setdefault(_agent(copy.container), []).append(copy.record_id)
+            agent = _agent(copy.container)
+            if copy.sent is Sent.BEGUN or (copy.sent is Sent.UNKNOWN and not await self._is_new(agent)):
+                wanted.setdefault(agent, []).append(copy.record_id)
         marks: dict[str, tuple[str, int | None]] = {}
         for agent, ids in wanted.items():
             for start in range(0, len(ids), _MOST_NAMED):
@@ -154,6 +160,22 @@ class RemoteBackend:
                 found = [_kept(line) for line in lines or () if "id" in line]
                 marks |= {str(kept.record_id): (kept.native_id, kept.version) for kept in found}
         return marks
+
+    async def _is_new(self, agent: str) -> bool:
+        """Whether the agent had nothing over there when it was first asked about: who has sent it anything since has
+        noted so. To ask for marks takes the longer the more is there, and a fill asks thousands of times."""
+        if agent not in self._was_empty:
+            self._was_empty[agent] = not await self._has_any(agent)
+        return self._was_empty[agent]
+
+    async def _has_any(self, agent: str) -> bool:
+        with _told():
+            async with self._opened.stream("GET", "export", params={"agent_id": agent}) as answer:
+                answer.raise_for_status()
+                async for line in answer.aiter_lines():
+                    if "id" in json.loads(line):
+                        return True
+        return False
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         found = [
@@ -226,6 +248,17 @@ class RemoteBackend:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Whatever is wrong with an answer is told in our words."""
+    try:
+        yield
+    except (httpx.HTTPError, ValueError) as error:
+        raise BackendUnavailableError(
+            "The other Quipu does not answer.", reason="mirror_unreachable"
+        ) from error
 
 
 def _signing(query: Query) -> dict[str, str]:

@@ -102,6 +102,17 @@ class Container:
     user_id: str | None = None
 
 
+class Sent(StrEnum):
+    """What the ledger knows of an earlier sending of a copy; an adapter that finds its own mark slowly need not look."""
+
+    #: It was not there when this process took the mirror up, and nobody has begun to send it since: it is not there.
+    NEVER = "never"
+    #: Nothing is noted. It is there all the same where a mirror was taken up again, or the ledger is an older copy.
+    UNKNOWN = "unknown"
+    #: Somebody began to.
+    BEGUN = "begun"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
     """What a mirror is given of a record."""
@@ -123,6 +134,7 @@ class Copy:
     #: Where an older version, or this one, is kept already, as far as the id map knows. A crash between `put` and the
     #: note of it leaves None although it is there: the adapter looks for its own mark before it adds.
     native_id: str | None = None
+    sent: Sent = Sent.BEGUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ def needs(tree: Tree | None) -> Needs:
                 source = operand
             case Test(Path(None, _), Operator.EQ, str(operand)) if _PLAIN.fullmatch(operand):
                 in_metadata.add(f'"{operand}"')
+            case Test(Path(None, _), Operator.IN, operand) if start := _common_start(operand):
+                in_metadata.add(f'"{start}')
             case Test(path, Operator.HAS_ALL, operand) if path == TAGS:
                 tags = cast("frozenset[str]", operand)
                 in_tags.update(f'"{tag}"' for tag in tags if _PLAIN.fullmatch(tag))
@@ -81,6 +83,18 @@ def needs(tree: Tree | None) -> Needs:
     number = None if number_at is None else widened[number_at]
     return Needs(
         source, _longest(in_metadata), _longest(in_tags), **columns, number_at=number_at, number=number
+    )
+
+
+def _common_start(operand: object) -> str:
+    """How each of several texts begins; ids that were made one after the other have much in common."""
+    listed = cast("frozenset[object]", operand)
+    texts = [one for one in listed if isinstance(one, str) and _PLAIN.fullmatch(one)]
+    if len(texts) < len(listed):
+        return ""
+    first, last = min(texts), max(texts)  # what these two share, those between them share, too
+    return next(
+        (first[:place] for place, sign in enumerate(first) if not last.startswith(sign, place)), first
     )
 
 

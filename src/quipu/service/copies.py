@@ -13,7 +13,7 @@ from typing import Final
 from quipu.errors import BackendUnavailableError
 from quipu.model.record import MemoryType, Record
 from quipu.model.search import Selection, Snapshot
-from quipu.ports.backend import Capability, Container, Copy, Erasing, Mirror, Place
+from quipu.ports.backend import Capability, Container, Copy, Erasing, Mirror, Place, Sent
 from quipu.ports.outbox import CopyState, Mirrored
 from quipu.ports.parts import Parts
 from quipu.rules.mirroring import is_mirrored
@@ -48,7 +48,7 @@ def container_of(record: Record) -> Container:
     )
 
 
-def copy_of(record: Record, native_id: str | None) -> Copy:
+def copy_of(record: Record, native_id: str | None, sent: Sent = Sent.BEGUN) -> Copy:
     """What a mirror is given of a record."""
     return Copy(
         container=container_of(record),
@@ -65,6 +65,7 @@ def copy_of(record: Record, native_id: str | None) -> Copy:
         updated_at=record.updated_at,
         expires_at=record.expires_at,
         native_id=native_id,
+        sent=sent,
     )
 
 
@@ -74,6 +75,16 @@ class Copies:
     def __init__(self, parts: Parts, mirror: Mirror) -> None:
         self._parts, self._mirror = parts, mirror
         self._outbox, self._backend = parts.ledger.outbox, mirror.backend
+        #: Where each tenant's journal stood when this process took the mirror up.
+        self._since: dict[str, int] = {}
+
+    def begin(self, tenant: str, position: int) -> None:
+        """From here on whoever sends a record of this tenant notes it first."""
+        self._since.setdefault(tenant, position)
+
+    def forget(self, tenant: str) -> None:
+        """What was noted is gone: the mirror was taken away, and is back."""
+        self._since.pop(tenant, None)
 
     async def converged(self, tenant: str, ids: Sequence[str], *, is_forced: bool = False) -> Effects:
         """Send what is missing, take away what should not be there. Forced: send also what is noted as kept."""
@@ -126,11 +137,19 @@ class Copies:
             for record in records
         ]
         await self._outbox.sending(tenant, self._mirror.name, sending)
-        given = await self._backend.put([copy_of(record, natives[record.id]) for record in records])
+        given = await self._backend.put(
+            [copy_of(record, natives[record.id], self._sent_before(record, known)) for record in records]
+        )
         return [
             replace(copy, state=CopyState.KEPT, native_id=native)
             for copy, native in zip(sending, given, strict=True)
         ]
+
+    def _sent_before(self, record: Record, known: Mapping[str, Mirrored]) -> Sent:
+        since = self._since.get(record.tenant)
+        if since is None or record.id in known:
+            return Sent.BEGUN
+        return Sent.NEVER if record.version == 1 and record.born > since else Sent.UNKNOWN
 
     async def _ready_for(self, record: Record, copy: Mirrored | None) -> str | None:
         """The native id to change, once nothing stands in the way of the new version."""

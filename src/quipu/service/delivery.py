@@ -13,7 +13,7 @@ from typing import Final
 
 from quipu.model.search import Selection, Snapshot
 from quipu.ports.backend import Mirror
-from quipu.ports.outbox import Intent, Retry, Settlement
+from quipu.ports.outbox import Intent, Retry, Settlement, Standing
 from quipu.ports.parts import Parts
 from quipu.rules.mirroring import is_given_up, next_try
 from quipu.service.copies import NOT_THERE, Copies, Effects
@@ -57,6 +57,8 @@ class Delivery:
         #: Until when it is certainly us, by tenant.
         self._ours: dict[str, int] = {}
         self._left: dict[str, _Left] = {}
+        #: Tenants whose fill has begun at least.
+        self._begun: set[str] = set()
         #: A copy that one is sending must not be taken away by another before it has arrived.
         self._turn = asyncio.Lock()
 
@@ -91,6 +93,7 @@ class Delivery:
         intents = await self._outbox.intents(tenant, self._name, self._parts.clock(), _INTENTS)
         if not intents:
             return await self._fill(tenant)
+        intents = _some(intents)
         ids = list(dict.fromkeys(record_id for intent in intents for record_id in intent.record_ids))
         effects = await self.copies.converged(tenant, ids)
         return await self._settled(tenant, intents, effects)
@@ -128,6 +131,8 @@ class Delivery:
         """A page of the records that no intent speaks of, because they are older than the mirror."""
         standings = await self._outbox.standings(tenant)
         mine = next((one for one in standings if one.name == self._name), None)
+        if mine is not None:
+            self._look_for_beginning(tenant, mine)
         if mine is None or mine.is_filled or not mine.is_written:
             self._left.pop(tenant, None)
             is_due = await self._outbox.intents(tenant, self._name, self._parts.clock(), 1)
@@ -154,6 +159,13 @@ class Delivery:
             left.below, left.is_walked = last, is_last
         return Round(has_more=True)
 
+    def _look_for_beginning(self, tenant: str, mine: Standing) -> None:
+        if mine.is_filled or mine.fill_below is not None:
+            self._begun.add(tenant)
+        elif tenant in self._begun:  # somebody has taken the mirror away and added it again
+            self._begun.discard(tenant)
+            self.copies.forget(tenant)
+
     async def _come_back(self, tenant: str, left: _Left) -> Round:
         """Once more, what a fill left behind. No intent speaks of it, so the mirror is filled when it is there."""
         now = self._parts.clock()
@@ -169,6 +181,16 @@ class Delivery:
         del self._left[tenant]
         await self._outbox.note_fill(tenant, self._name, None, is_filled=True)
         return Round(has_more=True)
+
+
+def _some(intents: Sequence[Intent]) -> Sequence[Intent]:
+    """As many as name a page of records, and one at least: what is carried out is soon noted, whoever stops us."""
+    count = 0
+    for place, intent in enumerate(intents):
+        count += len(intent.record_ids)
+        if count > _PAGE and place:
+            return intents[:place]
+    return intents
 
 
 def _retry(intent: Intent, failed: dict[str, str], now: int) -> Retry:

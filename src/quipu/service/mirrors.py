@@ -156,7 +156,9 @@ class Mirrors:
             await self._register(tenant)
 
     async def _register(self, tenant: str) -> None:
+        position = (await self._parts.ledger.head(tenant)).seq
         for line in self.lines:
+            line.delivery.copies.begin(tenant, position)
             await self._parts.ledger.outbox.register(
                 tenant, line.mirror.name, is_written=self._routing.is_written
             )
