@@ -1,12 +1,15 @@
 """A replica answers where it has got as far as its reader has, and never shows anybody an older world."""
 
 import asyncio
+import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from quipu.errors import BackendUnavailableError
+from quipu.ledger.postgres import replica
 from quipu.ledger.postgres.database import Database, Place
 from quipu.ledger.postgres.ledger import PostgresLedger
 from quipu.ledger.postgres.replica import Readers
@@ -136,6 +139,38 @@ async def test_a_replica_that_is_down_is_left_alone(pair: Pair, scribe: Scribe) 
             assert not await is_replica(scribe)
     finally:
         pair.replica.start()
+
+
+async def test_a_replica_that_is_back_is_read_from_again(
+    pair: Pair, scribe: Scribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_REST_S", 0.0)
+    pair.replica.kill()
+    assert not await is_replica(scribe)
+    pair.replica.start()
+    async with asyncio.timeout(30):
+        while not await is_replica(scribe):  # noqa: ASYNC110  another process does it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_replica_that_answers_nobody_holds_nobody_up_twice(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(replica, "_REST_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # a machine that takes calls and says nothing
+        there = Place(f"postgresql://quipu@127.0.0.1:{deaf.getsockname()[1]}/x")
+        ledger = opened(pair.primary.url(pair.database), replica=there)
+        scribe = await Scribe.at(ledger, FixedClock())
+        await scribe.put("first word")
+        async with asyncio.timeout(5):  # together, not one after the other
+            assert not any(await asyncio.gather(*(is_replica(scribe) for _ in range(8))))
+        for _ in range(5):
+            began = time.monotonic()
+            assert not await is_replica(scribe)
+            assert time.monotonic() - began < 0.2, "whoever looks again keeps nobody waiting"
+            await asyncio.sleep(0.1)
+        await ledger.close()
 
 
 @pytest.mark.parametrize("way", ["search", "read"])

@@ -776,6 +776,22 @@ async def test_a_caller_that_goes_away_takes_no_connection_along(
     await database.close()
 
 
+@pytest.mark.parametrize(("given", "noticed"), [("", "10"), ("&keepalives_idle=99", "99")])
+async def test_a_machine_that_has_gone_without_a_word_is_noticed(
+    postgres_url: str, given: str, noticed: str
+) -> None:
+    database = Database(Place(postgres_url + given), size=1, prepare=nothing)
+    await database.run(nothing)
+    own = await database.connect()
+    async with database.connection() as pooled:
+        for connection in (own, pooled):
+            told = connection.info.get_parameters()
+            assert told["keepalives_idle"] == noticed
+            assert told["tcp_user_timeout"] == "25000"
+    await own.close()
+    await database.close()
+
+
 async def test_a_pool_that_is_used_up_says_so(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     database = Database(Place(postgres_url), size=1, prepare=nothing, patience_s=0)
     await database.run(nothing)

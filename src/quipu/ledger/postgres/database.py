@@ -34,6 +34,14 @@ RETURN_PATIENCE_S = 15.0
 _OLDEST_SERVER: Final = 14
 _OLDEST_PGVECTOR: Final = (0, 8)
 _CONNECT_S = 10
+#: A server whose machine has gone without a word is noticed in half a minute; by itself TCP takes a quarter of an hour,
+#: and who only listens never notices. What an address says about it wins.
+_NOTICED: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 #: How texts travel, whatever the environment or the database is set to.
 _TEXTS: Final = "utf8"
 #: How long the pool is asked before somebody looks whether the server is there at all.
@@ -77,9 +85,7 @@ class Database:
     ) -> Connection:
         """A connection of one's own, outside the pool; says clearly why there is none."""
         with translated():
-            address = self.place.conninfo
-            if "connect_timeout" not in conninfo_to_dict(address):
-                address = make_conninfo(address, connect_timeout=connect_timeout)
+            address = _with(self.place.conninfo, connect_timeout=connect_timeout, **_NOTICED)
             connection = await AsyncConnection.connect(
                 address, autocommit=True, client_encoding=_TEXTS, context=context
             )
@@ -122,7 +128,7 @@ class Database:
             raise no_pgvector()
         self._adapters = adapted(vector)
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            self.place.conninfo,
+            _with(self.place.conninfo, **_NOTICED),
             kwargs={"autocommit": True, "client_encoding": _TEXTS, "context": self._adapters},
             min_size=min(2, self._size),
             max_size=self._size,
@@ -191,6 +197,12 @@ class Database:
             # To its end as well: it has all idle connections in hand.
             await asyncio.shield(self._pool.check())
             await asyncio.sleep(0.05)
+
+
+def _with(address: str, **wanted: int) -> str:
+    """The address, with settings that it does not have itself."""
+    given = conninfo_to_dict(address)
+    return make_conninfo(address, **{name: value for name, value in wanted.items() if name not in given})
 
 
 def check_server(version: int) -> None:
