@@ -277,6 +277,8 @@ class ProposalsRequest:
     #: Who wrote it, and which rule holds it.
     writer: str | None = None
     rule: str | None = None
+    #: What it came in with.
+    import_id: str | None = None
     is_newest_first: bool = False
     limit: int = 50
     cursor: str | None = None

@@ -189,6 +189,7 @@ class Governance:
                 agent_id=request.agent_id,
                 writer=request.writer,
                 rule=request.rule,
+                is_of_imports=request.import_id is not None,
                 after=after,
                 limit=_PAGE,
                 is_newest_first=request.is_newest_first,
@@ -342,8 +343,10 @@ def held_request(proposal: Proposal) -> Waiting:
 
 
 def _is_wanted(proposal: Proposal, request: ProposalsRequest) -> bool:
-    return (request.writer in (None, proposal.writer)) and (
-        request.rule is None or request.rule in proposal.held_by
+    return (
+        request.writer in (None, proposal.writer)
+        and (request.rule is None or request.rule in proposal.held_by)
+        and request.import_id in (None, proposal.request.get("import_id"))
     )
 
 

@@ -52,6 +52,17 @@ def test_an_agents_token_reads_and_writes_but_does_not_review(house: House) -> N
     assert "Forget…" in bot.get(f"/memories/{house.demo.ids[TOMAS]}").text
 
 
+def test_who_sees_agent_by_agent_is_not_told_that_there_is_nothing(house: House) -> None:
+    """A token for every agent that may not list them all knows of none; that is no empty memory."""
+    token = house.served.do(house.served.service.tokens.issue(local(), name="any-bot", roles=(Role.AGENT,)))
+    with Person(house.url) as bot:
+        bot.sign_in(token.text)
+        text = bot.get("/").text
+    assert "No memories yet" not in text
+    assert "Nothing has been remembered" not in text
+    assert '<a href="/memories">Name the agent</a>' in text
+
+
 def test_an_operators_token_sees_no_memory(house: House) -> None:
     oper = house.person("oper")
     seen = statuses(oper)

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from quipu.model.access import Role
+from quipu.model.principal import local
 from tests.faces.web.conftest import House, Person
 
 HOSTILE = "<script>alert(1)</script> Mara likes tea"
@@ -43,6 +45,32 @@ def test_a_file_is_looked_at_then_brought_in_then_undone(ana: Person) -> None:
     assert "Nothing came in anew." in ana.get("/imports").text
     assert ana.send(f"/imports/{name}", action="undo").status_code == 303
     assert "undone" in ana.get("/imports").text
+
+
+def test_what_waits_of_an_import_is_seen_before_all_of_it_is_let_in(house: House, ana: Person) -> None:
+    brought: list[str] = []
+    for thing in ("harp", "drum"):
+        with Person(house.url) as bot:
+            token = house.served.do(
+                house.served.service.tokens.issue(local(), name=f"{thing}-bot", roles=(Role.AGENT,))
+            )
+            bot.sign_in(token.text)
+            answer = sent(bot, None, text=f"- Mara plays the {thing}\n- The {thing} is <b>old</b>\n")
+            brought.append(named(answer))
+            assert bot.send(f"/imports/{brought[-1]}", action="commit").status_code == 303
+    link = f'href="/review?import={brought[0]}">See what waits</a>'
+    assert link in ana.get("/imports").text
+    page = ana.get(f"/review?import={brought[0]}").text
+    assert "Mara plays the harp" in page
+    assert "The harp is &lt;b&gt;old&lt;/b&gt;" in page
+    assert "drum" not in page
+    assert f'name="import" value="{brought[0]}"' in page
+    assert '<a class="button quiet" href="/review?status=pending">Clear</a>' in page
+    begun = ana.get(f"/review/next?import={brought[0]}").headers["location"]
+    assert f"import={brought[0]}" in begun, "who works through them stays within it"
+    assert ana.send(f"/imports/{brought[0]}", action="approve").status_code == 303
+    assert "Nothing that waits passes the filters." in ana.get(f"/review?import={brought[0]}").text
+    assert "drum" in ana.get(f"/review?import={brought[1]}").text
 
 
 def test_text_is_pasted_instead_of_a_file(ana: Person) -> None:

@@ -39,6 +39,7 @@ async def page(visit: Visit) -> Response:
         pendants=pictures.pendants(by_type, _WIDTH),
         by_type=by_type,
         total=sum(by_type.values()),
+        has_looked=newest.has_looked,
         is_all=newest.is_all or any(kind in counts for kind in by_type),
         counts=counts,
         agents=_agents(known, records),
@@ -63,11 +64,15 @@ def _by_type(records: Sequence[Record], counts: Mapping[str, int]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest records in reach, to be counted; those of them that are shown; and whether they are all there are."""
+    """The newest records in reach, to be counted; those of them that are shown; and whether they are all there are.
+
+    Who sees memories agent by agent, and of whom no agent is known, has looked at none.
+    """
 
     records: Sequence[Record] = ()
     latest: Sequence[memories.Row] = ()
     is_all: bool = True
+    has_looked: bool = True
 
 
 async def _newest(visit: Visit, entries: Sequence[Entry]) -> _Newest:
@@ -93,7 +98,10 @@ async def _newest(visit: Visit, entries: Sequence[Entry]) -> _Newest:
         names.update(page.store_names)
     latest.sort(key=lambda record: record.id, reverse=True)
     return _Newest(
-        [record for record, _ in found], [memories.record_row(one, names) for one in latest], is_all
+        [record for record, _ in found],
+        [memories.record_row(one, names) for one in latest],
+        is_all,
+        has_looked=bool(asked),
     )
 
 

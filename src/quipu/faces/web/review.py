@@ -28,7 +28,9 @@ SHOWN, CUT = 20_000, 200
 #: Where there is more text than this, the decision is out of sight.
 _LONG = 2_000
 _STATUSES = ("pending", "approved", "rejected")
-FILTERS = ("agent", "operation", "writer", "rule")
+FILTERS = ("agent", "operation", "writer", "rule", "import")
+#: As the service calls those that have another name there.
+_CALLED = {"agent": "agent_id", "import": "import_id"}
 _OPERATIONS = ("remember", "forget", "merge", "expire", "restore", "batch", "recall")
 #: So many are on a page; a form that decides on many takes 50 fields.
 _MOST_PENDING, _MOST_DECIDED = 40, 200
@@ -76,7 +78,7 @@ def filters(given: Mapping[str, str]) -> dict[str, str]:
 
 def _passing(asked: Mapping[str, str]) -> dict[str, Any]:
     """The same as the service calls them."""
-    return {"agent_id" if name == "agent" else name: text for name, text in asked.items()}
+    return {_CALLED.get(name, name): text for name, text in asked.items()}
 
 
 async def following(visit: Visit) -> Response:

@@ -8,8 +8,8 @@ from typing import Any
 from quipu.faces.web import wording
 from quipu.model.change import Proposal
 
-#: Characters of what would be written, and of any other value, that a list shows.
-SHOWN, CUT = 500, 200
+#: Characters of what would be written, and of any other value, that a list shows whole; and of a longer text.
+SHOWN, CUT, _GLIMPSE = 500, 200, 160
 #: Fields of a memory that whoever recalls it reads, too.
 _BESIDE = ("user_id", "session_id", "source", "tags", "metadata", "details")
 
@@ -19,7 +19,7 @@ def summary(proposal: Proposal) -> str:
     request: Any = proposal.request
     match proposal.operation:
         case "remember" | "batch":
-            return wording.brief(_written(request), SHOWN)
+            return _shown(_written(request))
         case "merge":
             count = len(request.get("duplicates") or ())
             return f"{wording.counted(count, 'record')} into {request.get('canonical')}"
@@ -34,9 +34,13 @@ def summary(proposal: Proposal) -> str:
         case "restore":
             return f"bring back {request.get('id')}"
         case "recall":
-            return f"recall {wording.brief(request.get('query') or '', SHOWN)}"
+            return f"recall {_shown(request.get('query') or '')}"
         case _:
             return f"{request.get('action')} what {wording.as_json(request.get('policy'))} matches"
+
+
+def _shown(text: str) -> str:
+    return wording.brief(text, SHOWN if len(text) <= SHOWN else _GLIMPSE)
 
 
 def _written(request: Mapping[str, Any]) -> str:
