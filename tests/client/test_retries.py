@@ -7,7 +7,7 @@ import logging
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -407,12 +407,21 @@ STRANGERS = [
 ]
 
 
+@pytest.fixture
+async def stranger() -> AsyncIterator[tuple[Proxy, Memory]]:
+    """One of them, with no server behind it, and a memory that was sent there."""
+    async with Proxy(port=0) as proxy:
+        memory = Memory("ana", connection=watched(proxy.url, "x", retries=0))
+        yield proxy, memory
+        await memory.close()
+
+
 @pytest.mark.parametrize("text", STRANGERS, ids=bytes.decode)
 @pytest.mark.parametrize("call", ["backup", "changes", "describe", "health", "export_journal", "verify"])
 async def test_who_answers_everything_alike_is_not_taken_for_a_server(
-    proxy: Proxy, reaching: Reaching, tmp_path: Path, call: str, text: bytes
+    stranger: tuple[Proxy, Memory], tmp_path: Path, call: str, text: bytes
 ) -> None:
-    memory = reaching(watched(proxy.url, "x", retries=0))
+    proxy, memory = stranger
     media_type = b"text/html" if text.startswith(b"<") else b"application/json"
     proxy.choose = lambda _: plain(200, text, media_type)
 

@@ -97,6 +97,8 @@ def pair(
         served(folder / "b.db", port=ports[1], public_url=urls[1], **{**common, **(at_b or {})}) as b,
     ):
         yield Host(a), Host(b)
+        for one in (a, b):  # each takes its time, so both at once
+            one.ask_to_stop()
 
 
 def digest(token: str) -> str:
