@@ -6,7 +6,7 @@
   what the page shows stand for the ids that really came, so a later command may use them.
 - `<!-- not run: why -->` before a block leaves it out. `<!-- ends with 3 -->` names the exit code of the last command.
 - Output is compared line by line after ids, times and hashes are taken out, that of a command also without numbers and
-  bars. A line `...` leaves lines out.
+  bars. A line `...` leaves lines out. The relevance beside a bar is what really came, to within 0.05.
 """
 
 import ast
@@ -37,6 +37,7 @@ _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
 )
+_RELEVANCE = re.compile(r"[█░]+ (\d\.\d\d)\b")
 _LOOSER = (
     (re.compile(r"[█░]+"), "BAR"),
     (re.compile(r"[─━]+"), "RULE"),
@@ -189,3 +190,13 @@ def check(real: str, shown: str, place: str, *, exact: bool = False) -> None:
         assert line == "..." or any(line == other for other in following), (
             f"{place}: the page shows a line that was not printed: {line!r}\n{real}"
         )
+    came = iter(relevances(real))
+    for value in relevances(shown):
+        assert any(abs(value - other) <= 0.05 for other in came), (
+            f"{place}: the page shows a relevance that did not come: {value}\n{real}"
+        )
+
+
+def relevances(text: str) -> list[float]:
+    """The numbers beside the bars of a recall."""
+    return [float(number) for number in _RELEVANCE.findall(text)]

@@ -73,3 +73,10 @@ def test_outputs_are_compared_without_what_differs_from_run_to_run() -> None:
     check(real, "Remembered  mem_01M7F0WND4KM8PMTJQ86DXVVFX  version 7\n...\nend\n", "here")
     with pytest.raises(AssertionError, match="not printed"):
         check(real, "end\nRemembered  mem_01M7F0WND4KM8PMTJQ86DXVVFX  version 1\n", "here")
+
+
+def test_a_relevance_is_shown_as_it_came() -> None:
+    real = "1  █████░░░░░ 0.51  Mara is vegan since May\n2  ███░░░░░░░ 0.31  Mara lives in Lisbon\n"
+    check(real, "1  █████░░░░░ 0.53  Mara is vegan since May\n...\n", "here")
+    with pytest.raises(AssertionError, match="did not come"):
+        check(real, "1  █████████░ 0.90  Mara is vegan since May\n...\n", "here")
