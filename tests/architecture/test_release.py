@@ -27,6 +27,15 @@ def test_the_readme_names_the_two_commands() -> None:
     assert project.get("readme") == "README.md"
 
 
+def test_the_pages_name_the_versions_of_python_that_the_package_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert project["requires-python"] == f">={declared[0]}"
+    named = f"Python {', '.join(declared[:-1])} or {declared[-1]}"
+    for page in ("README.md", "CONTRIBUTING.md", "docs/tutorial/first-memory.md"):
+        assert named in (ROOT / page).read_text("utf-8"), page
+
+
 def test_ci_calls_the_command_of_the_readme() -> None:
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == "make test"
 
