@@ -123,7 +123,10 @@ class Vectors:
             if not self._has_warned:
                 self._has_warned = True
                 _log.warning(
-                    "No embedder: %s %s Memory works by keywords alone.", error.message, error.hint or ""
+                    "No embedder: %s %s Until then memory works by words alone; `quipu reembed` makes the vectors "
+                    "of what was written meanwhile.",
+                    error.message,
+                    error.hint or "",
                 )
             return [None] * len(texts)
 
