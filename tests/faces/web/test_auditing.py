@@ -22,6 +22,7 @@ from quipu.model.record import MemoryType
 from quipu.service.runs import OpenRequest
 from tests.conventions import command
 from tests.faces.web.conftest import House, Opened, Person
+from tests.faces.web.test_deciding import held
 
 INES = "Inês lives in Lisbon and flies from Humberto Delgado."
 
@@ -65,6 +66,21 @@ def test_entries_say_what_they_are_about(house: House, ana: Person) -> None:
     assert f'href="/memories/{stays}" title="{stays}">into <code>' in page
     assert "proposed to forget" in ana.get("/journal?op=hold").text
     assert "issued a token for <b>ruth</b>" in ana.get("/journal?op=issue_token").text
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_links_of_an_entry_stand_apart_enough_for_a_finger(house: House, window: Opened) -> None:
+    """WCAG 2.5.8: what is smaller than 24 points has that much room around its middle."""
+    name = await asyncio.to_thread(held, house, "The ferry runs at noon.")
+    await asyncio.to_thread(house.served.do, house.served.service.decide(local(), name, approved=True))
+    here = await window(viewport={"width": 380, "height": 800})
+    await here.sign_in(house.demo.tokens["ruth"])
+    await here.go(f"/journal?about={name}&op=remember")
+    middles = await here.page.evaluate(
+        "[...document.querySelectorAll('.entry .entry-records a')].map((link) => { const box = link.getBoundingClientRect(); return box.y + box.height / 2; })"
+    )
+    assert len(middles) == 2, "the memory, and the proposal that it was"
+    assert middles[1] - middles[0] >= 24
 
 
 @pytest.mark.asyncio(loop_scope="module")
