@@ -94,7 +94,7 @@ def test_a_moment_that_is_none_is_answered_with_what_is_one_and_where(
     _, person = desk
     answer = person.get("/recover", params={"agent": "desk", field: given})
     assert answer.status_code == 400
-    said = f'role="alert" id="refused"><b>{field.capitalize()}</b>: [^<]*Accepted: [^<]*2026-'
+    said = f'role="alert"><span id="refused"><b>{field.capitalize()}</b>: [^<]*Accepted: [^<]*2026-'
     assert re.search(said, answer.text)
     assert re.findall(r'<input id="(\w+)"[^>]*aria-invalid', answer.text) == [field]
     assert "snapshot" not in answer.text
