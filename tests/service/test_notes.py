@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from quipu import BackendUnavailableError, ConflictError, RecallRequest, RememberRequest
+from quipu import BackendUnavailableError, ConflictError, Memory, RecallRequest, RememberRequest
+from quipu.model.journal import Op
 from quipu.model.operations import ExpirePolicy, ExpireRequest
 from quipu.model.principal import local
 from quipu.model.record import MemoryType
 from quipu.service import notes
 from quipu.testing.builders import FixedClock
+from tests.service.conftest import Opened
 from tests.service.ledgers import watched_service
 
 ME = local()
@@ -59,6 +62,43 @@ async def test_many_notes_do_not_wait_for_the_clock(
             await service.recall(ME, ASK)
         await asyncio.wait_for(written.wait(), 10)
         assert len(ledger.commits[before]) == 3
+
+
+READS: dict[str, Callable[[Memory, str], Awaitable[object]]] = {
+    "recall": lambda memory, _: memory.recall("tea"),
+    "get": lambda memory, record_id: memory.get(record_id),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+async def test_who_never_has_to_wait_does_not_keep_notes_from_being_written(
+    read: Callable[[Memory, str], Awaitable[object]], opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every answer is at hand, so that the event loop has no other turn than the one that is left to the notes."""
+    monkeypatch.setattr(notes, "_MOST", 3)
+    monkeypatch.setattr(notes, "_DELAY_S", 0)
+    memory = opened()
+    record_id = (await memory.remember("tea")).id
+    await memory.recall("tea")
+    await memory.flush()
+    turns = 0
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(beside())
+    for _ in range(2):
+        await read(memory, record_id)
+    assert turns == 0
+    for _ in range(200):
+        await read(memory, record_id)
+    assert turns > 0
+    written = await memory.journal(limit=1_000)
+    assert len([entry for entry in written if entry.op in (Op.RECALL, Op.READ)]) > 1
+    other.cancel()
 
 
 async def test_notes_that_cannot_be_written_go_on_waiting(

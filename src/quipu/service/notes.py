@@ -122,6 +122,12 @@ class ReadNotes:
         if self._timer is None or self._timer.done():
             self._timer = asyncio.create_task(self._later())
 
+    async def leave_turn(self) -> None:
+        """Where many wait, let them be written. Who asks again and again, and finds every answer at hand, keeps the event
+        loop to itself meanwhile: the notes would pile up for as long as that goes on."""
+        if len(self._waiting) >= _MOST and not self._stuck:
+            await asyncio.sleep(0)
+
     def _leave_out(self, note: Commit) -> None:
         count, _ = self._unnoted.get(note.tenant, (0, 0))
         if not count:

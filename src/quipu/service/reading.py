@@ -49,6 +49,7 @@ class Reading:
             raise _absent(await self._survivor(found, is_mine))
         self._note(principal, found.agent_id, Op.READ, [found])
         self._budgets.charge_recall(principal, found.agent_id, 1)
+        await self._notes.leave_turn()
         return found
 
     async def _survivor(self, record: Record, is_mine: Callable[[Record], bool]) -> str | None:

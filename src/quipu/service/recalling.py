@@ -95,6 +95,7 @@ class Recalling:
             ranked = await self._ranked(request, scope, snapshot, lists, kept, strange)
         hits, is_cut = await self._shown.hits(principal, request, snapshot, ranked, strange)
         self._note(principal, request, scope, hits)
+        await self._notes.leave_turn()
         extensions: dict[str, Json] = {
             "seq": snapshot.seq,
             "min_relevance": floor,
