@@ -59,6 +59,18 @@ async def test_what_came_in_says_where_from(host: Host) -> None:
     assert "Mara" not in json.dumps([entry.detail for entry in await host.memory.journal(limit=1000)])
 
 
+async def test_lines_are_listed_as_files_are_and_undone_by_the_same_id(host: Host) -> None:
+    lines = [{"agent_id": "ana", "content": f"fact {number}"} for number in range(1200)]
+    done = await host.memory.import_records(lines)
+    await host.into(TEXT)
+    file, state = await host.memory.imports()
+    assert (state.import_id, state.by, state.is_rolled_back) == (done.import_id, "local", False)
+    assert state.detail == {"format": "lines", "accepted": 1200}
+    assert file.detail["accepted"] == 2, "what a file brought in is counted once"
+    await host.memory.roll_back_import(done.import_id)
+    assert [one.is_rolled_back for one in await host.memory.imports()] == [False, True]
+
+
 @requirement("moving:import.quarantine")
 async def test_an_import_waits_as_a_whole_and_is_let_in_by_one_decision(host: Host) -> None:
     data = mem0(*(fact(f"m{number}", f"tea fact {number}") for number in range(600)))

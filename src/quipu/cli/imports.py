@@ -23,7 +23,7 @@ def imports() -> None:
       quipu imports list
       quipu imports undo imp_...
 
-    An import is what one file brought in; the same file is always the same import.
+    An import is what one file brought in; the same file is always the same import. Lines (NDJSON) are a new one each time.
     """
 
 

@@ -29,6 +29,8 @@ _PAGE, _WAITING, _TOLD = 1_000, 100, 1_000
 _LOOKED_AT = 50_000
 #: What brings memories in, and what takes them back.
 _TELLING = frozenset({Op.IMPORT, Op.FORGET, Op.RESTORE})
+#: What lines are called beside the formats of files.
+_LINES = "lines"
 
 
 class Imports:
@@ -204,28 +206,41 @@ class _Undone:
 
 
 def _note(entry: Entry, found: dict[str, ImportState], undone: set[str]) -> None:
-    """Entries come newest first. An import may have been gone on with: then its runs are told together."""
+    """Entries come newest first. An import may have been gone on with: then its runs are told together.
+
+    A file ends with an entry that tells all of it (`sha256`). Lines have none: what each entry brought in is counted.
+    """
     name = entry.detail.get("import_id")
     if not isinstance(name, str):
         return
+    state = found.get(name)
     if entry.op in (Op.FORGET, Op.RESTORE) and entry.detail.get("rollback"):
         if not entry.detail.get("more"):  # one that was stopped in the middle has not undone it
             undone.add(name)
-    elif entry.op is not Op.IMPORT or "sha256" not in entry.detail:
+    elif entry.op is not Op.IMPORT:
         return
-    elif name not in found:
-        is_undone = name in undone
+    elif "sha256" not in entry.detail:
+        if state is None or "sha256" not in state.detail:
+            _note_lines(entry, name, found, is_undone=name in undone)
+    elif state is None or "sha256" not in state.detail:
         found[name] = ImportState(
-            import_id=name, at=entry.at, by=entry.actor, detail=entry.detail, is_rolled_back=is_undone
+            import_id=name, at=entry.at, by=entry.actor, detail=entry.detail, is_rolled_back=name in undone
         )
     elif name not in undone:
-        state = found[name]
         sums: dict[str, Json] = {
             key: _number(state.detail.get(key)) + _number(entry.detail.get(key))
             for key in ("accepted", "quarantined", "conflict", "updated", "removed", "removals_waiting")
             if key in state.detail or key in entry.detail
         }
         found[name] = replace(state, detail={**state.detail, **sums})
+
+
+def _note_lines(entry: Entry, name: str, found: dict[str, ImportState], *, is_undone: bool) -> None:
+    state = found.get(name) or ImportState(
+        import_id=name, at=entry.at, by=entry.actor, detail={"format": _LINES}, is_rolled_back=is_undone
+    )
+    accepted = _number(state.detail.get("accepted")) + len(entry.records)
+    found[name] = replace(state, detail={**state.detail, "accepted": accepted})
 
 
 def _number(value: Json) -> int:
