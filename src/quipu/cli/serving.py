@@ -120,6 +120,7 @@ def serve_until_stopped(
     with _logging(run, config):
         warn_of_misspelt()
         warn_if_nothing_is_kept(config)
+        warn_of_published(config)
         _serve(run, config, is_open=is_open, browse=browse, alone=alone)
     run.note("Stopped.")
 
@@ -141,6 +142,21 @@ def warn_if_nothing_is_kept(config: Config) -> None:
             "Nothing is kept: this memory is in memory only, and gone when this stops. "
             "Name a file with --store-url to keep it."
         )
+
+
+def warn_of_published(config: Config) -> None:
+    """Name the limits that were raised in vain: over the wire they are what the published schemas say."""
+    from quipu.config import PUBLISHED_LIMITS
+    from quipu.model.limits import Limits
+
+    usual = Limits()
+    for name in sorted(PUBLISHED_LIMITS):
+        if getattr(config.limits, name) > getattr(usual, name):
+            _log.warning(
+                "QUIPU_LIMIT_%s is raised for this process only: over HTTP and MCP it stays %d, as published.",
+                name.upper(),
+                getattr(usual, name),
+            )
 
 
 def _serve(run: Session, config: Config, *, is_open: bool, browse: bool, alone: Alone | None) -> None:

@@ -1,6 +1,6 @@
 """Every setting, read once. The environment and the settings file are read here and nowhere else."""
 
-from quipu.config.described import SETTINGS, Setting
+from quipu.config.described import PUBLISHED_LIMITS, SETTINGS, Setting
 from quipu.config.loading import (
     cache_dir,
     data_dir,
@@ -13,6 +13,7 @@ from quipu.config.loading import (
 from quipu.config.values import Config
 
 __all__ = [
+    "PUBLISHED_LIMITS",
     "SETTINGS",
     "Config",
     "Setting",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from quipu.config.faces import MCP, OAP, OPENWOP, TELEMETRY
 from quipu.config.setting import Setting
 
+#: Limits that the published schemas state: who wrote a client by them, or has one made of them, relies on that.
+PUBLISHED_LIMITS = frozenset({"tags", "tag_length", "links", "name_length", "key_length", "batch", "k"})
+_STATED = (
+    " More than the default holds in this process only: over HTTP and MCP the published schema states it."
+)
 _LIMITS = {
     "content_bytes": "Bytes of one memory's content.",
     "metadata_bytes": "Bytes of one memory's metadata.",
@@ -312,5 +317,12 @@ SETTINGS = (
     *OPENWOP,
     *_SETTLING,
     *TELEMETRY,
-    *(Setting(f"limit_{name}", f"QUIPU_LIMIT_{name.upper()}", help) for name, help in _LIMITS.items()),
+    *(
+        Setting(
+            f"limit_{name}",
+            f"QUIPU_LIMIT_{name.upper()}",
+            help + _STATED if name in PUBLISHED_LIMITS else help,
+        )
+        for name, help in _LIMITS.items()
+    ),
 )

@@ -169,6 +169,14 @@ def test_an_unknown_log_level_is_refused(tmp_path: Path) -> None:
     assert (done.returncode, json.loads(done.stderr)["reason"]) == (1, "bad_setting")
 
 
+def test_a_limit_that_is_raised_in_vain_is_named(tmp_path: Path) -> None:
+    with Program(store_in(tmp_path), QUIPU_LIMIT_TAGS="200", QUIPU_LIMIT_K="10") as program:
+        assert program.stop() == 0
+        told = [line for line in program.log.splitlines() if "QUIPU_LIMIT" in line]
+    assert len(told) == 1
+    assert "QUIPU_LIMIT_TAGS is raised for this process only" in told[0]
+
+
 def test_addresses_are_told_as_a_browser_takes_them() -> None:
     for host, told in (
         ("127.0.0.1", "http://127.0.0.1:"),
