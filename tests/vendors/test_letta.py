@@ -16,6 +16,7 @@ from quipu.testing.scenarios import LEAST
 from tests.vendors.contract import Played, Vendor, VendorContract
 from tests.vendors.sharing import made, setup
 from tests.vendors.starting import Vendors
+from tests.vendors.test_native import has_finds_and_loses
 
 pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -63,3 +64,7 @@ class TestQuipuOverLetta(OnServer, Played):
     """Letta embeds with what this process lends its server. That its pages are turned is shown above."""
 
     size = LEAST
+
+
+async def test_the_vendor_has_it_finds_it_and_loses_it(vendors: Vendors, tmp_path: Path) -> None:
+    await has_finds_and_loses("letta", vendors.letta.url, vendors, tmp_path, server=vendors.letta.address)

@@ -75,8 +75,9 @@ async def filter_before_top_k(at: Subject, check: Check) -> None:
 async def _sessions_apart(at: Subject, check: Check) -> None:
     """memorywire 2.4: `session_id` narrows before the best are chosen."""
     mine = await at.kept("A ladder leans somewhere.", session_id="s-mine")
-    for number in range(20):
-        await at.remember(f"which ladder leans where {number}?", session_id="s-other")
+    await at.remember_all(
+        [at.request(f"which ladder leans where {number}?", session_id="s-other") for number in range(20)]
+    )
     found = await at.found("which ladder leans where", k=1, session_id="s-mine")
     check.equal(found, [mine], "what is found among 20 of another session (session_id, 2.4)")
     check.equal(await at.found("ladder", session_id="s-none"), [], "what an unknown session finds (2.4)")
