@@ -67,9 +67,9 @@ def left(home: Path) -> list[str]:
     [(["verify"], 2), (["verify", "--json"], 2), (["doctor"], 1), (["doctor", "--json"], 1), (["list"], 0)],
 )
 def test_a_reader_that_leaves_early_changes_no_exit_code(
-    process: Process, home: Path, words: list[str], code: int
+    cli: Cli, home: Path, words: list[str], code: int
 ) -> None:
-    process("remember", "tea")
+    cli.remember("tea")
     altered(home)
     reading, writing = os.pipe()
     os.close(reading)
@@ -83,14 +83,14 @@ def test_a_reader_that_leaves_early_changes_no_exit_code(
     assert done.returncode == code
 
 
-def test_who_follows_changes_ends_when_nobody_reads(process: Process, home: Path) -> None:
-    process("remember", "tea")
-    process("remember", "cake")
+def test_who_follows_changes_ends_when_nobody_reads(cli: Cli, home: Path) -> None:
+    cli.remember("tea")
+    cli.remember("cake")
     with started(home, "changes", "--since", "0") as running:
         assert running.stdout is not None
         assert running.stdout.readline()
         running.stdout.close()
-        process("remember", "bread")  # the next that it would tell
+        cli.remember("bread")  # the next that it would tell
         assert running.wait(60) == 0
 
 
@@ -132,10 +132,8 @@ def test_standard_input_that_is_closed_is_an_empty_one(process: Process, words: 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_backup_that_is_stopped_leaves_nothing(
-    process: Process, home: Path, number: int, code: int
-) -> None:
-    process("remember", "tea")
+def test_a_backup_that_is_stopped_leaves_nothing(cli: Cli, home: Path, number: int, code: int) -> None:
+    cli.remember("tea")
     connection = apsw.Connection(str(home / "memory.db"))
     connection.execute("CREATE TABLE filling (bytes); INSERT INTO filling VALUES (zeroblob(?))", (BYTES,))
     connection.execute("DROP TABLE filling")
@@ -147,7 +145,7 @@ def test_a_backup_that_is_stopped_leaves_nothing(
         assert running.stderr is not None
         assert running.stderr.read() == b"Interrupted\n"
     assert left(home) == []
-    assert process("backup", "copy.db").returncode == 0
+    cli.said("backup", "copy.db")
 
 
 async def test_a_copy_that_is_given_up_leaves_nothing_and_blames_no_disk(
@@ -174,7 +172,7 @@ async def test_a_copy_that_is_given_up_leaves_nothing_and_blames_no_disk(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_import_that_is_stopped_says_what_is_in_and_how_to_take_it_back(
-    process: Process, home: Path, number: int, code: int
+    cli: Cli, home: Path, number: int, code: int
 ) -> None:
     with started(home, "import", "-", "--json") as running:
         assert running.stdin is not None
@@ -188,12 +186,11 @@ def test_an_import_that_is_stopped_says_what_is_in_and_how_to_take_it_back(
     assert "500 lines" in warned
     name = next(word for word in warned.split() if word.startswith("imp_")).rstrip(".")
     assert f"`quipu imports undo {name}`" in warned
-    undone = json.loads(process("imports", "undo", name, "--json").stdout)
-    assert undone["forgotten"] == 500
-    assert json.loads(process("list", "--json").stdout)["records"] == []
+    assert cli.json("imports", "undo", name)["forgotten"] == 500
+    assert cli.json("list")["records"] == []
 
 
-def test_a_command_that_outlives_its_terminal_goes_on(process: Process, home: Path) -> None:
+def test_a_command_that_outlives_its_terminal_goes_on(cli: Cli, home: Path) -> None:
     with started(home, "import", "-", ignores=signal.SIGHUP) as running:
         assert running.stdin is not None
         running.stdin.write(b'{"content": "one"}\n')
@@ -203,7 +200,7 @@ def test_a_command_that_outlives_its_terminal_goes_on(process: Process, home: Pa
         running.stdin.write(b'{"content": "two"}\n')
         running.stdin.close()
         assert running.wait(60) == 0
-    assert len(json.loads(process("list", "--json").stdout)["records"]) == 2
+    assert len(cli.json("list")["records"]) == 2
 
 
 # -- what acts on a terminal ------------------------------------------------------------------------------------------
@@ -213,9 +210,9 @@ EVIL = "tea \x9b31m\x7f\u202egnp.exe \u061c\x1b[2J"
 
 @pytest.mark.parametrize("words", [["list", "--json"], ["export"]])
 def test_json_on_a_terminal_acts_on_nothing_and_reads_back_the_same(
-    process: Process, words: list[str]
+    process: Process, cli: Cli, words: list[str]
 ) -> None:
-    process("import", "-", input=json.dumps({"content": EVIL}).encode())
+    cli.said("import", "-", input=json.dumps({"content": EVIL}))
     shown = process(*words).stdout.decode()
     assert shown.rstrip("\n").isprintable()
     found = json.loads(shown)
@@ -233,20 +230,18 @@ def test_nothing_that_is_printed_acts_on_a_terminal(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "20"])
-def test_an_id_is_whole_on_the_narrowest_screen(process: Process, columns: str) -> None:
-    kept = json.loads(process("remember", "tea", "--json").stdout)["id"]
+def test_an_id_is_whole_on_the_narrowest_screen(process: Process, cli: Cli, columns: str) -> None:
+    kept = cli.remember("tea")
     assert kept in "".join(process("list", COLUMNS=columns).stdout.decode().split())
 
 
 # -- a log that is not the file's ---------------------------------------------------------------------------------------
 
 
-def test_a_backup_put_beside_the_former_log_is_told_what_went_wrong(
-    process: Process, home: Path, cli: Cli
-) -> None:
-    process("import", "-", input=LINES)
-    assert process("backup", "copy.db").returncode == 0
-    process("import", "-", input=LINES * 20)
+def test_a_backup_put_beside_the_former_log_is_told_what_went_wrong(home: Path, cli: Cli) -> None:
+    cli.said("import", "-", input=LINES)
+    cli.said("backup", "copy.db")
+    cli.said("import", "-", input=LINES * 20)
     with started(home, "import", "-") as running:
         assert running.stdin is not None
         running.stdin.write(LINES * 5)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Process
+from tests.cli.conftest import Cli, Process
 
 #: What a command that needs no model, or only help, must not load.
 SLOW = ("numpy", "onnxruntime", "onnx", "tokenizers", "httpx")
@@ -41,13 +41,13 @@ def test_help_loads_neither_memory_nor_model(process: Process) -> None:
         assert not loaded(process, *words) & {*SLOW, "pydantic", "apsw", "cryptography"}
 
 
-def test_a_list_loads_no_model(process: Process) -> None:
-    process("remember", "x")
+def test_a_list_loads_no_model(process: Process, cli: Cli) -> None:
+    cli.remember("x")
     assert not loaded(process, "list") & set(SLOW)
 
 
-def test_a_command_without_a_model_starts_fast(process: Process) -> None:
-    process("remember", "x")
+def test_a_command_without_a_model_starts_fast(process: Process, cli: Cli) -> None:
+    cli.remember("x")
     taken: list[float] = []
     for _ in range(5):
         begun = worked()
@@ -84,9 +84,9 @@ def test_the_answer_alone_is_on_standard_output(process: Process) -> None:
     assert done.stderr == b""
 
 
-def test_a_reader_that_leaves_early_is_no_error(process: Process, home: Path) -> None:
+def test_a_reader_that_leaves_early_is_no_error(cli: Cli, home: Path) -> None:
     text = "".join(json.dumps({"content": f"{n} " + "x" * 500}) + "\n" for n in range(2000))
-    assert process("import", "-", input=text.encode()).returncode == 0
+    cli.said("import", "-", input=text)
     for words in (["export"], ["list", "--limit", "1000", "--quiet"], ["list", "--limit", "1000", "--json"]):
         running = subprocess.Popen(
             Process.line(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home
@@ -105,10 +105,10 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_number(process: Process,
     """What was done is not told as a failure because it cannot be written as it is."""
     kept = process("remember", "Zoë → 日本", "--type", "semantic", PYTHONIOENCODING=encoding)
     assert (kept.returncode, kept.stderr) == (0, b"")
-    for words in (["list"], ["recall", "Zoë"], ["audit", "log"], ["doctor", "--quick"]):
-        shown = process(*words, PYTHONIOENCODING=encoding)
-        assert (words, shown.returncode, shown.stderr) == (words, 0, b"")
-    shown = process("recall", "Zoë", PYTHONIOENCODING=encoding).stdout.decode(encoding)
+    for words in (["list"], ["audit", "log"], ["doctor", "--quick"], ["recall", "Zoë"]):
+        told = process(*words, PYTHONIOENCODING=encoding)
+        assert (words, told.returncode, told.stderr) == (words, 0, b"")
+    shown = told.stdout.decode(encoding)
     assert r"\u65e5\u672c" in shown
     assert ("Zoë" if encoding != "ascii" else r"Zo\xeb") in shown
     found = json.loads(process("recall", "Zoë", "--json", PYTHONIOENCODING=encoding).stdout)
@@ -116,13 +116,13 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_number(process: Process,
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_a_stream_that_is_closed_keeps_nobody_from_working(process: Process, closed: str) -> None:
+def test_a_stream_that_is_closed_keeps_nobody_from_working(process: Process, cli: Cli, closed: str) -> None:
     line = shlex.join(process.line("remember", "tea"))
     done = subprocess.run(  # noqa: S602  a shell is what closes streams
         f"{line} {closed}", shell=True, cwd=process.folder, check=False, timeout=60
     )
     assert done.returncode == 0
-    assert b"tea" in process("list").stdout
+    assert "tea" in cli.said("list")
 
 
 def test_an_interrupt_says_so_and_ends_with_130(home: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_interrupt_says_so_and_ends_with_130(home: Path) -> None:
             stream.close()
 
 
-def test_a_killed_import_loses_nothing_that_was_in(process: Process, home: Path) -> None:
+def test_a_killed_import_loses_nothing_that_was_in(cli: Cli, home: Path) -> None:
     text = b"".join(json.dumps({"content": f"fact {n}"}).encode() + b"\n" for n in range(600))
     running = subprocess.Popen(
         Process.line("import", "-"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=home
@@ -161,8 +161,8 @@ def test_a_killed_import_loses_nothing_that_was_in(process: Process, home: Path)
     running.kill()
     running.wait(30)
     running.stdin.close()
-    assert len(json.loads(process("list", "--limit", "1000", "--json").stdout)["records"]) == 500
-    assert json.loads(process("verify", "--json").stdout)["holds"] is True
+    assert len(cli.json("list", "--limit", "1000")["records"]) == 500
+    assert cli.json("verify")["holds"] is True
 
 
 def read_all(home: Path) -> bytes:
@@ -228,8 +228,8 @@ class Terminal:
             os.close(self._mine)
 
 
-def test_a_person_is_asked_before_memories_are_erased(process: Process, home: Path) -> None:
-    name = json.loads(process("remember", "x", "--json").stdout)["id"]
+def test_a_person_is_asked_before_memories_are_erased(cli: Cli, home: Path) -> None:
+    name = cli.remember("x")
     refused = Terminal(home, "forget", "--id", name, "--hard")
     refused.until("Go on?")
     refused.type("n\n")
@@ -242,8 +242,8 @@ def test_a_person_is_asked_before_memories_are_erased(process: Process, home: Pa
     assert "Erased 1 record" in agreed.seen
 
 
-def test_the_name_of_a_store_is_asked_for_before_it_is_deleted(process: Process, home: Path) -> None:
-    process("store", "create", "notes")
+def test_the_name_of_a_store_is_asked_for_before_it_is_deleted(cli: Cli, home: Path) -> None:
+    cli.said("store", "create", "notes")
     asked = Terminal(home, "store", "delete", "notes")
     asked.until("Type the name")
     asked.type("notes\n")
@@ -261,21 +261,21 @@ def test_the_demo_answers_questions_at_a_terminal(home: Path) -> None:
     assert "Try it yourself" in demo.seen
 
 
-def test_ctrl_c_at_a_question_interrupts(process: Process, home: Path) -> None:
-    name = json.loads(process("remember", "x", "--json").stdout)["id"]
+def test_ctrl_c_at_a_question_interrupts(cli: Cli, home: Path) -> None:
+    name = cli.remember("x")
     asked = Terminal(home, "forget", "--id", name, "--hard")
     asked.until("Go on?")
     asked.running.send_signal(signal.SIGINT)
     assert asked.end() == 130
     assert "Interrupted" in asked.seen
-    assert json.loads(process("list", "--json").stdout)["records"]
+    assert cli.json("list")["records"]
 
 
 @pytest.mark.parametrize(("environment", "has_colour"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_colours_are_for_terminals_that_want_them(
-    process: Process, home: Path, environment: dict[str, str], has_colour: bool
+    process: Process, cli: Cli, home: Path, environment: dict[str, str], has_colour: bool
 ) -> None:
-    process("remember", "Mara is vegetarian")
+    cli.remember("Mara is vegetarian")
     shown = Terminal(home, "recall", "vegetarian", **environment)
     assert shown.end() == 0
     assert ("\x1b[3" in shown.seen) is has_colour
