@@ -170,7 +170,7 @@ def test_a_reader_that_is_collected_on_the_memory_s_thread_holds_nothing_up(bloc
     blocking.close()
 
 
-#: Closes a blocking memory when Python has ended its threads.
+#: Writes to a blocking memory, closes it and opens another when Python has ended its threads.
 LATE = """
 import atexit, sys
 from quipu.errors import BackendUnavailableError
@@ -185,6 +185,10 @@ def late(call, *words):
     except BackendUnavailableError as error:
         print(error.reason, "with" in error.hint, flush=True)
 
+def opened():
+    Memory("ben", sys.argv[1], embedder="none").remember("rice")
+
+atexit.register(late, opened)
 atexit.register(late, memory.close)
 atexit.register(late, memory.remember, "milk")
 """
@@ -198,7 +202,7 @@ def test_who_comes_when_the_program_has_ended_is_told_so(tmp_path: Path) -> None
         text=True,
         timeout=60,
     )
-    assert (told.stdout.splitlines(), told.stderr) == (["closed True", "closed True"], "")
+    assert (told.stdout.splitlines(), told.stderr) == (["closed True"] * 3, "")
     with sync.Memory("ana", tmp_path / "m.db", embedder="none") as memory:
         assert [record.content for record in memory.list().records] == ["tea"]
 

@@ -37,7 +37,16 @@ class Portal:
         self._is_ending = False
         #: Calls under way; only the loop looks at it.
         self._calls: set[asyncio.Task[Any] | None] = set()
-        self._thread.start()
+        self._started()
+
+    def _started(self) -> None:
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._loop.close()
+            if threading.main_thread().is_alive():
+                raise
+            raise self._too_late() from error  # Python 3.12 says it here, others where the file is read
 
     @property
     def is_closed(self) -> bool:
@@ -133,7 +142,7 @@ class Portal:
         return BackendUnavailableError(
             f"The program is ending, and this {self._what} with it.",
             reason="closed",
-            hint="Close it before, such as by `with`: what `atexit` calls comes too late.",
+            hint="Use and close it before, such as by `with`: what `atexit` calls comes too late.",
         )
 
     def _within(self) -> InvalidError:
