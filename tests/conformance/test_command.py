@@ -28,6 +28,7 @@ LONG = {
     "Q10_expires_at",
     "Q34_concurrent_writers",
 }
+SHORT = [name for name in EVERYTHING if name not in LONG]
 #: What nobody may do to a memory that is in use, and the scenarios that need it.
 _FILES = "not run, the store lacks a look at the store's files"
 LEFT_OUT = {
@@ -66,6 +67,10 @@ def _told(tmp_path: Path, *words: str, **settings: str) -> tuple[dict[str, Any],
     return json.loads(report.read_text("utf-8")), done.stdout
 
 
+def _only(names: Sequence[str]) -> list[str]:
+    return [word for name in names for word in ("--only", name)]
+
+
 def _holds(told: dict[str, Any], table: str, names: Sequence[str] = EVERYTHING) -> None:
     """Every scenario passed, or was left out for a reason that is stated."""
     results = {one["name"]: one for one in told["results"]}
@@ -81,14 +86,28 @@ def _holds(told: dict[str, Any], table: str, names: Sequence[str] = EVERYTHING) 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @requirement("memorywire:conformance.command")
-@pytest.mark.parametrize("target", ["sqlite", "http"])
-def test_the_command_plays_everything(target: str, tmp_path: Path, models: Path) -> None:
-    settings = _embedding(models)
-    if target == "sqlite":
-        _holds(*_told(tmp_path, f"sqlite://{tmp_path / 'memory.db'}", **settings))
-    else:
-        with Program(tmp_path / "memory.db", QUIPU_RATE="0", **settings) as server:
-            _holds(*_told(tmp_path, server.url, QUIPU_TOKEN=server.token))
+def test_the_command_plays_everything_on_a_file(tmp_path: Path, models: Path) -> None:
+    _holds(*_told(tmp_path, f"sqlite://{tmp_path / 'memory.db'}", **_embedding(models)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@requirement("memorywire:conformance.command")
+def test_the_command_plays_everything_on_a_server_which_can_be_asked_again_and_keeps_nothing(
+    tmp_path: Path, models: Path
+) -> None:
+    with Program(tmp_path / "memory.db", QUIPU_RATE="0", **_embedding(models)) as server:
+        _holds(*_told(tmp_path, server.url, QUIPU_TOKEN=server.token))
+        _nothing_stays_behind(server)
+        _holds(*_told(tmp_path, server.url, *_only(SHORT), QUIPU_TOKEN=server.token), names=SHORT)
+        _nothing_stays_behind(server)
+
+
+def _nothing_stays_behind(server: Program) -> None:
+    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"}) as client:
+        assert client.get("/memorywire/v0/export").text == ""
+        assert client.get("/memorywire/v0/proposals").json()["reviews"] == []
+        assert [row["name"] for row in client.get("/quipu/v1/stores").json()["stores"]] == ["main"]
 
 
 @pytest.mark.slow
@@ -99,9 +118,7 @@ def test_the_command_plays_what_was_chosen_on_a_database(
 ) -> None:
     """tests/conformance/test_postgres.py plays everything there."""
     assert set(EVERYTHING) > LONG
-    chosen = [name for name in EVERYTHING if name not in LONG]
-    words = [word for name in chosen for word in ("--only", name)]
-    _holds(*_told(tmp_path, empty_url, *words, **_embedding(models)), names=chosen)
+    _holds(*_told(tmp_path, empty_url, *_only(SHORT), **_embedding(models)), names=SHORT)
 
 
 @pytest.mark.slow
@@ -110,19 +127,3 @@ def test_the_command_plays_what_was_chosen_on_a_database(
 def test_mirrors_alone_pass_without_an_embedder_too(tmp_path: Path) -> None:
     places = [f"sqlite://{tmp_path / name}.db" for name in ("ledger", "copy")]
     _holds(*_told(tmp_path, *places, "--mirrors-only", QUIPU_EMBEDDER="none"))
-
-
-@requirement("memorywire:conformance.command")
-def test_a_server_can_be_asked_twice_and_nothing_stays_behind(tmp_path: Path) -> None:
-    names = ("capabilities_declared", "Q1_cross_agent_isolation", "Q2_filter_before_top_k", "Q4_many_users")
-    only = [word for name in names for word in ("--only", name)]
-    with Program(tmp_path / "memory.db", QUIPU_RATE="0") as program:
-        for _ in range(2):
-            report, told = _told(tmp_path, program.url, *only, QUIPU_TOKEN=program.token)
-            assert report["counts"] == {"passed": len(names), "failed": 0, "not_run": 0}, told
-        with httpx.Client(
-            base_url=program.url, headers={"Authorization": f"Bearer {program.token}"}
-        ) as client:
-            assert client.get("/memorywire/v0/export").text == ""
-            assert client.get("/memorywire/v0/proposals").json()["reviews"] == []
-            assert [row["name"] for row in client.get("/quipu/v1/stores").json()["stores"]] == ["main"]

@@ -102,7 +102,7 @@ async def demote_twice(at: Subject, check: Check) -> None:
     check.equal(hits[1].relevance, before[one].relevance, "its relevance")
     check.equal((await at.get(one)).version, 1, "its version")
     check.equal(second.action_taken, ExpireAction.DEMOTE, "action_taken (2.7)")
-    again: dict[str, Any] = {"action": ExpireAction.DEMOTE, "idempotency_key": "demote-1"}
+    again: dict[str, Any] = {"action": ExpireAction.DEMOTE, "idempotency_key": f"demote-1-{at.agent}"}
     counts = [(await at.expire(policy, **again)).matched_count for _ in range(2)]
     check.equal(counts, [1, 1], "how many one key demotes, and the same answer again (3.3)")
     await at.restore(one)
@@ -219,7 +219,7 @@ async def merge_strategies(at: Subject, check: Check) -> None:
     await at.outlast(1)
     younger = await at.kept("The bell rings at seven.", confidence=0.7)
     best = MergeStrategy.KEEP_HIGHEST_CONFIDENCE
-    keyed: dict[str, Any] = {"strategy": best, "idempotency_key": "merge-1"}
+    keyed: dict[str, Any] = {"strategy": best, "idempotency_key": f"merge-1-{at.agent}"}
     counts = [(await at.merge(younger, older, **keyed)).merged_count for _ in range(2)]
     check.equal(counts, [1, 1], "how many of a tie collapse, and the same answer again (3.3)")
     record = await at.get(younger)
@@ -240,7 +240,7 @@ async def hard_delete_erases(at: Subject, check: Check) -> None:
         metadata={f"{MARKER}-key": [f"{MARKER} in a list"]},
         tags=(f"tag-{MARKER}",),
         source=f"from {MARKER}",
-        idempotency_key="once",
+        idempotency_key=f"once-{at.agent}",
     )
     await at.remember(f"The {MARKER} was here.", id=fact, metadata={"entity_name": MARKER})
     await at.recall(f"{MARKER}")
@@ -307,7 +307,7 @@ async def concurrent_writers(at: Subject, check: Check) -> None:
 
 async def idempotency(at: Subject, check: Check) -> None:
     async def write(text: str) -> Any:
-        return await at.remember(text, idempotency_key="order-7", metadata={"n": 2**60})
+        return await at.remember(text, idempotency_key=f"order-7-{at.agent}", metadata={"n": 2**60})
 
     answers = await asyncio.gather(*(write("The crate holds oranges.") for _ in range(10)))
     ids = {answer.id for answer in answers}
@@ -321,7 +321,7 @@ async def idempotency(at: Subject, check: Check) -> None:
     fresh = await write("The crate holds oranges.")
     check(fresh.id not in ids, "an erased answer is not given again")
 
-    gone = [await at.forget(fresh.id, idempotency_key="gone-1") for _ in range(2)]
+    gone = [await at.forget(fresh.id, idempotency_key=f"gone-1-{at.agent}") for _ in range(2)]
     check.equal(gone[0].forgotten_ids, (fresh.id,), "what was forgotten")
     check.equal(gone[1].forgotten_ids, gone[0].forgotten_ids, "the first answer, again")
 
