@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,12 @@ def _scopes(text: str) -> frozenset[Permission]:
     return frozenset(known[name] for name in named) or frozenset(Permission)
 
 
+def _unread(fault: sys.UnraisableHookArgs) -> None:
+    """Since Python 3.13 a buffer that is thrown away says that nobody reads it; here that is known, and no fault."""
+    if not isinstance(fault.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(fault)
+
+
 async def speak(config: Config, *, prefix: str = "", store: str | None = None) -> None:
     """Serve one host on standard input and output until it hangs up."""
     running = await start(config, watched=telemetry.Watched(side=telemetry.Side.SERVER))
@@ -128,6 +135,7 @@ async def speak(config: Config, *, prefix: str = "", store: str | None = None) -
             with ended_by_signals():
                 await server.run_stdio_async()
         except* BrokenPipeError:
+            sys.unraisablehook = _unread
             _log.debug("The host hung up before it had read all answers.")
         try:
             await running.service.flush()
