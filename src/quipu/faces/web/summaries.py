@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from quipu.faces.web import wording
 from quipu.model.change import Proposal
@@ -60,7 +60,7 @@ def beside(request: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _said(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return wording.listed([str(one) for one in value])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return wording.listed([str(one) for one in cast("Sequence[Any]", value)])
     return value if isinstance(value, str) else wording.as_json(value)
 
 
