@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quipu.errors import BackendUnavailableError
-from quipu.faces.http.access_log import JsonLines
+from quipu.faces.http.access_log import JsonLines, moment
 from quipu.model.access import Role
 from quipu.model.principal import local
 from tests.faces.http.rig import SECRET, Rig, problem
@@ -68,6 +68,18 @@ def test_each_request_is_one_line_of_json(rig: Rig) -> None:
     assert (second["route"], second["status"]) == ("/rig/items/{name}", 404)
     assert (second["error"], second["reason"]) == ("not_found", "record")
     assert (third["route"], third["error"], third["reason"]) == (None, "not_found", "route")
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (1_700_000_000_007, "2023-11-14T22:13:20.007Z"),
+        (1_700_000_000_999.9, "2023-11-14T22:13:20.999Z"),
+        (1_700_000_001_000, "2023-11-14T22:13:21.000Z"),
+    ],
+)
+def test_a_line_says_when_to_the_millisecond(at: float, told: str) -> None:
+    assert moment(at) == told
 
 
 def test_health_checks_are_logged_when_debugging_only(at: Served, caplog: pytest.LogCaptureFixture) -> None:
