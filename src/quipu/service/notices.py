@@ -140,9 +140,8 @@ class Notices:
                 break  # another process is at it
             try:
                 outcome = await self._tried(replace(kept, webhook=claimed), entry)
-            except (
-                BaseException
-            ):  # broken off, as when a server stops: nobody waits until the claim has run out
+            except BaseException:
+                # Broken off, as when a server stops: nobody waits until the claim has run out.
                 await self._parts.ledger.move_webhook(claimed, kept.webhook)
                 raise
             if not await self._parts.ledger.move_webhook(claimed, outcome):
