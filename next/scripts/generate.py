@@ -1,0 +1,77 @@
+"""Writes everything that is derived from the operations and kept in files. A test fails when one of them is stale."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from quipu import methods, reference, schemas
+from quipu.schemas import Operations
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "quipu"
+
+
+def every_operation() -> Operations:
+    """All operations of the product; until they are put together, those of memory."""
+    if find_spec("quipu.bootstrap") is not None:
+        from quipu.bootstrap import OPERATIONS  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+
+        return OPERATIONS  # pyright: ignore[reportUnknownVariableType]
+    from quipu.memory.operations import OPERATIONS as MEMORY
+
+    return MEMORY
+
+
+def artefacts(operations: Operations) -> dict[Path, str]:
+    """Every generated file and its text."""
+    texts = {
+        PACKAGE / "api.py": _formatted(methods.async_source(operations)),
+        PACKAGE / "sync.py": _formatted(methods.blocking_source(operations)),
+        PACKAGE / "catalogue.py": _formatted(methods.catalogue_source(operations)),
+        ROOT / "docs" / "reference" / "operations.md": reference.markdown(operations),
+    }
+    for name, text in schemas.files(operations).items():
+        texts[ROOT / "schemas" / name] = text
+    if find_spec("quipu.http") is not None and find_spec("quipu.http.openapi") is not None:
+        from quipu.http import openapi  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+
+        document = openapi.document(operations)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        texts[ROOT / "schemas" / "openapi.json"] = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return texts
+
+
+def stale(operations: Operations) -> list[Path]:
+    """Files that are not what the operations say, and files that no operation asks for."""
+    wanted = artefacts(operations)
+    wrong = [path for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
+    return wrong + [path for path in sorted((ROOT / "schemas").glob("*.json")) if path not in wanted]
+
+
+def _formatted(source: str) -> str:
+    """As `ruff format` and its import order leave it, so that a generated file passes the lint."""
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(PACKAGE / "api.py")]
+    for step in (["check", "--quiet", "--select", "I,F401", "--fix"], ["format"]):
+        done = subprocess.run(
+            [*ruff, *step, *name, "-"], input=source, capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        source = done.stdout
+    return source
+
+
+def main() -> None:
+    operations = every_operation()
+    wanted = artefacts(operations)
+    for path in stale(operations):
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], "utf-8")
+        else:
+            path.unlink()
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

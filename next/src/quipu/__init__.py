@@ -1,0 +1,1 @@
+"""One memory for every agent."""

@@ -1,0 +1,1 @@
+"""The system of record: one implementation over two drivers."""

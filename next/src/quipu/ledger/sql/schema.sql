@@ -1,0 +1,420 @@
+-- Once for both engines; `$…` are words of the dialect (queries.py). Every key begins with the tenant, so the schema can be
+-- spread by tenant as it is. JSON is text and is never opened in SQL. A journaled table of a capability ends in
+-- salt, digest, seq; a test holds each `Table` against what stands here.
+
+CREATE TABLE tenant (
+  tenant $text NOT NULL,
+  created_at $int NOT NULL,
+  CONSTRAINT tenant_key PRIMARY KEY (tenant)
+) $table_end;
+
+-- The end of each tenant's chain, and what moves with it.
+CREATE TABLE head (
+  tenant $text NOT NULL,
+  seq $int NOT NULL,
+  hash $blob NOT NULL,
+  at $int NOT NULL,
+  -- the last position at which a record, a mark or a link changed: readers that are there need not look further
+  changed $int NOT NULL,
+  -- positions before this one can no longer be read as of
+  horizon $int NOT NULL,
+  -- the vector space that recall searches in
+  space $int,
+  -- how often versions that were there already got a vector or other terms: readers from before read anew
+  refilled $int NOT NULL,
+  suspended_at $int,
+  -- the position at which secrets or rules last changed: a write that was checked before it is refused
+  guarded $int NOT NULL,
+  CONSTRAINT head_key PRIMARY KEY (tenant),
+  CONSTRAINT head_hash CHECK (length(hash) = 32)
+) $table_end;
+
+CREATE TABLE space (
+  tenant $text NOT NULL,
+  number $int NOT NULL,
+  model $text NOT NULL,
+  dimensions $int NOT NULL,
+  CONSTRAINT space_key PRIMARY KEY (tenant, number),
+  CONSTRAINT space_model UNIQUE (tenant, model, dimensions),
+  CONSTRAINT space_dimensions CHECK (dimensions > 0)
+) $table_end;
+
+CREATE TABLE record (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  version $int NOT NULL,
+  born $int NOT NULL,
+  died $int,
+  ending $text,
+  merged_into $text,
+  -- position of the erasure or pruning that emptied this version
+  emptied $int,
+  store_id $text NOT NULL,
+  agent_id $text NOT NULL,
+  user_id $text,
+  session_id $text,
+  type $text NOT NULL,
+  tier $text NOT NULL,
+  state $text NOT NULL,
+  content $text NOT NULL,
+  metadata $text,
+  tags $text,
+  links $text,
+  confidence $real NOT NULL,
+  importance $real,
+  source $text,
+  provenance $text NOT NULL,
+  details $text,
+  privacy $text,
+  created_at $int NOT NULL,
+  updated_at $int NOT NULL,
+  expires_at $int,
+  key $text,
+  valid_from $int,
+  valid_until $int,
+  -- copies of what search and undo select by, taken out of the JSON above
+  subject $text,
+  sensitivity $text,
+  share_with $text,
+  event_time $int,
+  run_id $text,
+  asks $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  -- hashes and counts of the stemmed words; null keeps it out of keyword search
+  terms $blob,
+  CONSTRAINT record_key PRIMARY KEY (tenant, id, version),
+  CONSTRAINT record_version CHECK (version > 0),
+  CONSTRAINT record_life CHECK (died IS NULL OR died >= born),
+  CONSTRAINT record_ending CHECK (ending IN ('replaced', 'forgotten', 'merged', 'expired')),
+  CONSTRAINT record_type CHECK (type IN ('semantic', 'episodic', 'procedural', 'emotional')),
+  CONSTRAINT record_tier CHECK (tier IN ('short_term', 'long_term')),
+  CONSTRAINT record_state CHECK (state IN ('live', 'archived', 'erased')),
+  CONSTRAINT record_confidence CHECK (confidence BETWEEN 0 AND 1),
+  CONSTRAINT record_digest CHECK (length(digest) = 32)
+) $table_end;
+
+CREATE INDEX record_agent ON record (tenant, agent_id, born);
+CREATE INDEX record_store ON record (tenant, store_id, born);
+CREATE INDEX record_died ON record (tenant, agent_id, died) WHERE died IS NOT NULL;
+CREATE INDEX record_emptied ON record (tenant, agent_id, emptied) WHERE emptied IS NOT NULL;
+CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
+CREATE INDEX record_created ON record (tenant, agent_id, created_at, id);
+CREATE INDEX record_fact ON record (tenant, agent_id, key) WHERE key IS NOT NULL AND died IS NULL;
+CREATE INDEX record_run ON record (tenant, run_id) WHERE run_id IS NOT NULL;
+
+CREATE TABLE vector (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  version $int NOT NULL,
+  space $int NOT NULL,
+  data $blob NOT NULL,
+  CONSTRAINT vector_key PRIMARY KEY (tenant, id, version, space)
+) $table_end;
+
+CREATE TABLE link (
+  tenant $text NOT NULL,
+  from_id $text NOT NULL,
+  to_id $text NOT NULL,
+  rel $text NOT NULL,
+  born $int NOT NULL,
+  died $int,
+  CONSTRAINT link_key PRIMARY KEY (tenant, from_id, to_id, rel, born)
+) $table_end;
+
+CREATE INDEX link_back ON link (tenant, to_id);
+
+-- How records were used, and whether they are demoted: not versioned.
+CREATE TABLE mark (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  last_recalled_at $int,
+  recall_count $int NOT NULL,
+  demoted $int NOT NULL,
+  -- position of the last change of `demoted`
+  changed $int NOT NULL,
+  CONSTRAINT mark_key PRIMARY KEY (tenant, id),
+  CONSTRAINT mark_demoted CHECK (demoted IN (0, 1))
+) $table_end;
+
+CREATE INDEX mark_changed ON mark (tenant, changed) WHERE changed > 0;
+
+CREATE TABLE journal (
+  tenant $text NOT NULL,
+  seq $int NOT NULL,
+  at $int NOT NULL,
+  actor $text NOT NULL,
+  op $text NOT NULL,
+  store $text,
+  agent $text,
+  run $text,
+  node $text,
+  records $text NOT NULL,
+  detail $text NOT NULL,
+  hash $blob NOT NULL,
+  CONSTRAINT journal_key PRIMARY KEY (tenant, seq),
+  CONSTRAINT journal_seq CHECK (seq > 0),
+  CONSTRAINT journal_hash CHECK (length(hash) = 32)
+) $table_end;
+
+CREATE INDEX journal_at ON journal (tenant, at);
+
+-- Why something was done, in somebody's words: outside the journal, so that erasing a record erases it too.
+CREATE TABLE reason (
+  tenant $text NOT NULL,
+  record_id $text NOT NULL,
+  seq $int NOT NULL,
+  text $text NOT NULL,
+  CONSTRAINT reason_key PRIMARY KEY (tenant, record_id, seq)
+) $table_end;
+
+CREATE TABLE checkpoint (
+  tenant $text NOT NULL,
+  seq $int NOT NULL,
+  hash $blob NOT NULL,
+  at $int NOT NULL,
+  key_id $text NOT NULL,
+  signature $text NOT NULL,
+  CONSTRAINT checkpoint_key PRIMARY KEY (tenant, seq)
+) $table_end;
+
+-- Answers to writes that came with an idempotency key.
+CREATE TABLE answer (
+  tenant $text NOT NULL,
+  principal $text NOT NULL,
+  operation $text NOT NULL,
+  key $text NOT NULL,
+  fingerprint $text NOT NULL,
+  answer $text NOT NULL,
+  at $int NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT answer_key PRIMARY KEY (tenant, principal, operation, key)
+) $table_end;
+
+CREATE INDEX answer_at ON answer (tenant, at);
+
+-- Which records an answer speaks of, so that erasing one erases the answer.
+CREATE TABLE answer_record (
+  tenant $text NOT NULL,
+  record_id $text NOT NULL,
+  principal $text NOT NULL,
+  operation $text NOT NULL,
+  key $text NOT NULL,
+  CONSTRAINT answer_record_key PRIMARY KEY (tenant, record_id, principal, operation, key)
+) $table_end;
+
+-- Tables of the capabilities, each declared as a `Table` in its room.
+
+-- memory
+CREATE TABLE store (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  name $text NOT NULL,
+  scope $text NOT NULL,
+  tier $text NOT NULL,
+  namespace $text,
+  description $text,
+  created_at $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT store_key PRIMARY KEY (tenant, id),
+  CONSTRAINT store_name UNIQUE (tenant, name),
+  CONSTRAINT store_scope CHECK (scope IN ('user', 'session', 'agent', 'team', 'global')),
+  CONSTRAINT store_tier CHECK (tier IN ('short_term', 'long_term'))
+) $table_end;
+
+-- governance
+CREATE TABLE rule_list (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  rules $text NOT NULL,
+  set_at $int NOT NULL,
+  set_by $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT rule_list_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+CREATE TABLE proposal (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  operation $text NOT NULL,
+  agent_id $text NOT NULL,
+  user_id $text,
+  store_id $text,
+  record_id $text,
+  request $text,
+  writer $text NOT NULL,
+  writer_token $text,
+  held_by $text NOT NULL,
+  status $text NOT NULL,
+  created_at $int NOT NULL,
+  lapses_at $int,
+  reviewer $text,
+  reviewed_at $int,
+  reason $text,
+  -- how many different people must approve, and who has
+  approvals $int NOT NULL,
+  given $text NOT NULL,
+  -- why it was held, in the words of the rule
+  because $text,
+  -- what a held write is like, without its text: type, source, sensitivity
+  traits $text,
+  -- position of the entry that held it
+  held_seq $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT proposal_key PRIMARY KEY (tenant, id),
+  CONSTRAINT proposal_status CHECK (status IN ('pending', 'approved', 'rejected'))
+) $table_end;
+
+CREATE INDEX proposal_record ON proposal (tenant, record_id) WHERE record_id IS NOT NULL;
+CREATE INDEX proposal_waiting ON proposal (tenant, status, created_at, id);
+
+-- The records that a proposal would touch, and their versions when it was held.
+CREATE TABLE proposal_subject (
+  tenant $text NOT NULL,
+  record_id $text NOT NULL,
+  proposal_id $text NOT NULL,
+  version $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT proposal_subject_key PRIMARY KEY (tenant, record_id, proposal_id)
+) $table_end;
+
+CREATE TABLE webhook (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  url $text NOT NULL,
+  events $text NOT NULL,
+  agents $text NOT NULL,
+  with_content $int NOT NULL,
+  created_at $int NOT NULL,
+  created_by $text NOT NULL,
+  -- the key that deliveries are signed with
+  sealed $blob NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT webhook_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- How far along the journal each webhook has been served, and who serves it now.
+CREATE TABLE webhook_position (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  position $int NOT NULL,
+  attempts $int NOT NULL,
+  next_at $int NOT NULL,
+  error $text,
+  dropped $int NOT NULL,
+  holder $text,
+  held_until $int NOT NULL,
+  CONSTRAINT webhook_position_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- Suggested rules that a person does not want.
+CREATE TABLE dismissal (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  at $int NOT NULL,
+  reviewer $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT dismissal_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- access
+CREATE TABLE token (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  -- sha256 of the text, hexadecimal
+  hash $text NOT NULL,
+  name $text NOT NULL,
+  prefix $text NOT NULL,
+  permissions $text NOT NULL,
+  agents $text NOT NULL,
+  default_agent $text,
+  user_id $text,
+  created_at $int NOT NULL,
+  created_by $text NOT NULL,
+  created_by_token $text,
+  expires_at $int,
+  revoked_at $int,
+  rate $int,
+  recall_budget $int,
+  review_stores $text NOT NULL,
+  review_operations $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT token_key PRIMARY KEY (tenant, id),
+  CONSTRAINT token_hash UNIQUE (tenant, hash)
+) $table_end;
+
+-- Hits that a credential was given by recalls in the current hour.
+CREATE TABLE recall_budget (
+  tenant $text NOT NULL,
+  principal $text NOT NULL,
+  agent_id $text NOT NULL,
+  since $int NOT NULL,
+  used $int NOT NULL,
+  CONSTRAINT recall_budget_key PRIMARY KEY (tenant, principal, agent_id)
+) $table_end;
+
+CREATE TABLE web_session (
+  tenant $text NOT NULL,
+  -- sha256 of the cookie, hexadecimal
+  id $text NOT NULL,
+  token_id $text,
+  -- an OIDC principal, sealed with the server's key
+  principal $blob,
+  csrf $text NOT NULL,
+  created_at $int NOT NULL,
+  seen_at $int NOT NULL,
+  expires_at $int NOT NULL,
+  CONSTRAINT web_session_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+CREATE TABLE signin_link (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  token_id $text NOT NULL,
+  expires_at $int NOT NULL,
+  used_at $int,
+  CONSTRAINT signin_link_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- secrets
+CREATE TABLE secret (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  label $text NOT NULL,
+  run_id $text,
+  created_at $int NOT NULL,
+  created_by $text NOT NULL,
+  sealed $blob NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT secret_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- audit
+CREATE TABLE anchor (
+  tenant $text NOT NULL,
+  target $text NOT NULL,
+  entry $int NOT NULL,
+  hash $text NOT NULL,
+  at $int NOT NULL,
+  proof $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT anchor_key PRIMARY KEY (tenant, target, entry)
+) $table_end;

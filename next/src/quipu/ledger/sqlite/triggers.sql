@@ -1,0 +1,13 @@
+-- The journal and its checkpoints are append-only, whoever has the file.
+
+CREATE TRIGGER journal_is_never_changed BEFORE UPDATE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+
+CREATE TRIGGER journal_is_never_cut BEFORE DELETE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+
+CREATE TRIGGER checkpoint_is_never_changed BEFORE UPDATE ON checkpoint
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+
+CREATE TRIGGER checkpoint_is_never_cut BEFORE DELETE ON checkpoint
+BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;

@@ -1,0 +1,1 @@
+"""Keeps, finds, changes and takes away records."""

@@ -1,0 +1,98 @@
+"""Texts to vectors in the tenant's space: vectors of different models are never mixed."""
+
+import logging
+from collections.abc import Sequence
+
+from quipu.embed.port import Embedder, unit_vector
+from quipu.errors import BackendUnavailableError, ConflictError
+from quipu.ledger.index import Space
+from quipu.ledger.ledger import Ledger
+from quipu.memory.model import GivenEmbedding
+from quipu.model.record import Record
+from quipu.search.text import embedding_text
+
+_log = logging.getLogger("quipu.embedding")
+
+
+class Embedding:
+    """The embedder, and the space of each tenant."""
+
+    def __init__(self, ledger: Ledger, embedder: Embedder | None) -> None:
+        self._ledger, self._embedder = ledger, embedder
+        self._spaces: dict[str, Space] = {}
+        self._has_warned = False
+
+    async def space(self, tenant: str, given: GivenEmbedding | None = None) -> Space | None:
+        """The tenant's space; the first embedder or vector that comes decides it."""
+        known = self._spaces.get(tenant) or await self._ledger.space(tenant)
+        own = None if self._embedder is None else Space(self._embedder.model, self._embedder.dimensions)
+        if known is None and own is not None:
+            known = await self._ledger.settle_space(tenant, own)
+        if known is None and given is not None:
+            size = len(given.vector)
+            unit_vector(given.vector, given.model, model=given.model, dimensions=size)
+            known = await self._ledger.settle_space(tenant, Space(given.model, size))
+        if known is not None and own is not None and known != own:
+            raise ConflictError(
+                f"This memory was embedded with {known.model}; the embedder now is {own.model}.",
+                reason="embedding_mismatch",
+                hint="Run `quipu reindex` to move it over, or configure the former embedder.",
+            )
+        if known is not None:
+            self._spaces[tenant] = known
+        return known
+
+    def model(self, tenant: str) -> str | None:
+        """The model of the tenant's space, as far as this process knows it."""
+        space = self._spaces.get(tenant)
+        return None if space is None else space.model
+
+    def forget_texts(self) -> None:
+        """After an erasure: the embedder keeps nothing of what it has seen."""
+        if self._embedder is not None:
+            self._embedder.clear()
+
+    async def of_query(self, tenant: str, text: str, given: GivenEmbedding | None) -> bytes | None:
+        """The query's vector; None when there is no way to have one, and recall goes by words."""
+        space = await self.space(tenant)
+        if space is None:
+            return None
+        if given is not None:
+            return _given(given, space)
+        return (await self._embedded([text]))[0]
+
+    async def of_records(
+        self, tenant: str, records: Sequence[Record], given: Sequence[GivenEmbedding | None]
+    ) -> list[bytes | None]:
+        """A vector for each record: the caller's, or the embedder's."""
+        space = await self.space(tenant, next((one for one in given if one is not None), None))
+        if space is None:
+            return [None] * len(records)
+        vectors: list[bytes | None] = [None if one is None else _given(one, space) for one in given]
+        missing = [place for place, vector in enumerate(vectors) if vector is None]
+        if missing:
+            made = await self._embedded([embedding_text(records[place]) for place in missing])
+            for place, vector in zip(missing, made, strict=True):
+                vectors[place] = vector
+        return vectors
+
+    async def _embedded(self, texts: Sequence[str]) -> Sequence[bytes | None]:
+        """Vectors, or Nones when the embedder cannot be had: writing and recalling by words go on."""
+        if self._embedder is None or not texts:
+            return [None] * len(texts)
+        try:
+            return await self._embedder.embed(texts)
+        except BackendUnavailableError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "No embedder: %s %s Until then memory works by words alone; `quipu reindex` makes the vectors "
+                    "of what was written meanwhile.",
+                    error.message,
+                    error.hint or "",
+                )
+            return [None] * len(texts)
+
+
+def _given(given: GivenEmbedding, space: Space) -> bytes:
+    return unit_vector(given.vector, given.model, model=space.model, dimensions=space.dimensions)

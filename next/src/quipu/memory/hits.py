@@ -1,0 +1,91 @@
+"""From a ranking to what a caller sees: content, masks, explanation, and as much as fits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quipu.memory.model import Hit, RecallRequest
+from quipu.memory.views import is_secret, memory_fields
+from quipu.model.record import Record
+from quipu.search.blending import Blended
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedHit:
+    """A candidate on its way to being a hit."""
+
+    blended: Blended
+    relevance: float
+    score: float
+    #: Who returned it, the one that ranked it best first.
+    backends: tuple[str, ...]
+    supporting: tuple[str, ...] = ()
+    #: How many links away the nearest other hit is.
+    distance: int | None = None
+
+
+def hit_of(item: RankedHit, record: Record, store: str, rank: int, request: RecallRequest) -> Hit:
+    is_masked = is_secret(record) and request.redact == "mask"
+    return Hit(
+        **memory_fields(record, store, is_masked=is_masked),
+        score=item.score,
+        relevance=item.relevance,
+        rank=rank,
+        supporting=item.supporting,
+        source_store=item.backends[0],
+        found_by=item.backends,
+        demoted=item.blended.candidate.is_demoted,
+        why=_why(item) if request.explain and not is_masked else None,
+    )
+
+
+def _why(item: RankedHit) -> dict[str, Any]:
+    """What each part of the search said, and what was added."""
+    candidate, blend = item.blended.candidate, item.blended
+    parts = {
+        name: getattr(blend, name) for name in ("keyword", "vector", "subject", "turn", "session", "hops")
+    }
+    return {
+        "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
+        "keyword": round(candidate.keyword, 4),
+        "coverage": round(candidate.coverage, 4),
+        "blend": {name: round(value, 4) for name, value in parts.items() if value or name != "hops"},
+        "confidence": round(candidate.confidence, 4),
+        "demoted": candidate.is_demoted,
+        **({} if item.distance is None else {"hop": item.distance}),
+    }
+
+
+def fitted(
+    pairs: Sequence[tuple[Hit, Record]], max_tokens: int | None
+) -> tuple[list[Hit], list[Record], bool]:
+    """Whole hits in rank order while they fit, at four characters a token.
+
+    Something is always returned: a first text that is too long is cut. A procedure must not be cut; it is dropped
+    instead, and the next takes its place as the first.
+    """
+    if max_tokens is None:
+        return [hit for hit, _ in pairs], [record for _, record in pairs], False
+    hits: list[Hit] = []
+    records: list[Record] = []
+    left, is_cut = max_tokens, False
+    for hit, record in pairs:
+        text = hit.content if isinstance(hit.content, str) else record.content
+        left -= -(-len(text) // _CHARACTERS_PER_TOKEN)
+        if left < 0:
+            is_cut = True
+            if hits:
+                break
+            if not isinstance(hit.content, str):
+                left = max_tokens
+                continue
+            hit = hit.model_copy(
+                update={"content": text[: max_tokens * _CHARACTERS_PER_TOKEN], "truncated": True}
+            )
+        hits.append(hit.model_copy(update={"rank": len(hits)}))
+        records.append(record)
+        if left < 0:
+            break
+    return hits, records, is_cut

@@ -1,0 +1,130 @@
+"""The capability put together: every operation of memory and the function that does it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quipu.ledger.ledger import Ledger
+from quipu.memory import operations as ops
+from quipu.memory.batch import Batch
+from quipu.memory.change_feed import ChangeFeed, CommitSignal
+from quipu.memory.drafts import Limits
+from quipu.memory.embedding import Embedding
+from quipu.memory.expire import Expire
+from quipu.memory.forget import ErasureReach, Forget
+from quipu.memory.merge import Merge
+from quipu.memory.pipeline import Pipeline, Write
+from quipu.memory.read import Read
+from quipu.memory.read_log import ReadLog
+from quipu.memory.recall import Recall, RecallGovernor
+from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.remember import Remember
+from quipu.memory.scope import Scopes
+from quipu.memory.snapshots import RunSnapshot, Snapshots
+from quipu.memory.stores import Stores
+from quipu.operation import AnyBinding, Binding
+from quipu.search.blending import Weights
+from quipu.search.engine import SearchEngine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryService:
+    """What memory does."""
+
+    remember: Remember
+    batch: Batch
+    recall: Recall
+    forget: Forget
+    merge: Merge
+    expire: Expire
+    read: Read
+    stores: Stores
+    feed: ChangeFeed
+    read_log: ReadLog
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (
+            Binding(ops.REMEMBER, self.remember.remember),
+            Binding(ops.UPDATE, self.remember.update),
+            Binding(ops.REMEMBER_MANY, self.batch.remember_many),
+            Binding(ops.RECALL, self.recall.recall),
+            Binding(ops.NOTE_RECALLED, self.read.note_recalled),
+            Binding(ops.FORGET, self.forget.forget),
+            Binding(ops.MERGE, self.merge.merge),
+            Binding(ops.EXPIRE, self.expire.expire),
+            Binding(ops.GET, self.read.get),
+            Binding(ops.LIST, self.read.page),
+            Binding(ops.HISTORY, self.read.history),
+            Binding(ops.RESTORE, self.forget.restore),
+            Binding(ops.RELATED, self.read.related),
+            Binding(ops.CREATE_STORE, self.stores.create),
+            Binding(ops.LIST_STORES, self.stores.listed),
+            Binding(ops.DELETE_STORE, self.stores.delete),
+            Binding(ops.CHANGES, self.feed.changes),
+        )
+
+    @property
+    def writes(self) -> Mapping[str, Write[Any, Any]]:
+        """Every write that a person may have to approve, by operation: governance plans held ones again."""
+        writes: tuple[Write[Any, Any], ...] = (
+            self.remember.write,
+            self.remember.update_write,
+            self.batch.write,
+            self.forget.write,
+            self.forget.restore_write,
+            self.merge.write,
+            self.expire.write,
+        )
+        return {write.operation: write for write in writes}
+
+
+def memory_service(
+    *,
+    ledger: Ledger,
+    pipeline: Pipeline,
+    scopes: Scopes,
+    embedding: Embedding,
+    engine: SearchEngine,
+    signal: CommitSignal,
+    read_log: ReadLog,
+    budget: RecallBudget,
+    governor: RecallGovernor,
+    limits: Limits,
+    reach: tuple[ErasureReach, ...] = (),
+    run_snapshot: RunSnapshot | None = None,
+) -> MemoryService:
+    """Everything of memory, from its parts."""
+    snapshots = Snapshots(ledger, run_snapshot)
+    remember = Remember(
+        ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, engine=engine, limits=limits
+    )
+    forget = Forget(
+        ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, remember=remember, reach=reach
+    )
+    return MemoryService(
+        remember=remember,
+        batch=Batch(pipeline=pipeline, remember=remember),
+        recall=Recall(
+            ledger=ledger,
+            scopes=scopes,
+            snapshots=snapshots,
+            embedding=embedding,
+            engine=engine,
+            read_log=read_log,
+            budget=budget,
+            governor=governor,
+            weights=Weights(),
+        ),
+        forget=forget,
+        merge=Merge(
+            ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, forget=forget, limits=limits
+        ),
+        expire=Expire(ledger=ledger, pipeline=pipeline, scopes=scopes, read_log=read_log),
+        read=Read(
+            ledger=ledger, scopes=scopes, snapshots=snapshots, read_log=read_log, budget=budget, engine=engine
+        ),
+        stores=Stores(ledger=ledger, pipeline=pipeline, scopes=scopes, forget=forget),
+        feed=ChangeFeed(ledger=ledger, scopes=scopes, signal=signal),
+        read_log=read_log,
+    )

@@ -1,0 +1,376 @@
+"""What an operation is, and `dispatch`, the only way to run one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from quipu.errors import Fault, ForbiddenError, InvalidError, QuipuError
+from quipu.fields import Name
+from quipu.model.principal import Permission, Principal
+
+#: Milliseconds since 1970, UTC. Handed in, so that tests need not sleep.
+Clock: TypeAlias = Callable[[], int]
+#: How a credential's limits bind an operation; see `authorised`.
+Limits: TypeAlias = Literal["named", "filtered", "whole", "server"]
+NAMED: Limits = "named"
+FILTERED: Limits = "filtered"
+WHOLE: Limits = "whole"
+SERVER: Limits = "server"
+
+
+class Message(BaseModel):
+    """A frozen value whose fields are written once; every face is derived from them."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, given: Any) -> Any:
+        """memorywire's own models send null for what is absent, inside of objects too."""
+        if isinstance(given, dict) and None in given.values():  # pyright: ignore[reportUnknownMemberType]  any object
+            known = cls.model_fields
+            return {name: value for name, value in given.items() if value is not None or name not in known}  # pyright: ignore[reportUnknownVariableType]
+        return given  # pyright: ignore[reportUnknownVariableType]
+
+
+class Request(Message):
+    """What a caller asks for."""
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
+        """The request, or an InvalidError. Every face comes through here, so all refuse alike."""
+        try:
+            return cls.model_validate(dict(fields))
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_input=False)
+            raise invalid([_fault(cls, detail) for detail in details]) from None
+
+
+class ScopedRequest(Request):
+    """A request on behalf of an agent, and perhaps of one of its users."""
+
+    agent_id: Name | None = Field(
+        default=None, description="Whose memory: the agent. Left out, the credential's own agent."
+    )
+    user_id: Name | None = Field(
+        default=None, description="The person it is about. Left out, all users of the agent."
+    )
+
+    @property
+    def agent(self) -> str:
+        """The agent, once `dispatch` has bound the request to its caller."""
+        if self.agent_id is None:
+            raise invalid([Fault("/agent_id", "missing_field", "the name of an agent")])
+        return self.agent_id
+
+
+class Response(Message):
+    """What a caller gets. Every field is always there, also one with a default, and the schema says so."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing happened yet because a person decides. An outcome, not an error."""
+        return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand on the wire."""
+        return self.model_dump(mode="json")
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResponseT = TypeVar("ResponseT", bound=Response)
+ItemT = TypeVar("ItemT", bound=Response)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """A route. A field named in the path comes from there; the rest from the body, or from the query of a GET."""
+
+    method: str
+    path: str
+    #: Its name under /memorywire/v0, where it is one of v0's.
+    v0: str | None = None
+    #: Header to field.
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: Literal["json", "lines", "bytes"] = "json"
+    answers: Literal["json", "lines", "events", "file"] = "json"
+    #: Whether it answers without a credential.
+    is_public: bool = False
+
+
+def get(path: str, **options: Any) -> Http:
+    return Http(method="GET", path=path, **options)
+
+
+def post(path: str, **options: Any) -> Http:
+    return Http(method="POST", path=path, **options)
+
+
+def put(path: str, **options: Any) -> Http:
+    return Http(method="PUT", path=path, **options)
+
+
+def patch(path: str, **options: Any) -> Http:
+    return Http(method="PATCH", path=path, **options)
+
+
+def delete(path: str, **options: Any) -> Http:
+    return Http(method="DELETE", path=path, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """An MCP tool. The fields it shows; all others are unknown to it."""
+
+    profile: Literal["readonly", "default", "admin"] = "default"
+    shows: tuple[str, ...] | None = None
+    is_read_only: bool = False
+    is_destructive: bool = False
+    is_idempotent: bool = False
+    #: Whether a person at the client may approve a held write in place.
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command. The named fields are its arguments, all others its options."""
+
+    #: Its words, where they are not the operation's name: `store create`.
+    name: str | None = None
+    arguments: tuple[str, ...] = ()
+    #: Fields of the answer, or of each item of its list, that its table shows.
+    columns: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+
+
+#: What OpenTelemetry's GenAI memory proposal calls it; None: no span of that kind.
+Span: TypeAlias = Literal[
+    "search_memory", "update_memory", "delete_memory", "create_memory_store", "delete_memory_store"
+]
+#: Whether a client may send it again when an answer was lost: always, with an idempotency key, never.
+Repeat: TypeAlias = Literal["safe", "with_key", "never"]
+PermissionOf: TypeAlias = Permission | Callable[[Any], Permission | None] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[RequestT, ResponseT]):
+    """Declared once, in its capability's operations.py. None for a face means: not reached from there."""
+
+    name: str
+    request: type[RequestT]
+    response: type[ResponseT]
+    #: What a credential must have; a function where that depends on the request; None: any credential.
+    permission: PermissionOf
+    limits: Limits
+    http: Http | None = None
+    mcp: Tool | None = None
+    cli: Command | None = None
+    span: Span | None = None
+    repeat: Repeat = "never"
+    #: The handler yields answers one by one.
+    is_stream: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the request's docstring."""
+        return " ".join((self.request.__doc__ or "").partition("\n\n")[0].split())
+
+    @property
+    def description(self) -> str:
+        """The request's whole docstring."""
+        lines = (self.request.__doc__ or "").strip().splitlines()
+        return "\n".join(line.strip() for line in lines)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a call while it runs; filled by handlers, read by telemetry and by the access log."""
+
+    operation: str = ""
+    #: `ok`, `held`, or the code of the error.
+    outcome: str = "internal_error"
+    store: Any = None
+    #: Ids of the records that were written, found or removed.
+    record_ids: tuple[str, ...] = ()
+    proposal_id: str | None = None
+    seq: int | None = None
+
+
+class RateLimiter(Protocol):
+    """How fast a caller may ask."""
+
+    def charge(self, principal: Principal, operation: str, now: int) -> None:
+        """Raises RateLimitedError."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Opens the span of a call, and records how long it took and how it ended."""
+
+    def observe(self, operation: "AnyOperation", ctx: "Context") -> AbstractContextManager[None]: ...
+
+
+Handler: TypeAlias = Callable[["Context", RequestT], Awaitable[ResponseT]]
+StreamHandler: TypeAlias = Callable[["Context", RequestT], AsyncIterator[ItemT]]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[RequestT, ResponseT]):
+    """An operation and the function that does it; the type checker compares the two."""
+
+    operation: Operation[RequestT, ResponseT]
+    handler: Handler[RequestT, ResponseT] | StreamHandler[RequestT, ResponseT]
+
+
+AnyOperation: TypeAlias = Operation[Any, Any]
+AnyBinding: TypeAlias = Binding[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What `dispatch` itself needs. A capability's own needs go to its constructor, in bootstrap.py."""
+
+    bindings: Mapping[str, AnyBinding]
+    rates: RateLimiter
+    telemetry: Telemetry
+
+    @classmethod
+    def of(cls, bindings: tuple[AnyBinding, ...], rates: RateLimiter, telemetry: Telemetry) -> Self:
+        by_name = {binding.operation.name: binding for binding in bindings}
+        if len(by_name) != len(bindings):
+            raise ValueError("two operations have one name")
+        return cls(by_name, rates, telemetry)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One call: who asks, what time it is, what there is to answer with."""
+
+    principal: Principal
+    clock: Clock
+    services: Services
+    facts: Facts = field(default_factory=Facts)
+
+    @property
+    def tenant(self) -> str:
+        return self.principal.tenant
+
+
+async def dispatch(
+    ctx: Context, operation: Operation[RequestT, ResponseT], given: RequestT | Mapping[str, Any]
+) -> ResponseT:
+    """Run an operation: span, validate, authorise, rate, handler. What is refused is seen in the span too."""
+    facts = ctx.facts
+    with ctx.services.telemetry.observe(operation, ctx):
+        try:
+            request = authorised(ctx.principal, operation, _parsed(operation, given))
+            ctx.services.rates.charge(ctx.principal, operation.name, ctx.clock())
+            response: ResponseT = await _handler(ctx, operation)(ctx, request)
+            facts.outcome = "held" if response.is_held else "ok"
+            return response
+        except QuipuError as error:
+            facts.outcome = error.code
+            raise
+
+
+async def dispatch_stream(
+    ctx: Context, operation: Operation[RequestT, ResponseT], given: RequestT | Mapping[str, Any]
+) -> AsyncIterator[ResponseT]:
+    """The same for an operation whose handler yields. Faces authorise anew at every heartbeat (`authorised`)."""
+    facts = ctx.facts
+    with ctx.services.telemetry.observe(operation, ctx):
+        try:
+            request = authorised(ctx.principal, operation, _parsed(operation, given))
+            ctx.services.rates.charge(ctx.principal, operation.name, ctx.clock())
+            async for item in _handler(ctx, operation)(ctx, request):
+                yield item
+            facts.outcome = "ok"
+        except QuipuError as error:
+            facts.outcome = error.code
+            raise
+
+
+def _parsed(operation: Operation[RequestT, ResponseT], given: RequestT | Mapping[str, Any]) -> RequestT:
+    return given if isinstance(given, Request) else operation.request.parse(given)
+
+
+def _handler(ctx: Context, operation: AnyOperation) -> Callable[..., Any]:
+    ctx.facts.operation = operation.name
+    return ctx.services.bindings[operation.name].handler
+
+
+def authorised(
+    principal: Principal, operation: Operation[RequestT, ResponseT], request: RequestT
+) -> RequestT:
+    """The request, bound to the caller's agent and user; or ForbiddenError, in the same words whatever is missing.
+
+    NAMED: the request names agent and user, which are checked here. FILTERED: the handler shows only what
+    `access.limits.visible` lets through. WHOLE: refused to a credential that does not reach the whole tenant.
+    SERVER: not about memories.
+    """
+    permission = operation.permission
+    needed = permission(request) if callable(permission) else permission
+    if needed is not None and not principal.may(needed):
+        raise ForbiddenError(hint=f"It needs the permission {needed}.")
+    if operation.limits == WHOLE and not principal.is_whole:
+        raise ForbiddenError(hint="It needs a credential without limits to agents, users or stores.")
+    if operation.limits == NAMED and isinstance(request, ScopedRequest):
+        return bound(principal, request)
+    return request
+
+
+def bound(principal: Principal, request: RequestT) -> RequestT:
+    """The request with the agent and the user that the credential stands for; an argument narrows, never widens."""
+    assert isinstance(request, ScopedRequest)
+    agent_id = request.agent_id or principal.default_agent
+    if agent_id is not None and not principal.may_act_for(agent_id):
+        raise ForbiddenError(hint="The credential may not act for this agent.")
+    user_id = request.user_id
+    if principal.user_id is not None:
+        if user_id not in (None, principal.user_id):
+            raise ForbiddenError(hint="The credential is bound to one user.")
+        user_id = principal.user_id
+    if (agent_id, user_id) == (request.agent_id, request.user_id):
+        return request
+    return request.model_copy(update={"agent_id": agent_id, "user_id": user_id})
+
+
+#: Pydantic's kinds of errors to the stable reasons that callers see; all others are a `bad_value`.
+_REASONS = {
+    "extra_forbidden": "unknown_field",
+    "missing": "missing_field",
+    "string_too_long": "too_large",
+    "too_long": "too_large",
+}
+
+
+def invalid(faults: list[Fault]) -> InvalidError:
+    """The error that names each field and what would be accepted."""
+    said = "; ".join(f"{fault.pointer or 'request'}: {fault.accepted}" for fault in faults[:5])
+    return InvalidError(f"The request is not valid. {said}", faults=faults)
+
+
+def _fault(request: type[Request], detail: Any) -> Fault:
+    """Pydantic's finding in our words. It holds names and limits, never a value that the caller sent."""
+    # A union adds the name of its arm to the place; only what the request itself names is shown.
+    parts = [str(part) for part in detail["loc"] if not str(part).startswith(("function-", "constrained-"))]
+    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)[:200]
+    context = detail.get("ctx", {})
+    pointer += context.get("pointer", "")
+    reason = context.get("reason") or _REASONS.get(detail["type"], "bad_value")
+    message = str(detail["msg"])
+    if reason == "unknown_field":
+        near = get_close_matches(parts[-1], request.model_fields, n=1)
+        names = f"did you mean {near[0]}?" if near else f"one of {', '.join(request.model_fields)}"
+        message = f"there is no such field; {names}"
+    elif reason == "missing_field":
+        message = "this field is required"
+    return Fault(pointer, reason, message)

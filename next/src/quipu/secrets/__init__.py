@@ -1,0 +1,1 @@
+"""Secrets: registered values and things that look like keys are kept out of every text that is stored."""
