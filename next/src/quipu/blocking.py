@@ -8,7 +8,7 @@
 
 import os
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +41,7 @@ class Portal:
         self._thread: threading.Thread | None = None
         #: Cancel scopes of the calls that are under way; touched by the loop only.
         self._calls: set[anyio.CancelScope] = set()
+        self._idle: anyio.Event | None = None
         self._is_closed = False
 
     @property
@@ -63,6 +64,8 @@ class Portal:
                     return await work()
                 finally:
                     self._calls.discard(scope)
+                    if self._idle is not None and not self._calls:
+                        self._idle.set()
                     has_ended.set()
             raise self._closed()  # its scope was cancelled
 
@@ -143,13 +146,13 @@ class Portal:
 
     async def _settled(self) -> None:
         """Calls that somebody waits for have a moment to end by themselves."""
+        if not self._calls:
+            return
+        self._idle = anyio.Event()
         with anyio.move_on_after(_LAST_S):
-            while self._calls:
-                await anyio.sleep(0.005)
+            await self._idle.wait()
         for scope in tuple(self._calls):
             scope.cancel()
-        while self._calls:
-            await anyio.sleep(0.005)
 
     def _closed(self) -> BackendUnavailableError:
         if self._process != os.getpid():
@@ -219,8 +222,6 @@ class BlockingMemory:
     def _begin(self, made: Runner) -> None:
         self._runner = made
         self._portal = Portal()
-        #: Streams that are being read. Closing ends those whose reader stands between two items.
-        self._streams: set[AsyncGenerator[Any]] = set()
 
     @property
     def agent_id(self) -> str | None:
@@ -239,15 +240,7 @@ class BlockingMemory:
 
     def close(self) -> None:
         """Close it for good. Closing twice does no harm."""
-        self._portal.close(self._end)
-
-    async def _end(self) -> None:
-        try:
-            for stream in tuple(self._streams):
-                if not stream.ag_running:  # one that is being read ends with the memory
-                    await stream.aclose()
-        finally:
-            await self._runner.close()
+        self._portal.close(self._runner.close)
 
     def __enter__(self) -> Self:
         try:
@@ -280,17 +273,12 @@ class BlockingMemory:
 
     def _stream(self, name: str, given: Mapping[str, Any]) -> Iterator[Any]:
         stream = self._runner.stream(name, given)
-        self._streams.add(stream)
         try:
             while (item := self._portal.run(lambda: anext(stream, None))) is not None:
                 yield item
         finally:
-            self._leave(stream)
-
-    def _leave(self, stream: AsyncGenerator[Any]) -> None:
-        """A reader that leaves early leaves nothing running."""
-        self._streams.discard(stream)
-        if self._portal.is_within:  # the loop collects a reader that nobody has any more, and ends its stream
-            return
-        with suppress(BackendUnavailableError):
-            self._portal.run(stream.aclose)
+            # A reader that leaves early leaves nothing running. One that nobody has any more may be collected on the
+            # loop's own thread, which then ends the stream itself.
+            if not self._portal.is_within:
+                with suppress(BackendUnavailableError):  # closed meanwhile, and the stream with it
+                    self._portal.run(stream.aclose)

@@ -418,8 +418,8 @@ def declared(name: str) -> AnyOperation:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    if isinstance(value, tuple | list) and isinstance(default, list):
-        return list(cast("Sequence[Any]", value)) == default
+    if isinstance(default, list):
+        return isinstance(value, tuple | list) and [*cast("Sequence[Any]", value)] == default
     return type(value) is type(default) and value == default
 
 
@@ -429,7 +429,7 @@ def _places(
     """Store URLs, paths and objects as one list."""
     if stores is None:
         return []
-    given = stores if isinstance(stores, list | tuple) else [cast("str | Path | MemoryStore", stores)]
+    given: Sequence[object] = stores if isinstance(stores, list | tuple) else [stores]
     places: list[str | MemoryStore] = []
     for place in given:
         if isinstance(place, str | Path):
@@ -437,7 +437,6 @@ def _places(
         elif isinstance(place, MemoryStore):
             places.append(place)
         else:
-            raise invalid(
-                [Fault("/stores", "bad_value", "a path, a store URL, or an object that speaks memorywire")]
-            )
+            accepted = "a path, a store URL, or an object that speaks memorywire"
+            raise invalid([Fault("/stores", "bad_value", accepted)])
     return places

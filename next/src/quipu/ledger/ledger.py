@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quipu.errors import BackendUnavailableError, ConflictError, QuipuError
 from quipu.ledger import state as states
-from quipu.ledger.commit import Commit, Committed, Erase
+from quipu.ledger.commit import KEY_LIFE_MS, Commit, Committed, Erase
 from quipu.ledger.decide import Caller, Random
 from quipu.ledger.driver import Driver
 from quipu.ledger.groups import Groups
@@ -46,6 +46,8 @@ class Tenant:
 
     tenant: str
     created_at: int
+    #: While set, none of its credentials is good.
+    suspended_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,22 @@ class Ledger:
                 cursor.run_many(table.upsert, [{"tenant": tenant, **table.row(value)} for value in values])
 
         await self._on_writer(work)
+
+    async def revise(
+        self, tenant: str, table: Table[T], work: Callable[[Reader], tuple[R, Sequence[T]]]
+    ) -> R:
+        """Read operational rows and write them anew, with the tenant locked: nobody changes them in between."""
+        if table.is_journaled:
+            raise ValueError(f"{table.name} is journaled: use Keep")
+
+        def revising() -> R:
+            with self._driver.writing(self._driver.lane(tenant)) as cursor:
+                states.locked_head(cursor, tenant)
+                result, values = work(Reader(cursor, tenant))
+                cursor.run_many(table.upsert, [{"tenant": tenant, **table.row(value)} for value in values])
+                return result
+
+        return await self._on_writer(revising)
 
     async def claim(self, table: Table[T], tenant: str, key: Key, holder: str, now: int, until: int) -> bool:
         """Take a row for a while, unless somebody else has it. The table has `holder` and `held_until`."""
@@ -292,9 +310,19 @@ class Ledger:
 
     async def tenants(self, after: str = "", limit: int = 1000) -> Sequence[Tenant]:
         def work(reader: Reader) -> list[Tenant]:
-            return [Tenant(*row) for row in reader.cursor.rows(SQL["tenants"], tenant=after, limit=limit)]
+            rows = reader.cursor.rows(SQL["tenants"], tenant=after, limit=limit)
+            return [Tenant(name, at, Reader(reader.cursor, name).head().suspended_at) for name, at in rows]
 
         return await self.read("", work)
+
+    async def tenant(self, tenant: str) -> Tenant | None:
+        """None: there is no such tenant."""
+
+        def work(reader: Reader) -> Tenant | None:
+            created_at = reader.created_at()
+            return None if created_at is None else Tenant(tenant, created_at, reader.head().suspended_at)
+
+        return await self.read(tenant, work)
 
     async def open_tenant(self, tenant: str, now: int) -> None:
         """Make a tenant; one that is there stays as it is."""
@@ -440,7 +468,9 @@ class Ledger:
         try:
             await self.read("", lambda reader: reader.cursor.row(SQL["head"], tenant=""))
         except QuipuError as error:
-            return Health(self.name, writable=False, reason=error.reason or error.code)
+            return Health(
+                self.name, writable=False, reason=self._driver.writable() or error.reason or error.code
+            )
         reason = self._driver.writable()
         return Health(self.name, writable=reason is None, reason=reason)
 
@@ -471,6 +501,7 @@ class Ledger:
                     )
                     cursor.run(SQL["drop_old_vectors"], **place, seq=seq)
                 cursor.run(SQL["raise_horizon"], tenant=tenant, horizon=horizon)
+                cursor.run(SQL["old_answers"], tenant=tenant, before=now - KEY_LIFE_MS)
                 draft = Draft(
                     op="prune", actor=actor, at=now, detail={"horizon": horizon, "records": len(ids)}
                 )

@@ -73,6 +73,11 @@ class Reader:
 
     # -- head and journal ---------------------------------------------------------------------------------------------
 
+    def created_at(self) -> int | None:
+        """When the tenant was made; None: there is no such tenant."""
+        row = self.cursor.row(SQL["tenant_created"], tenant=self.tenant)
+        return None if row is None else row[0]
+
     def head(self) -> Head:
         return head_of(self.cursor.row(SQL["head"], tenant=self.tenant))
 

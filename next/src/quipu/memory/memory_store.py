@@ -100,4 +100,4 @@ def _fitting(value: Any, schema: Mapping[str, Any], shared: Mapping[str, Any]) -
             for name, item in cast("dict[str, Any]", value).items()
             if name in known or takes_more
         }
-    return value
+    return value  # pyright: ignore[reportUnknownVariableType]  any JSON

@@ -85,8 +85,8 @@ class Merge:
         result = merged(canonical, duplicates, request.strategy, planning.now)
         record = result.record
         if record is not None:
-            if request.strategy == "merge_content":  # each may have said a part of a secret
-                record = replace(record, content=planning.guard.clean_text(record.content))
+            if request.strategy == "merge_content":
+                record = planning.guard.clean_record(record)
             record = replace(record, provenance=replace(record.provenance, written_by=planning.author))
             check_size(record, self.limits)
         ids = tuple(one.id for one in result.collapsed)

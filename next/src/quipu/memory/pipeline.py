@@ -36,8 +36,8 @@ class Guard(Protocol):
         """The request without secrets, the same object if it had none; or SecretLeakageError."""
         ...
 
-    def clean_text(self, text: str) -> str:
-        """The same for text that was joined of several."""
+    def clean_record(self, record: Record) -> Record:
+        """The same for a version that was put together of others: each may have had a part of a secret."""
         ...
 
 

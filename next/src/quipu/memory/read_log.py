@@ -6,8 +6,9 @@ counted, and the journal says how much it was as soon as it can.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from quipu.errors import QuipuError
 from quipu.ledger.commit import Commit, Touch
@@ -15,6 +16,8 @@ from quipu.ledger.ledger import Ledger
 from quipu.model.journal import Draft, Mention
 from quipu.model.record import Record
 from quipu.operation import Context
+
+CleanNames: TypeAlias = Callable[[Sequence[Commit]], Awaitable[Sequence[Commit]]]
 
 _log = logging.getLogger("quipu.read_log")
 _DELAY_S = 0.5
@@ -36,8 +39,9 @@ class _Blocked:
 class ReadLog:
     """Collects entries and writes them together: after a moment, when many wait, before they matter, and at the end."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, clean: CleanNames) -> None:
+        """`clean`: takes out of entries of one tenant the names that hold a secret."""
+        self._ledger, self._clean = ledger, clean
         self._waiting: list[Commit] = []
         self._blocked: dict[str, _Blocked] = {}
         self._timer: asyncio.Task[None] | None = None
@@ -137,7 +141,8 @@ class ReadLog:
     async def _write(self, tenant: str, commits: Sequence[Commit]) -> None:
         counted, dropped = self._dropped(tenant)
         if commits or dropped:
-            await self._ledger.commit(*commits, *dropped)
+            clean = await self._clean(commits) if commits else ()
+            await self._ledger.commit(*clean, *dropped)
         blocked = self._blocked.pop(tenant, None)
         if blocked is not None and blocked.dropped > counted:  # others came meanwhile
             self._blocked[tenant] = _Blocked(0, blocked.dropped - counted, blocked.dropped_at)

@@ -233,7 +233,7 @@ class Recall:
     ) -> tuple[list[Hit], list[Record], bool]:
         """The hits, read at the same position, masked, and as many as fit."""
         ids = [item.blended.candidate.id for item in ranked]
-        records = await self.ledger.records(ctx.tenant, ids, snapshot.seq) if ids else {}
+        records = await self.ledger.records(ctx.tenant, ids, snapshot.seq)
         pairs: list[tuple[Hit, Record]] = []
         for item in ranked:
             record = records.get(item.blended.candidate.id)

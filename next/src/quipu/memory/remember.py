@@ -92,10 +92,11 @@ class Remember:
             current = replace(current, version=request.if_version)
         record = drafts.changed_record(current, request, planning, self.limits)
         embedding = request.embedding
-        if request.strategy == "append":  # what was joined was checked apart, not as one text
-            clean = planning.guard.clean_text(record.content)
-            if clean != record.content:
-                record, embedding = replace(record, content=clean), None
+        if request.strategy != "overwrite":  # what was joined was checked apart, not as one
+            clean = planning.guard.clean_record(record)
+            if clean.content != record.content:
+                embedding = None
+            record = clean
         stores = await self.scopes.stores(planning.tenant)
         superseded = await self._superseded(planning, request, record)
         has_same_text = (

@@ -28,9 +28,10 @@ _MOST_PASSES = 3
 _DEEPEST_RUN = 2
 _KEPT_FOLDS = 8_192
 
+_ESCAPE_SIGNS = "%=&+\\"
 _PLAIN_BYTES = bytes([9, 10, 13, *range(32, 127)])
 #: Those with which no escape begins.
-_INNOCENT_BYTES = _PLAIN_BYTES.translate(None, b"%=&+\\")
+_INNOCENT_BYTES = _PLAIN_BYTES.translate(None, _ESCAPE_SIGNS.encode())
 #: Characters that folding may change: control characters, and everything beyond ASCII.
 _ODD = re.compile(r"[^\t\n\r -~]")
 _ODD_RUN = re.compile(r"[^\t\n\r -~]+")
@@ -145,6 +146,11 @@ _FOLDS: Final[Mapping[int, str | None]] = _Folds()
 def folded(text: str) -> str:
     """Without invisible characters; full-width and other compatible characters as their plain form."""
     return _ODD_RUN.sub(lambda match: match[0].translate(_FOLDS), text)
+
+
+def has_escapes(text: str) -> bool:
+    """Whether anything in a text may stand for something else, folding aside."""
+    return any(sign in text for sign in _ESCAPE_SIGNS)
 
 
 def variants(text: str, *, single: bool = False, joins_lines: bool = False) -> list[Variant]:
@@ -270,11 +276,6 @@ class Decoded:
         self._runs: Sequence[Run] | None = None
 
     @property
-    def has_escapes(self) -> bool:
-        """Whether anything in it may stand for something else, folding aside."""
-        return not self.is_plain and any(sign in folded(self.text) for sign in "%=&+\\")
-
-    @property
     def variants(self) -> Sequence[Variant]:
         """The text as it stands, and with its escapes undone."""
         if self._variants is None:
@@ -313,7 +314,7 @@ def _matches(text: str, begins: Search, pattern: re.Pattern[str]) -> Iterator[re
     counted = place = 0
     found = begins(data)
     while found is not None:
-        start = found.start()
+        start, _ = found.span()
         place += characters(data[counted:start])
         counted = start
         match = pattern.match(text, place)

@@ -42,36 +42,43 @@ class Detectors:
     # What a search goes by is made with the first text: many processes never look at one.
 
     @cached_property
+    def _cased_rows(self) -> Mapping[str, Sequence[int]]:
+        """From each keyword that is looked for as it is written to the rows that have it."""
+        return self._rows(is_cased=True)
+
+    @cached_property
+    def _uncased_rows(self) -> Mapping[str, Sequence[int]]:
+        """The same for those that are looked for in lower case."""
+        return self._rows(is_cased=False)
+
+    def _rows(self, *, is_cased: bool) -> Mapping[str, Sequence[int]]:
+        rows: dict[str, list[int]] = {}
+        for rank, shape in enumerate(self._table):
+            for word in shape.keywords if shape.is_cased is is_cased else ():
+                rows.setdefault(word, []).append(rank)
+        return rows
+
+    @cached_property
     def _cased(self) -> Literals:
-        """The keywords that are looked for as they are written."""
-        return Literals(self._cased_words)
+        return Literals(self._cased_rows)
 
     @cached_property
     def _uncased(self) -> Literals:
-        """Those that are looked for in lower case."""
-        return Literals(self._uncased_words)
-
-    @cached_property
-    def _uncased_words(self) -> frozenset[str]:
-        return frozenset(word for shape in self._table if not shape.is_cased for word in shape.keywords)
-
-    @cached_property
-    def _cased_words(self) -> frozenset[str]:
-        return frozenset(word for shape in self._table if shape.is_cased for word in shape.keywords)
+        return Literals(self._uncased_rows)
 
     @cached_property
     def _has_keyword(self) -> Search:
         """Without a match of this, no row finds anything."""
-        return searcher(_any_of(self._cased_words, self._uncased_words))
+        return searcher(_any_of(self._cased_rows, self._uncased_rows))
 
     @cached_property
     def _has_hint(self) -> Search:
         """Without a match of this, there is also nothing to decode."""
-        return searcher(_any_of(self._cased_words, self._uncased_words) + b"|" + RUN)
+        return searcher(_any_of(self._cased_rows, self._uncased_rows) + b"|" + RUN)
 
     @cached_property
     def _has_uncased(self) -> Search:
-        return searcher(_any_of((), self._uncased_words))
+        return searcher(_any_of((), self._uncased_rows))
 
     @cached_property
     def _prefixes(self) -> list[tuple[str, Shape]]:
@@ -131,11 +138,12 @@ class Detectors:
             return
         cased = _places(self._cased, data)
         uncased = _places(self._uncased, encoded(_lowered(text)))
-        for rank, shape in enumerate(self._table):
-            places = cased if shape.is_cased else uncased
-            if places.keys().isdisjoint(shape.keywords):
-                continue
+        ranks = {rank for word in cased for rank in self._cased_rows[word]}
+        ranks |= {rank for word in uncased for rank in self._uncased_rows[word]}
+        for rank in sorted(ranks):
+            shape = self._table[rank]
             pattern = shape.pattern
+            places = cased if shape.is_cased else uncased
             matches = _anchored(shape, text, places) if shape.begins else pattern.finditer(text)
             group = "secret" if pattern.groupindex else 0
             for match in matches:

@@ -14,7 +14,7 @@ _MOST_MEMORY = 64 << 20
 class Found(Protocol):
     """Where a search found something."""
 
-    def start(self) -> int: ...
+    def span(self) -> tuple[int, int]: ...
 
 
 class Search(Protocol):
@@ -29,10 +29,11 @@ def encoded(text: str) -> bytes:
 
 
 def searcher(expression: bytes) -> Search:
-    """A search for a regular expression, byte by byte."""
+    """A search for a regular expression, byte by byte. Of what begins at one place it finds the longest."""
     engine = cast("Any", re2)
     options = engine.Options()
     options.encoding = options.Encoding.LATIN1
+    options.longest_match = True
     options.never_capture = True
     options.max_mem = _MOST_MEMORY
     return engine.compile(expression, options).search
@@ -47,14 +48,16 @@ class Literals:
     """Many strings that are looked for at once: first their beginnings, by one search; where one stands, the whole."""
 
     def __init__(self, strings: Iterable[str]) -> None:
-        lengths: dict[bytes, set[int]] = {}
-        self._strings = {encoded(one): one for one in strings}
-        for one in self._strings:
-            lengths.setdefault(one[:_LONGEST_HEAD], set()).add(len(one))
-        #: From each beginning to the lengths of what begins with it.
-        self._lengths = lengths
-        self._head_lengths = sorted(set(map(len, lengths)))
-        heads = [_escaped(head) for head in sorted(lengths)]
+        by_head: dict[bytes, list[tuple[bytes, str]]] = {}
+        for one in strings:
+            data = encoded(one)
+            by_head.setdefault(data[:_LONGEST_HEAD], []).append((data, one))
+        #: What may stand where the longest beginning is this one: all others there are shorter, and it begins with them.
+        self._candidates = {
+            head: [one for length in range(1, len(head) + 1) for one in by_head.get(head[:length], ())]
+            for head in by_head
+        }
+        heads = [_escaped(head) for head in sorted(by_head)]
         self._searches = [
             searcher(b"|".join(heads[place : place + _MOST_HEADS]))
             for place in range(0, len(heads), _MOST_HEADS)
@@ -73,18 +76,13 @@ class Literals:
             counted = place = 0  # from one to the next, so that the text is counted once
             match = search(text)
             while match is not None:
-                start = match.start()
-                for one in self._at(text, start):
-                    place += characters(text[counted:start])
-                    counted = start
-                    yield place, one
+                start, end = match.span()
+                for data, one in self._candidates[text[start:end]]:
+                    if text.startswith(data, start):
+                        place += characters(text[counted:start])
+                        counted = start
+                        yield place, one
                 match = search(text, start + 1)
-
-    def _at(self, text: bytes, start: int) -> Iterator[str]:
-        for head_length in self._head_lengths:
-            for length in self._lengths.get(text[start : start + head_length], ()):
-                if (one := self._strings.get(text[start : start + length])) is not None:
-                    yield one
 
 
 def _escaped(head: bytes) -> bytes:

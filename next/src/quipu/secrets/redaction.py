@@ -29,6 +29,8 @@ from quipu.secrets.tree import REWRITTEN, Finding, Leaf, Tree
 ModelT = TypeVar("ModelT", bound=BaseModel)
 #: What becomes of a request with a secret in a text that could be rewritten.
 Policy: TypeAlias = Literal["rewrite", "reject"]
+#: Shorter texts hold nothing to decode, and are looked at together first.
+_SHORT = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,20 +128,33 @@ class Guard:
 
     def _search(self, tree: Tree) -> None:
         """First what is spread over several texts, then each by itself, under its key."""
+        # Every write pays for this, so texts that cannot hold anything are left aside; mostly those are all of them.
         rows = tree.rows()
-        # Every write pays for this, so what cannot hold anything is left aside; mostly that is all of it.
         has_registered = self.registered.may_find(_joined(rows))
-        if not has_registered and self.detectors.is_clear(Decoded("\n\n".join(tree.texts))):
+        suspects = tree.leaves if has_registered else self._suspects(tree.leaves)
+        if not suspects:
             return
         for row in rows:
             if has_registered:
                 self._join(row, self.registered)
-            if self.detectors.may_begin([leaf.text for leaf in row]):
+            if len(row) > 1 and self.detectors.may_begin([leaf.text for leaf in row]):
                 self._join(row, self.detectors)
-        for leaf in tree.leaves:
-            key = leaf.key.text if leaf.key is not None and self.detectors.may_name(leaf.key.text) else None
-            if has_registered or key is not None or not self.detectors.is_clear(Decoded(leaf.text)):
-                _apply(leaf, self._redacted(leaf.text, key))
+        if any(leaf.found for leaf in tree.leaves):
+            suspects = tree.leaves
+        for leaf in suspects:
+            _apply(leaf, self._redacted(leaf.text, leaf.key.text if leaf.key is not None else None))
+
+    def _suspects(self, leaves: Sequence[Leaf]) -> list[Leaf]:
+        """The texts in which a detector may find something, by themselves or by their key."""
+        short = [leaf.text for leaf in leaves if len(leaf.text) < _SHORT]
+        if self.detectors.is_clear(Decoded("\n".join(short))):
+            unclear = {leaf for leaf in leaves if len(leaf.text) >= _SHORT and not self._is_clear(leaf)}
+        else:
+            unclear = {leaf for leaf in leaves if not self._is_clear(leaf)}
+        return [leaf for leaf in leaves if leaf in unclear or leaf.key in unclear] if unclear else []
+
+    def _is_clear(self, leaf: Leaf) -> bool:
+        return self.detectors.is_clear(Decoded(leaf.text))
 
     def _join(self, row: Sequence[Leaf], finder: Registered | Detectors) -> None:
         """Mark every piece of a secret that begins in one text and goes on in the next."""
@@ -164,7 +179,7 @@ class Guard:
 
 
 def was_marked(before: BaseModel, after: BaseModel, name: str = "content") -> bool:
-    """Whether a field was rewritten. A vector that the caller made of it then has to go: it shows what the words were."""
+    """Whether cleaning rewrote a field. What was made of it elsewhere, such as a vector, then has to go too."""
     return getattr(before, name) != getattr(after, name)
 
 

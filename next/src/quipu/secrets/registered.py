@@ -11,13 +11,15 @@ import base64
 import re
 import string
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import lcm
 from typing import Final, NamedTuple
 
 from quipu.errors import Fault, InvalidError
-from quipu.secrets.decoded import LINE_BREAK, Decoded, Variant, folded
+from quipu.secrets.decoded import LINE_BREAK, Decoded, Variant, folded, has_escapes
 from quipu.secrets.literals import Literals, encoded
 from quipu.secrets.marker import LABEL, Piece, Span, merged
 
@@ -27,6 +29,7 @@ LONGEST: Final = 16_384
 #: A shorter number in hex may be a date or a telephone number.
 _SHORTEST_HEX = 16
 _HEX_VALUE = re.compile(r"[0-9A-Fa-f]+(?:[-: ][0-9A-Fa-f]+)*")
+_SPACES = dict.fromkeys(map(ord, string.whitespace))
 _ENCODING_CHARACTERS = frozenset(string.ascii_letters + string.digits + "+/-_")
 
 
@@ -99,20 +102,28 @@ class Registered:
         if not self._forms:
             return False
         decoded = Decoded("\n".join(texts))
-        if decoded.has_escapes:  # one may be cut in two
+        if any(form.may_be_in(decoded.data) for form in self._forms):
             return True
-        found = [encoded(variant.text) for variant in decoded.all_variants]
-        return any(form.may_be_in(data) for data in found for form in self._forms)
+        if decoded.is_plain:
+            return False
+        text = folded(decoded.text)  # an escape in it may be cut in two
+        return has_escapes(text) or any(form.may_be_in(encoded(text)) for form in self._forms)
 
     def spans(self, decoded: Decoded) -> Iterator[Span]:
         """Where the values stand, in whatever form."""
         if not self._forms or len(decoded.text) < SHORTEST:
             return
-        for span, shares_bits in self._found(decoded):
-            yield _widened(span, decoded.text) if shares_bits else span
+        direct = [
+            _widened(span, decoded.text) if shares_bits else span
+            for span, shares_bits in self._found(decoded)
+        ]
+        yield from direct
+        starts = sorted(span.start for span in direct)
         for run in decoded.runs:
-            for span in self.spans(run.inside):
-                yield span._replace(start=run.start, end=run.end)
+            # Where a value was found in the run itself, the rest of it stays; what else it holds is found next time.
+            if bisect_left(starts, run.start) == bisect_left(starts, run.end):
+                for span in self.spans(run.inside):
+                    yield span._replace(start=run.start, end=run.end)
 
     def across(self, texts: Sequence[str]) -> Iterator[Piece]:
         """The pieces of values that begin in one text and go on in the next."""
@@ -120,8 +131,9 @@ class Registered:
             return
         for chain in _chains(texts, self._window):
             joined = "".join(part.text for part in chain)
+            starts = list(accumulate((len(part.text) for part in chain), initial=0))
             for span in merged(span for span, _ in self._found(Decoded(joined))):
-                pieces = list(_pieces(span, chain))
+                pieces = list(_pieces(span, chain, starts))
                 if len(pieces) > 1:
                     yield from pieces
 
@@ -159,14 +171,15 @@ def _chains(texts: Sequence[str], window: int) -> Iterator[list[_Part]]:
     yield chain
 
 
-def _pieces(span: Span, chain: Sequence[_Part]) -> Iterator[Piece]:
-    """What each text of a row has of a place in the whole row."""
-    before = 0
-    for number, offset, text in chain:
-        start, end = max(span.start - before, 0), min(span.end - before, len(text))
+def _pieces(span: Span, chain: Sequence[_Part], starts: Sequence[int]) -> Iterator[Piece]:
+    """What each text of a row has of a place in the whole row; `starts` is where each text begins in it."""
+    for place in range(bisect_right(starts, span.start) - 1, len(chain)):
+        if starts[place] >= span.end:
+            break
+        number, offset, text = chain[place]
+        start, end = max(span.start - starts[place], 0), min(span.end - starts[place], len(text))
         if start < end:
             yield Piece(number, offset + start, offset + end, span.label)
-        before += len(text)
 
 
 # -- the forms of a value -------------------------------------------------------------------------------------------
@@ -191,6 +204,7 @@ class _Alphabet:
         return text.translate(self._kept, self._dropped)
 
 
+_PLAIN = _Alphabet({}, shares_bits=False)
 _BASE64 = _Alphabet({"-": "+", "_": "/"}, shares_bits=True)
 _BASE32 = _Alphabet(
     {"-": None, **dict(zip(string.ascii_lowercase, string.ascii_uppercase, strict=True))}, shares_bits=True
@@ -207,7 +221,7 @@ class _Form:
     def __init__(
         self,
         labels: Mapping[str, str],
-        alphabet: _Alphabet | None,
+        alphabet: _Alphabet,
         forms_of: Callable[[str], Iterable[str]],
     ) -> None:
         #: From each form of each value to its label and the value's length. The first value owns what several share.
@@ -216,20 +230,23 @@ class _Form:
             for form in forms_of(value):
                 if len(form) >= SHORTEST:
                     self._labels.setdefault(form, (label, len(value)))
-        self._shortest = min(map(len, self._labels))
         self._literals = Literals(self._labels)
         self._alphabet = alphabet
-        self.shares_bits: Final = alphabet is not None and alphabet.shares_bits
+        # White space is left out of both, so that one look is enough for wrapped texts too.
+        gapless = {form.translate(_SPACES) for form in self._labels}
+        self._gapless = self._literals if gapless == self._labels.keys() else Literals(gapless - {""})
+        self._shortest = min(map(len, gapless))
+        self.shares_bits: Final = alphabet.shares_bits
 
     def may_be_in(self, text: bytes) -> bool:
-        """Whether a value may be in the text, in UTF-8. Every text is asked this, and most say no."""
+        """Whether a value may be in the text, in UTF-8, also if that is wrapped. For most texts this is a quick no."""
         if len(text) < self._shortest:
             return False
-        return self._literals.may_be_in(text if self._alphabet is None else self._alphabet.applied(text))
+        return self._gapless.may_be_in(self._alphabet.applied(text))
 
     def spans(self, variant: Variant) -> Iterator[Span]:
         """Where values stand, in the original of the variant. The longest has the lowest rank."""
-        if self._alphabet is not None:
+        if self._alphabet is not _PLAIN:
             variant = variant.translated(self._alphabet.changed, self._alphabet.table)
         found = (
             Span(place, place + len(form), label, -size)
@@ -278,8 +295,8 @@ def _hex_forms(value: str) -> Iterator[str]:
             yield digits
 
 
-_FORMS: tuple[tuple[_Alphabet | None, Callable[[str], Iterable[str]]], ...] = (
-    (None, _plain_forms),
+_FORMS: tuple[tuple[_Alphabet, Callable[[str], Iterable[str]]], ...] = (
+    (_PLAIN, _plain_forms),
     (_HEX, _hex_forms),
     (_BASE64, _base64_forms),
     (_BASE32, _base32_forms),

@@ -21,6 +21,8 @@ from quipu.fields import Redact
 
 #: A shorter number cannot hold a registered value.
 _SHORTEST_NUMBER = 8
+#: The fields that a caller's own vector may have been made of.
+_VECTOR_OF = frozenset({"content", "query"})
 #: The row of everything that can be rewritten.
 REWRITTEN: Final = 0
 
@@ -105,7 +107,7 @@ def _is_text(part: Any) -> bool:
 # -- the texts ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Leaf:
     """One text: a string, a key, or a number as it is written."""
 
@@ -139,10 +141,6 @@ class Tree:
         #: at, and is therefore not kept.
         self.has_repeats = False
         self._collect(value, self._row(mark), None)
-
-    @property
-    def texts(self) -> list[str]:
-        return [leaf.text for leaf in self.leaves]
 
     def rows(self) -> list[list[Leaf]]:
         """The texts, row by row."""
@@ -178,11 +176,12 @@ class Tree:
         elif isinstance(value, BaseModel):
             for name, mark in text_fields(type(value)):
                 item = getattr(value, name)
+                if item is None:
+                    continue
                 if (machine := _machine(value, name, item)) is not None:
                     item, repeats = machine
                     self.has_repeats |= repeats
-                if item is not None:
-                    self._collect(item, self._row(mark), None)
+                self._collect(item, self._row(mark), None)
         elif not isinstance(value, bool | int | float | bytes | NoneType):
             raise TypeError(f"A {type(value).__name__} cannot be searched for secrets.")
 
@@ -233,6 +232,8 @@ class Tree:
             after = self._rebuilt(before, leaves, f"{pointer}/{name}", findings)
             if after is not before or repeats:
                 changed[name] = after if machine is None else json.dumps(after, ensure_ascii=False)
+        if not _VECTOR_OF.isdisjoint(changed) and getattr(model, "embedding", None) is not None:
+            changed["embedding"] = None  # a vector that the caller made of the words shows what they were
         return model.model_copy(update=changed) if changed else model
 
 

@@ -28,7 +28,14 @@ _WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchron
 _READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: IF NOT EXISTS alone fails when two come at once.
 _SCHEMA_LOCK = b"SELECT pg_advisory_xact_lock(7239)"
+#: How long closing waits for a vacuum.
+_VACUUM_PATIENCE_S = 10.0
 _CHANNEL = "quipu_commits"
+#: Tables from which an erasure takes something.
+_ERASABLE = (
+    *("record", "vector", "link", "mark", "reason", "answer", "answer_record"),
+    *("proposal", "proposal_subject"),
+)
 #: What a tenant may look like on the channel; anything else there is not ours.
 _TENANT = re.compile(r"[^\x00-\x1f]{1,256}")
 
@@ -77,6 +84,9 @@ class PostgresDriver:
         self._closing = threading.Event()
         self._listener: threading.Thread | None = None
         self._announced: list[str] = []
+        self._vacuum: threading.Thread | None = None
+        self._vacuuming = threading.Lock()
+        self._owes_vacuum = False
         kwargs = {"autocommit": True, "client_encoding": "utf8", "application_name": "quipu"}
         self._pool = ConnectionPool[Connection](
             url, min_size=1, max_size=size, timeout=patience_s, kwargs=kwargs, open=False
@@ -238,18 +248,32 @@ class PostgresDriver:
     # -- the rest -------------------------------------------------------------------------------------------------------
 
     def scrub(self, patience_ms: int) -> bool:
-        """Dead rows keep their bytes until they are vacuumed away."""
-        try:
-            with self._pool.connection() as connection:
-                connection.execute(f"SET lock_timeout = {int(patience_ms)}".encode())
-                try:
-                    for table in _tables():
-                        connection.execute(f"VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF) {table}".encode())
-                finally:
-                    connection.execute(b"SET lock_timeout = 0")
-        except psycopg.Error:
-            return False
-        return True
+        """Have dead rows vacuumed away in the background; `compact` leaves no byte of them."""
+        with self._vacuuming:
+            self._owes_vacuum = True
+            if self._vacuum is None or not self._vacuum.is_alive():
+                self._vacuum = threading.Thread(
+                    target=self._vacuum_until_done, name="ledger-vacuum", daemon=True
+                )
+                self._vacuum.start()
+        return False
+
+    def _vacuum_until_done(self) -> None:
+        while True:
+            with self._vacuuming:
+                if not self._owes_vacuum:
+                    return
+                self._owes_vacuum = False
+            try:
+                self._maintain(f"VACUUM {', '.join(_ERASABLE)}")
+            except psycopg.Error as error:
+                _log.warning("Erased rows are left to the server's own vacuum: %s", type(error).__name__)
+                return
+
+    def _maintain(self, statement: str) -> None:
+        """Outside of the pool: it may take long, and must not take a place that callers wait for."""
+        with psycopg.connect(self._url, autocommit=True, application_name="quipu-maintenance") as connection:
+            connection.execute(statement.encode())
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         raise UnsupportedError(
@@ -262,7 +286,13 @@ class PostgresDriver:
         return {"database": 0 if row is None else row[0]}
 
     def compact(self) -> None:
-        self.scrub(10_000)
+        """Write the tables anew, without anything that is gone; nobody reads or writes them meanwhile."""
+        try:
+            self._maintain(f"VACUUM (FULL, ANALYZE) {', '.join(_ERASABLE)}")
+        except psycopg.Error as error:
+            raise BackendUnavailableError(
+                "The database could not be compacted.", reason="unreachable"
+            ) from error
 
     def writable(self) -> str | None:
         return self._failure
@@ -271,6 +301,8 @@ class PostgresDriver:
         self._closing.set()
         if self._listener is not None:
             self._listener.join()
+        if self._vacuum is not None:
+            self._vacuum.join(_VACUUM_PATIENCE_S)  # what is left is done by the server's own vacuum
         self._pool.close()
 
 
@@ -278,18 +310,3 @@ def _triggers() -> list[str]:
     text = files("quipu.ledger.postgres").joinpath("triggers.sql").read_text("utf-8")
     plain = re.sub(r"^--.*$", "", text, flags=re.M)
     return [found.strip() for found in re.split(r";\n\n|;\n*\Z", plain) if found.strip()]
-
-
-def _tables() -> list[str]:
-    """Tables from which an erasure takes something."""
-    return [
-        "record",
-        "vector",
-        "link",
-        "mark",
-        "reason",
-        "answer",
-        "answer_record",
-        "proposal",
-        "proposal_subject",
-    ]

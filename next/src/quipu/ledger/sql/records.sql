@@ -7,6 +7,9 @@ INSERT INTO tenant (tenant, created_at) VALUES (:tenant, :at) ON CONFLICT (tenan
 -- The one query that crosses tenants: whoever runs the server lists them.
 SELECT tenant, created_at FROM tenant WHERE tenant > :tenant ORDER BY tenant LIMIT :limit
 
+-- name: tenant_created
+SELECT created_at FROM tenant WHERE tenant = :tenant
+
 -- name: lock_head
 SELECT seq, hash, at, changed, horizon, guarded, suspended_at, space, refilled FROM head WHERE tenant = :tenant $lock
 

@@ -1,0 +1,1 @@
+"""Who asks, in which tenant, with which permissions and limits, how fast and how much."""

@@ -1,0 +1,36 @@
+"""The operations of secrets, each declared once."""
+
+from quipu.model.principal import Permission
+from quipu.operation import WHOLE, Command, Operation, delete, get, post
+from quipu.secrets import model as m
+
+ADD_SECRET = Operation(
+    name="add_secret",
+    request=m.AddSecretRequest,
+    response=m.SecretView,
+    permission=Permission.MANAGE,
+    limits=WHOLE,
+    http=post("/v1/secrets"),
+    cli=Command(name="secret add", arguments=("label", "value")),
+)
+LIST_SECRETS = Operation(
+    name="list_secrets",
+    request=m.ListSecretsRequest,
+    response=m.ListSecretsResponse,
+    permission=Permission.MANAGE,
+    limits=WHOLE,
+    http=get("/v1/secrets"),
+    cli=Command(name="secret list", columns=("id", "label", "run_id", "created_at")),
+    repeat="safe",
+)
+REMOVE_SECRET = Operation(
+    name="remove_secret",
+    request=m.RemoveSecretRequest,
+    response=m.RemoveSecretResponse,
+    permission=Permission.MANAGE,
+    limits=WHOLE,
+    http=delete("/v1/secrets/{id}"),
+    cli=Command(name="secret remove", arguments=("id",)),
+)
+
+OPERATIONS = (ADD_SECRET, LIST_SECRETS, REMOVE_SECRET)

@@ -1,0 +1,212 @@
+"""The registered values of each tenant, unsealed and compiled once per position, and the guard made of them.
+
+Values that cannot be unsealed stop every write: better none than one with a secret in it. Reads go on.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from quipu.errors import NotFoundError, QuipuError, UnverifiableError
+from quipu.ledger.commit import Commit, Drop, Keep
+from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
+from quipu.model.journal import Draft
+from quipu.operation import AnyBinding, Binding, Context
+from quipu.secrets import operations as ops
+from quipu.secrets.model import (
+    SECRETS,
+    AddSecretRequest,
+    ListSecretsRequest,
+    ListSecretsResponse,
+    RemoveSecretRequest,
+    RemoveSecretResponse,
+    Secret,
+    SecretView,
+)
+from quipu.secrets.redaction import Guard
+from quipu.secrets.registered import RegisteredValue, checked_label, checked_value, compiled
+from quipu.secrets.sealing import Sealer
+
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The list as of a position, and the guards made of it: one for all, and one for each run with values of its own."""
+
+    guarded: int
+    secrets: tuple[Secret, ...]
+    guards: dict[str | None, Guard]
+
+
+class Secrets:
+    """One list for each tenant. `base` is the guard without registered values: detectors, policy, marker."""
+
+    def __init__(self, ledger: Ledger, sealer: Sealer, base: Guard, new_id: Callable[[str], str]) -> None:
+        self._ledger, self._sealer, self._base, self._new_id = ledger, sealer, base, new_id
+        self._known: dict[str, _Known] = {}
+        #: What runs at work have resolved: tenant and run → values by label. Nowhere else, and gone with the run.
+        self._resolved: dict[tuple[str, str], dict[str, str]] = {}
+        self._has_right_key = False
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (
+            Binding(ops.ADD_SECRET, self.add),
+            Binding(ops.LIST_SECRETS, self.listed),
+            Binding(ops.REMOVE_SECRET, self.remove),
+        )
+
+    # -- the guard ----------------------------------------------------------------------------------------------------
+
+    async def guard(self, tenant: str, run_id: str | None) -> Guard:
+        """What texts of a tenant, and of a run, are checked with, as of this moment."""
+        head = await self._ledger.head(tenant)
+        known = self._known.get(tenant)
+        if known is None or known.guarded != head.guarded:
+            known = self._known[tenant] = await self._read(tenant)
+        own = run_id if run_id is not None and self._has_own(known, tenant, run_id) else None
+        found = known.guards.get(own)
+        if found is None:
+            found = known.guards[own] = self._compiled(known, tenant, own)
+        return found
+
+    async def _read(self, tenant: str) -> _Known:
+        def work(reader: Reader) -> _Known:
+            rows = reader.rows(SECRETS, limit=_MOST)
+            return _Known(reader.head().guarded, tuple(row.value for row in rows), {})
+
+        return await self._ledger.read(tenant, work)
+
+    def _has_own(self, known: _Known, tenant: str, run_id: str) -> bool:
+        """Anybody can name runs: only those with values of their own are kept apart."""
+        return (tenant, run_id) in self._resolved or any(one.run_id == run_id for one in known.secrets)
+
+    def _compiled(self, known: _Known, tenant: str, run_id: str | None) -> Guard:
+        values = [
+            RegisteredValue(one.label, self._sealer.unseal(one.sealed, _place(tenant, one.id)).decode())
+            for one in known.secrets
+            if one.run_id in (None, run_id)
+        ]
+        if run_id is not None:
+            resolved = self._resolved.get((tenant, run_id), {})
+            values.extend(RegisteredValue(label, value) for label, value in resolved.items())
+        return replace(self._base, registered=compiled(values), checked_at=known.guarded)
+
+    async def without_secret_names(self, commits: Sequence[Commit]) -> Sequence[Commit]:
+        """Entries of reads of one tenant: whoever reads may name an agent that nobody has checked."""
+        agents = {commit.draft.agent for commit in commits if commit.draft.agent is not None}
+        if not agents:
+            return commits
+        clean: set[str] = set()
+        with suppress(UnverifiableError):  # without the key nobody can tell: then the entry names nobody
+            guard = await self.guard(commits[0].tenant, None)
+            clean = {agent for agent in agents if not guard.finds(agent)}
+        return [
+            commit
+            if commit.draft.agent is None or commit.draft.agent in clean
+            else replace(commit, draft=replace(commit.draft, agent=None))
+            for commit in commits
+        ]
+
+    # -- runs -----------------------------------------------------------------------------------------------------------
+
+    async def value(self, tenant: str, label: str) -> str | None:
+        """The value of a registered secret, for a run that may resolve it."""
+        for one in (await self._read(tenant)).secrets:
+            if one.label == label and one.run_id is None:
+                return self._sealer.unseal(one.sealed, _place(tenant, one.id)).decode()
+        return None
+
+    def resolve(self, tenant: str, run_id: str, label: str, value: str) -> None:
+        """Keep a value out of everything that the run writes from now on."""
+        self._resolved.setdefault((tenant, run_id), {})[label] = value
+        self._known.pop(tenant, None)
+
+    def end_run(self, tenant: str, run_id: str) -> None:
+        """The run is over: what it resolved is thrown away."""
+        if self._resolved.pop((tenant, run_id), None) is not None:
+            self._known.pop(tenant, None)
+
+    # -- the list -------------------------------------------------------------------------------------------------------
+
+    async def add(self, ctx: Context, request: AddSecretRequest) -> SecretView:
+        value = checked_value(request.value)
+        checked_label(request.label, value)
+        self._base.clean(request)  # label and run stand in the journal, where nothing goes again
+        await self._check_key(ctx.tenant)
+        secret_id = self._new_id("sec")
+        secret = Secret(
+            id=secret_id,
+            label=request.label,
+            run_id=request.run_id,
+            created_at=ctx.clock(),
+            created_by=ctx.principal.name,
+            sealed=self._sealer.seal(value.encode(), _place(ctx.tenant, secret_id)),
+        )
+        self._has_right_key = True
+        draft = self._draft(ctx, "add_secret", secret)
+        await self._ledger.commit(Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(SECRETS, secret, 0),)))
+        return _view(secret)
+
+    async def listed(self, ctx: Context, request: ListSecretsRequest) -> ListSecretsResponse:
+        secrets = await self._ledger.page(SECRETS, ctx.tenant, limit=_MOST)
+        return ListSecretsResponse(secrets=tuple(_view(one) for one in secrets))
+
+    async def remove(self, ctx: Context, request: RemoveSecretRequest) -> RemoveSecretResponse:
+        secret = await self._ledger.get(SECRETS, ctx.tenant, request.id)
+        if secret is None:
+            raise NotFoundError(
+                "There is no such secret.", reason="secret", hint="`quipu secret list` shows them."
+            )
+        draft = self._draft(ctx, "remove_secret", secret)
+        await self._ledger.commit(
+            Commit(tenant=ctx.tenant, draft=draft, changes=(Drop(SECRETS, (secret.id,)),))
+        )
+        return RemoveSecretResponse(id=secret.id)
+
+    @staticmethod
+    def _draft(ctx: Context, op: str, secret: Secret) -> Draft:
+        return Draft(
+            op=op,
+            actor=ctx.principal.name,
+            at=ctx.clock(),
+            run=secret.run_id,
+            detail={"secret": secret.id, "label": secret.label},
+        )
+
+    async def _check_key(self, tenant: str) -> None:
+        """Something that was sealed before must open: a second key would make the first one's values unreadable."""
+        if self._has_right_key:
+            return
+        sealed = (await self._read(tenant)).secrets
+        refused: QuipuError | None = None
+        for one in sealed:
+            try:
+                self._sealer.unseal(one.sealed, _place(tenant, one.id))
+            except UnverifiableError as error:
+                refused = error
+            else:
+                return
+        if refused is not None:
+            raise UnverifiableError(
+                "The key that the secrets of this tenant were sealed with is not there.",
+                reason="missing_key",
+                hint="Put its file back. Where it is lost for good, remove the secrets and add them again.",
+            ) from refused
+
+
+def _place(tenant: str, secret_id: str) -> bytes:
+    """What binds a sealed value to where it is kept."""
+    return f"{tenant}/{secret_id}".encode()
+
+
+def _view(secret: Secret) -> SecretView:
+    return SecretView(
+        id=secret.id,
+        label=secret.label,
+        run_id=secret.run_id,
+        created_at=secret.created_at,
+        created_by=secret.created_by,
+    )
