@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --hypothesis-profile=$(or $(PROFILE),steady)
 
 .DEFAULT_GOAL := check
-.PHONY: help venv browser vendors run test check fast explore lint format coverage bench docs pictures docs-check pins build size clean
+.PHONY: help venv browser vendors run test test-old check fast explore lint format coverage bench docs pictures docs-check pins build size clean
 
 help:        ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -22,7 +22,10 @@ vendors: venv   ## environments with the vendors' real packages, for the tests m
 run: venv    ## start the server: page, API and docs on http://127.0.0.1:8321
 	@$(BIN)/quipu serve
 
-test: lint browser vendors   ## format, lint, types, import contracts, then every test: this is what CI runs
+test:        ## format, lint, types, import contracts and tests of the tree under next/: this is what CI runs
+	@$(MAKE) --no-print-directory -C next test
+
+test-old: lint browser vendors   ## the same for the tree that `make run` starts, which is frozen
 	@$(PYTEST) tests
 
 check: lint docs-check browser vendors   ## the same, and a report of the longest modules and functions

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,14 +15,16 @@ PACKAGE = ROOT / "src" / "quipu"
 
 
 def every_operation() -> Operations:
-    """All operations of the product; until they are put together, those of memory."""
+    """All operations of the product; until they are put together, those of every capability that is there."""
     if find_spec("quipu.bootstrap") is not None:
-        from quipu.bootstrap import OPERATIONS  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
-
-        return OPERATIONS  # pyright: ignore[reportUnknownVariableType]
-    from quipu.memory.operations import OPERATIONS as MEMORY
-
-    return MEMORY
+        return import_module("quipu.bootstrap").OPERATIONS
+    capabilities = sorted(file.parent.name for file in PACKAGE.glob("*/operations.py"))
+    capabilities.sort(key=lambda name: name != "memory")
+    return tuple(
+        operation
+        for name in capabilities
+        for operation in import_module(f"quipu.{name}.operations").OPERATIONS
+    )
 
 
 def artefacts(operations: Operations) -> dict[Path, str]:
@@ -35,9 +38,7 @@ def artefacts(operations: Operations) -> dict[Path, str]:
     for name, text in schemas.files(operations).items():
         texts[ROOT / "schemas" / name] = text
     if find_spec("quipu.http") is not None and find_spec("quipu.http.openapi") is not None:
-        from quipu.http import openapi  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
-
-        document = openapi.document(operations)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        document = import_module("quipu.http.openapi").document(operations)
         texts[ROOT / "schemas" / "openapi.json"] = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     return texts
 

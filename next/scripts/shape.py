@@ -54,7 +54,9 @@ def field_lists(names: tuple[str, ...]) -> list[str]:
 def main() -> int:
     source, tests = modules(SOURCE), modules(ROOT / "tests")
     by_hand = [path for path in source if path.name not in GENERATED]
-    print(f"source: {lines(by_hand):,} lines in {len(by_hand)} modules, {lines(source) - lines(by_hand):,} generated")
+    print(
+        f"source: {lines(by_hand):,} lines in {len(by_hand)} modules, {lines(source) - lines(by_hand):,} generated"
+    )
     print(f"tests: {lines(tests):,} lines in {len(tests)} modules")
     folders = Counter(str(path.parent.relative_to(SOURCE)) for path in source)
     print("largest folders: " + ", ".join(f"{name} {count}" for name, count in folders.most_common(3)))
@@ -64,7 +66,14 @@ def main() -> int:
     print("longest functions: " + ", ".join(f"{name} {count}" for count, name in wide))
     for title, files in walks().items():
         print(f"walk of {title}: {len(files)} files")
-    recall = ("fresher_than_days", "min_relevance", "include_superseded", "quorum_k", "deadline_ms", "count_recall")
+    recall = (
+        "fresher_than_days",
+        "min_relevance",
+        "include_superseded",
+        "quorum_k",
+        "deadline_ms",
+        "count_recall",
+    )
     print("modules that list the fields of recall: " + ", ".join(field_lists(recall)))
     return 0
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory.memory_store import MemoryStore
 from quipu.model.principal import Principal
@@ -192,7 +193,7 @@ class BlockingMemory:
         governance: Any = None,
         write_policy: Literal["all", "primary_only"] = "all",
         embedder: Any = None,
-        config: Any = None,
+        config: Settings | None = None,
         principal: Principal | None = None,
         clock: Callable[[], int] | None = None,
         telemetry: Any = None,

@@ -26,6 +26,21 @@ PLACES: Mapping[str, str] = {
     "list_stores": "quipu.memory.operations:LIST_STORES",
     "delete_store": "quipu.memory.operations:DELETE_STORE",
     "changes": "quipu.memory.operations:CHANGES",
+    "add_secret": "quipu.secrets.operations:ADD_SECRET",
+    "list_secrets": "quipu.secrets.operations:LIST_SECRETS",
+    "remove_secret": "quipu.secrets.operations:REMOVE_SECRET",
+    "whoami": "quipu.access.operations:WHOAMI",
+    "create_token": "quipu.access.operations:CREATE_TOKEN",
+    "list_tokens": "quipu.access.operations:LIST_TOKENS",
+    "revoke_token": "quipu.access.operations:REVOKE_TOKEN",
+    "rotate_token": "quipu.access.operations:ROTATE_TOKEN",
+    "create_signin_link": "quipu.access.operations:CREATE_SIGNIN_LINK",
+    "create_tenant": "quipu.access.operations:CREATE_TENANT",
+    "list_tenants": "quipu.access.operations:LIST_TENANTS",
+    "suspend_tenant": "quipu.access.operations:SUSPEND_TENANT",
+    "resume_tenant": "quipu.access.operations:RESUME_TENANT",
+    "health": "quipu.http.health:HEALTH",
+    "capabilities": "quipu.http.health:CAPABILITIES_OF",
 }
 #: Words of a command → its operation, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -46,6 +61,30 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "store list": ("list_stores", "List the memory stores."),
     "store delete": ("delete_store", "Delete a memory store and forget what is in it."),
     "changes": ("changes", "Follow what changes in memory, as it happens."),
+    "secret add": (
+        "add_secret",
+        "Keep a value out of memory from now on. What was remembered before is not searched for it.",
+    ),
+    "secret list": ("list_secrets", "List the registered values by label; never the values."),
+    "secret remove": ("remove_secret", "Let a value be remembered again."),
+    "whoami": ("whoami", "Show who you are here, what you may do and what is left of your budgets."),
+    "token create": ("create_token", "Create a token. Its text is shown once."),
+    "token list": (
+        "list_tokens",
+        "List the tokens of the tenant, also those that have ended, without their texts.",
+    ),
+    "token revoke": ("revoke_token", "End a token now. Ending it twice does no harm."),
+    "token rotate": (
+        "rotate_token",
+        "Give a token a new text, which is shown once. The old text ends now, or after a grace.",
+    ),
+    "tenant create": (
+        "create_tenant",
+        "Create a tenant: memories, stores, tokens and a journal that nobody else reaches.",
+    ),
+    "tenant list": ("list_tenants", "List the tenants of this server."),
+    "tenant suspend": ("suspend_tenant", "Refuse all credentials of a tenant from now on. Nothing is lost."),
+    "tenant resume": ("resume_tenant", "Accept the credentials of a suspended tenant again."),
 }
 
 

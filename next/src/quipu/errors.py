@@ -21,9 +21,18 @@ A held write is no error: see `Held` in memory/pipeline.py. No message holds mem
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]{1,32}")
+
+
+def may_repeat(name: str) -> bool:
+    """Whether an error may repeat an unknown name: one that is no plain word may be a value in the wrong place."""
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,13 @@ def _literal(value: Any) -> str:
 
 
 def _place(operation: AnyOperation) -> str:
-    """`module:NAME` of the line that declares it."""
-    for name, module in sorted(sys.modules.items()):
-        if name.startswith("quipu.") and name.endswith(".operations"):
-            for attribute, value in vars(module).items():
-                if value is operation:
-                    return f"{name}:{attribute}"
-    raise LookupError(f"{operation.name} stands in no operations.py")
+    """`module:NAME` of the line that declares it: in the capability's operations.py, or next to its request."""
+    package = operation.request.__module__.rpartition(".")[0]
+    for module in (f"{package}.operations", operation.request.__module__):
+        for name, value in vars(sys.modules.get(module, object)).items():
+            if value is operation:
+                return f"{module}:{name}"
+    raise LookupError(f"{operation.name} stands neither in an operations.py nor next to its request")
 
 
 def _source(operations: Operations, template: str, *, is_async: bool) -> str:
@@ -233,7 +233,8 @@ from typing import Any, Literal
 
 {{imports}}
 from quipu.memory.memory_store import ForeignRequest
-from quipu.opening import {base}, remote
+from quipu.config import Settings, load
+from quipu.opening import {base}, chosen_agent, remote
 
 
 class Memory({base}):
@@ -249,7 +250,7 @@ def connect(
     timeout: float | None = None,
     retries: int | None = None,
     insecure: bool | None = None,
-    config: Any = None,
+    config: Settings | None = None,
     telemetry: Any = None,
 ) -> Memory:
     """The memory on a server. Nothing is sent before the first call.
@@ -264,16 +265,18 @@ def connect(
     config: Settings, instead of those of the environment.
     telemetry: What puts the trace that a call belongs to into its headers.
     """
-    open_connection = remote(
+    settings = config if config is not None else load().settings
+    opener = remote(
         server,
         token=token,
         timeout=timeout,
         retries=retries,
         insecure=insecure,
-        config=config,
+        config=settings,
         telemetry=telemetry,
     )
-    return Memory.over(open_connection, agent_id=agent_id, fusion=fusion)
+    agent = agent_id if agent_id is not None else chosen_agent(settings)
+    return Memory.over(opener, agent_id=agent, fusion=fusion)
 '''
 
 _ASYNC = _HEAD.format(
@@ -288,8 +291,8 @@ _BLOCKING = _HEAD.format(
     base="BlockingMemory",
     about="`quipu.Memory` for code that does not await: every call runs on one event loop in a thread of its own.",
 ).replace(
-    "from quipu.opening import BlockingMemory, remote",
-    "from quipu.blocking import BlockingMemory\nfrom quipu.opening import remote",
+    "from quipu.opening import BlockingMemory, chosen_agent, remote",
+    "from quipu.blocking import BlockingMemory\nfrom quipu.opening import chosen_agent, remote",
 )
 
 _METHOD = '''

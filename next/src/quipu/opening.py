@@ -5,8 +5,7 @@ process, or on a server. It is opened at the first call, once, however many call
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, cast
 
 from quipu import catalogue
+from quipu.config import Settings, load
 from quipu.errors import BackendUnavailableError, Fault, InvalidError
 from quipu.memory.memory_store import CAPABILITIES, MemoryStore, in_kind, is_request, request_fields
 from quipu.model.principal import Principal, local
@@ -34,8 +34,8 @@ class Connection(Protocol):
 
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response: ...
 
-    def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncGenerator[Response]:
-        """For an operation that answers one by one. Whoever closes the connection ends it."""
+    def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncIterator[Response]:
+        """For an operation that answers one by one."""
         ...
 
     async def close(self) -> None: ...
@@ -47,8 +47,6 @@ OpenConnection: TypeAlias = Callable[[], Awaitable[Connection]]
 class Container(Protocol):
     """What bootstrap.py puts together, as far as it is needed here."""
 
-    @property
-    def config(self) -> Any: ...
     def context(self, principal: Principal) -> Context: ...
     async def close(self) -> None: ...
 
@@ -58,7 +56,6 @@ class EmbeddedConnection:
 
     def __init__(self, container: Container, principal: Principal) -> None:
         self._container, self._principal = container, principal
-        self._feeds: set[asyncio.Task[None]] = set()
 
     async def check(self) -> None:
         """Opening it has shown that."""
@@ -66,53 +63,22 @@ class EmbeddedConnection:
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
         return await dispatch(self._container.context(self._principal), operation, given)
 
-    async def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncGenerator[Response]:
-        """The handler runs in one task of its own: its reader may read each answer in another, and may be closed."""
-        queue = asyncio.Queue[Response | None]()
-        feed = asyncio.create_task(self._feed(operation, given, queue))
-        self._feeds.add(feed)
-        feed.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (item := await queue.get()) is not None:
-                yield item
-                queue.task_done()
-            if not feed.cancelled():
-                feed.result()
-        finally:
-            feed.cancel()
-            await asyncio.wait({feed})
-            self._feeds.discard(feed)
-
-    async def _feed(
-        self, operation: AnyOperation, given: Mapping[str, Any], queue: "asyncio.Queue[Response | None]"
-    ) -> None:
-        items = dispatch_stream(self._container.context(self._principal), operation, given)
-        async for item in items:
-            queue.put_nowait(item)
-            await queue.join()  # the next one is asked for when this one was taken
+    def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncIterator[Response]:
+        return dispatch_stream(self._container.context(self._principal), operation, given)
 
     async def close(self) -> None:
-        here = asyncio.get_running_loop()
-        for feed in tuple(self._feeds):
-            loop = feed.get_loop()
-            if loop is here:
-                feed.cancel()
-                await asyncio.wait({feed})
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(feed.cancel)
         await self._container.close()
 
 
-def embedded(config: Any, principal: Principal | None, agent_id: str | None, **given: Any) -> OpenConnection:
+def embedded(settings: Settings, principal: Principal, **given: Any) -> OpenConnection:
     """Opens the memory of this process; what is not given, bootstrap.py takes from the settings."""
 
     async def opened() -> Connection:
         # By name: this module stands below the one that puts all capabilities together.
         container: Container = await import_module("quipu.bootstrap").open_container(
-            config, **{name: value for name, value in given.items() if value is not None}
+            settings, **{name: value for name, value in given.items() if value is not None}
         )
-        who = principal or local(agent_id=agent_id or getattr(container.config, "agent", None))
-        return EmbeddedConnection(container, who)
+        return EmbeddedConnection(container, principal)
 
     return opened
 
@@ -148,6 +114,7 @@ class Runner:
         self._opener, self._fusion = opener, fusion
         self._connection: Connection | None = None
         self._is_closed = False
+        self._feeds: set[asyncio.Task[None]] = set()
         #: Each `asyncio.run` has a loop of its own, and a lock belongs to the loop on which somebody waits for it.
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -160,8 +127,18 @@ class Runner:
         self._is_closed = True
         async with self._lock():  # what is just being opened is closed too
             connection, self._connection = self._connection, None
+        await self._end_feeds()
         if connection is not None:
             await connection.close()
+
+    async def _end_feeds(self) -> None:
+        for feed in tuple(self._feeds):
+            loop = feed.get_loop()
+            if loop is asyncio.get_running_loop():
+                feed.cancel()
+                await asyncio.wait({feed})
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(feed.cancel)
 
     async def _opened(self) -> Connection:
         self._check_open()
@@ -222,13 +199,27 @@ class Runner:
         return in_kind(request, await self._called(operation, request_fields(request)))
 
     async def stream(self, name: str, given: Mapping[str, Any]) -> AsyncGenerator[Any]:
-        """Run an operation that answers one by one."""
+        """Run an operation that answers one by one.
+
+        It runs in one task of its own: its reader may take each answer in another, and whoever closes the memory ends it.
+        """
         operation = declared(name)
         connection = await self._opened()
-        arguments = self._bound(operation, _arguments(operation, given))
-        async with aclosing(connection.stream(operation, arguments)) as items:
-            async for item in items:
+        items = connection.stream(operation, self._bound(operation, _arguments(operation, given)))
+        queue = asyncio.Queue[Response | None]()
+        feed = asyncio.create_task(_feed(items, queue))
+        self._feeds.add(feed)
+        feed.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (item := await queue.get()) is not None:
                 yield item
+                queue.task_done()
+            if not feed.cancelled():
+                feed.result()
+        finally:
+            self._feeds.discard(feed)
+            feed.cancel()
+            await asyncio.wait({feed})
 
     async def health(self) -> dict[str, Any]:
         return (await self._called(declared("health"), {})).to_dict()
@@ -254,7 +245,7 @@ def runner(
     governance: Any,
     write_policy: str,
     embedder: Any,
-    config: Any,
+    config: Settings | None,
     principal: Principal | None,
     clock: Callable[[], int] | None,
     telemetry: Any,
@@ -264,8 +255,10 @@ def runner(
         raise invalid([Fault("/write_policy", "bad_value", f"one of {', '.join(_POLICIES)}")])
     if governance is not None and not callable(getattr(governance, "review", None)):
         raise invalid([Fault("/governance", "bad_value", "an object with `async review(review)`")])
+    settings = config if config is not None else load().settings
     places = _places(stores)
-    if len(places) == 1 and isinstance(places[0], str) and places[0].lower().startswith(_SERVER_SCHEMES):
+    server = places[0] if len(places) == 1 else settings.store if not places else None
+    if isinstance(server, str) and server.lower().startswith(_SERVER_SCHEMES):
         own = {"governance": governance, "embedder": embedder, "principal": principal, "clock": clock}
         faults = [
             Fault(f"/{name}", "bad_value", "nothing: the server has its own")
@@ -274,12 +267,12 @@ def runner(
         ]
         if faults:
             raise invalid(faults)
-        opener = remote(places[0], config=config, telemetry=telemetry)
-        return Runner(opener, agent_id=agent_id, fusion=fusion)
+        opener = remote(server, config=settings, telemetry=telemetry)
+        return Runner(opener, agent_id=agent_id or chosen_agent(settings), fusion=fusion)
+    agent = agent_id if agent_id is not None else settings.agent
     opener = embedded(
-        config,
-        principal,
-        agent_id,
+        settings,
+        principal if principal is not None else local(agent_id=agent),
         stores=places or None,
         governance=governance,
         write_policy=None if write_policy == "all" else write_policy,
@@ -288,9 +281,14 @@ def runner(
         telemetry=telemetry,
     )
     # Without an embedder nothing is found by meaning.
-    is_wordless = (embedder or getattr(config, "embedder", None)) == "none"
+    is_wordless = (embedder or settings.embedder) == "none"
     promised = CAPABILITIES - {"vector"} if is_wordless else CAPABILITIES
-    return Runner(opener, agent_id=agent_id, fusion=fusion, capabilities=promised)
+    return Runner(opener, agent_id=agent, fusion=fusion, capabilities=promised)
+
+
+def chosen_agent(settings: Settings) -> str | None:
+    """The agent that somebody set. On a server a token may have one of its own, which our default must not hide."""
+    return settings.agent if "agent" in settings.model_fields_set else None
 
 
 class OpenMemory:
@@ -305,7 +303,7 @@ class OpenMemory:
         governance: Any = None,
         write_policy: Literal["all", "primary_only"] = "all",
         embedder: Any = None,
-        config: Any = None,
+        config: Settings | None = None,
         principal: Principal | None = None,
         clock: Callable[[], int] | None = None,
         telemetry: Any = None,
@@ -394,6 +392,12 @@ class OpenMemory:
 
     def _stream(self, name: str, given: Mapping[str, Any]) -> AsyncGenerator[Any]:
         return self._runner.stream(name, given)
+
+
+async def _feed(items: AsyncIterator[Response], queue: "asyncio.Queue[Response | None]") -> None:
+    async for item in items:
+        queue.put_nowait(item)
+        await queue.join()  # the next one is asked for when this one was taken
 
 
 def _arguments(

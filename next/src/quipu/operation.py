@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from quipu.errors import Fault, ForbiddenError, InvalidError, QuipuError
+from quipu.errors import Fault, ForbiddenError, InvalidError, QuipuError, may_repeat
 from quipu.fields import Name
 from quipu.model.principal import Permission, Principal
 
@@ -149,6 +149,8 @@ class Command:
     #: Fields of the answer, or of each item of its list, that its table shows.
     columns: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
+    #: Whether it may be the first command of all: it creates the memory file that is not there yet.
+    creates: bool = False
 
 
 #: What OpenTelemetry's GenAI memory proposal calls it; None: no span of that kind.
@@ -368,9 +370,12 @@ def _fault(request: type[Request], detail: Any) -> Fault:
     reason = context.get("reason") or _REASONS.get(detail["type"], "bad_value")
     message = str(detail["msg"])
     if reason == "unknown_field":
-        near = get_close_matches(parts[-1], request.model_fields, n=1)
-        names = f"did you mean {near[0]}?" if near else f"one of {', '.join(request.model_fields)}"
-        message = f"there is no such field; {names}"
+        known = request.model_fields if len(parts) == 1 else {}
+        near = get_close_matches(parts[-1], known, n=1)
+        if not near and not may_repeat(parts[-1]):
+            pointer = pointer.rpartition("/")[0]
+        names = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}" if known else ""
+        message = f"there is no such field; {names}".removesuffix("; ")
     elif reason == "missing_field":
         message = "this field is required"
     return Fault(pointer, reason, message)

@@ -84,11 +84,14 @@ def _table(model: type[BaseModel]) -> str:
     found = in_reading_order(model) if issubclass(model, Request) else list(fields(model).values())
     if not found:
         return "No fields."
-    rows = [
-        f"| `{f.name}` | {_kind(f)} | {_default(f, model)} | {f.description.replace('|', chr(92) + '|')} |"
-        for f in found
-    ]
+    rows = [f"| `{f.name}` | {_kind(f)} | {_default(f, model)} | {_meaning(f)} |" for f in found]
     return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _meaning(field: Field) -> str:
+    """A field that is a message of its own may be explained by that."""
+    text: str = field.description or field.schema.get("description", "")
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _kind(field: Field) -> str:

@@ -4,10 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from quipu.access import model as access_model
 from quipu.blocking import BlockingMemory
+from quipu.config import Settings, load
 from quipu.memory import model as memory_model
 from quipu.memory.memory_store import ForeignRequest
-from quipu.opening import remote
+from quipu.opening import chosen_agent, remote
+from quipu.secrets import model as secrets_model
 
 
 class Memory(BlockingMemory):
@@ -702,6 +705,111 @@ class Memory(BlockingMemory):
         """
         return self._stream("changes", {"agent_id": agent_id, "store": store, "types": types, "since": since})
 
+    def add_secret(self, label: str, value: str, *, run_id: str | None = None) -> secrets_model.SecretView:
+        """Keep a value out of memory from now on. What was remembered before is not searched for it.
+
+        label: What stands in its place wherever it occurs.
+        value: The value; it is sealed and never shown again.
+        run_id: Only keep it out of what this run writes.
+        """
+        return self._run("add_secret", {"label": label, "value": value, "run_id": run_id})
+
+    def list_secrets(self) -> secrets_model.ListSecretsResponse:
+        """List the registered values by label; never the values."""
+        return self._run("list_secrets", {})
+
+    def remove_secret(self, id: str) -> secrets_model.RemoveSecretResponse:
+        """Let a value be remembered again.
+
+        id: Which one.
+        """
+        return self._run("remove_secret", {"id": id})
+
+    def whoami(self) -> access_model.WhoamiResponse:
+        """Show who you are here, what you may do and what is left of your budgets."""
+        return self._run("whoami", {})
+
+    def create_token(
+        self,
+        name: str,
+        *,
+        roles: Sequence[Literal["agent", "reviewer", "operator", "admin"]] = (),
+        permissions: Sequence[
+            Literal[
+                "memory:read",
+                "memory:write",
+                "memory:delete",
+                "memory:review",
+                "memory:admin",
+                "tenant:manage",
+                "server:operate",
+            ]
+        ] = (),
+        agents: Sequence[str] = ("*",),
+        default_agent: str | None = None,
+        user_id: str | None = None,
+        expires_at: int | str | datetime | timedelta | None = None,
+        rate: int | None = None,
+        recall_budget: int | None = None,
+        review_stores: Sequence[str] = ("*",),
+        review_operations: Sequence[str] = ("*",),
+        tenant: str | None = None,
+    ) -> access_model.IssuedTokenResponse:
+        """Create a token. Its text is shown once.
+
+        It may do what its roles may do, and the permissions that are named besides. Nobody can give more than they may do
+        themselves. A token of role agent cannot also review.
+
+        name: Whom the journal will name: letters, digits, spaces and . _ @ + -
+        roles: agent: read, write and delete memories; reviewer: read and decide; operator: run the server; admin: everything within the tenant.
+        permissions: Permissions besides those of the roles.
+        agents: Patterns of the agents it may act for, such as shop-*; * is all.
+        default_agent: The agent it acts for where a request names none. Left out, the only exact name in `agents`.
+        user_id: The only user whose memories it reaches. Left out, all users.
+        expires_at: When it ends: milliseconds since 1970, or a duration such as 30d.
+        rate: Requests a minute. Left out, the server's own limit.
+        recall_budget: Memories an hour. Left out, the server's own limit.
+        review_stores: Patterns of the stores it sees and decides on; * is all.
+        review_operations: The operations it decides on, such as remember; * is all.
+        tenant: Another tenant than your own; needs the permission server:operate.
+        """
+        return self._run(
+            "create_token",
+            {
+                "name": name,
+                "roles": roles,
+                "permissions": permissions,
+                "agents": agents,
+                "default_agent": default_agent,
+                "user_id": user_id,
+                "expires_at": expires_at,
+                "rate": rate,
+                "recall_budget": recall_budget,
+                "review_stores": review_stores,
+                "review_operations": review_operations,
+                "tenant": tenant,
+            },
+        )
+
+    def list_tokens(
+        self, *, cursor: str | None = None, limit: int = 100, tenant: str | None = None
+    ) -> access_model.ListTokensResponse:
+        """List the tokens of the tenant, also those that have ended, without their texts.
+
+        cursor: Where the page before ended.
+        limit: How many to list at most.
+        tenant: Another tenant than your own; needs the permission server:operate.
+        """
+        return self._run("list_tokens", {"cursor": cursor, "limit": limit, "tenant": tenant})
+
+    def revoke_token(self, id: str, *, tenant: str | None = None) -> access_model.TokenView:
+        """End a token now. Ending it twice does no harm.
+
+        id: The token's id.
+        tenant: Another tenant than your own; needs the permission server:operate.
+        """
+        return self._run("revoke_token", {"id": id, "tenant": tenant})
+
 
 def connect(
     server: str | None = None,
@@ -712,7 +820,7 @@ def connect(
     timeout: float | None = None,
     retries: int | None = None,
     insecure: bool | None = None,
-    config: Any = None,
+    config: Settings | None = None,
     telemetry: Any = None,
 ) -> Memory:
     """The memory on a server. Nothing is sent before the first call.
@@ -727,13 +835,15 @@ def connect(
     config: Settings, instead of those of the environment.
     telemetry: What puts the trace that a call belongs to into its headers.
     """
-    open_connection = remote(
+    settings = config if config is not None else load().settings
+    opener = remote(
         server,
         token=token,
         timeout=timeout,
         retries=retries,
         insecure=insecure,
-        config=config,
+        config=settings,
         telemetry=telemetry,
     )
-    return Memory.over(open_connection, agent_id=agent_id, fusion=fusion)
+    agent = agent_id if agent_id is not None else chosen_agent(settings)
+    return Memory.over(opener, agent_id=agent, fusion=fusion)

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quipu.ledger
+from quipu.bootstrap import TABLES
 from quipu.ledger.canonical import canonical, canonical_plain
 from quipu.ledger.queries import SQL, SQLITE, schema_statements
 from quipu.memory.scope import STORES
-from quipu.secrets.model import SECRETS
 
 SOURCE = Path(quipu.ledger.__file__).parent
-TABLES = (STORES, SECRETS)
 
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _values = st.recursive(

@@ -43,7 +43,7 @@ class Credentials:
         """
         if found := _TOKEN.fullmatch(text):
             digest = hash_of(text)
-            return await self._of(found[1], lambda reader: _one(reader, "hash", digest))
+            return await self._of(found[1], lambda reader: _by_hash(reader, digest))
         if self.identities is None or len(text) > _LONGEST or not _JWT.fullmatch(text):
             raise unknown_credential()
         principal = await self.identities.principal(text)
@@ -60,7 +60,7 @@ class Credentials:
         """Who is signed in with a token, whose id a web session names."""
         if not rules.is_tenant_name(tenant):
             raise unknown_credential()
-        return await self._of(tenant, lambda reader: _one(reader, "id", token_id))
+        return await self._of(tenant, lambda reader: reader.get(TOKENS, token_id))
 
     async def _of(self, tenant: str, find: Callable[[Reader], Token | None]) -> Principal:
         token, suspended_at = await self.ledger.read(
@@ -79,8 +79,8 @@ class Credentials:
         return principal_of(tenant, token)
 
 
-def _one(reader: Reader, column: str, value: str) -> Token | None:
-    found = reader.matching(TOKENS, column, [value])
+def _by_hash(reader: Reader, digest: str) -> Token | None:
+    found = reader.matching(TOKENS, "hash", [digest])
     return found[0].value if found else None
 
 

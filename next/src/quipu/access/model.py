@@ -156,16 +156,24 @@ class WhoamiResponse(Response):
     name: str = Field(description="Whom the journal names.")
     permissions: tuple[PermissionName, ...] = Field(description="What the credential may do.")
     agents: tuple[str, ...] = Field(description="Patterns of the agents it may act for.")
-    default_agent: str | None = Field(description="The agent it acts for where a request names none.")
-    user_id: str | None = Field(description="The only user whose memories it reaches; none: all users.")
+    default_agent: str | None = Field(
+        default=None, description="The agent it acts for where a request names none."
+    )
+    user_id: str | None = Field(
+        default=None, description="The only user whose memories it reaches; none: all users."
+    )
     review_stores: tuple[str, ...] = Field(description="Patterns of the stores it sees and decides on.")
     review_operations: tuple[str, ...] = Field(description="The operations it decides on.")
-    rate: int | None = Field(description="Requests it may send a minute; none: no limit.")
-    recall_left: int | None = Field(description="Memories it may still be given this hour; none: no limit.")
+    rate: int | None = Field(default=None, description="Requests it may send a minute; none: no limit.")
+    recall_left: int | None = Field(
+        default=None, description="Memories it may still be given this hour; none: no limit."
+    )
     solo: bool = Field(
         description="True: nobody else may review here, so it may approve what it wrote itself."
     )
-    expires_at: int | None = Field(description="When the credential ends; milliseconds since 1970.")
+    expires_at: int | None = Field(
+        default=None, description="When the credential ends; milliseconds since 1970."
+    )
 
 
 class TokenView(Response):
@@ -176,14 +184,20 @@ class TokenView(Response):
     prefix: str = Field(description="The beginning of its text, to recognise it by.")
     permissions: tuple[PermissionName, ...] = Field(description="What it may do.")
     agents: tuple[str, ...] = Field(description="Patterns of the agents it may act for.")
-    default_agent: str | None = Field(description="The agent it acts for where a request names none.")
-    user_id: str | None = Field(description="The only user whose memories it reaches; none: all users.")
+    default_agent: str | None = Field(
+        default=None, description="The agent it acts for where a request names none."
+    )
+    user_id: str | None = Field(
+        default=None, description="The only user whose memories it reaches; none: all users."
+    )
     created_at: int = Field(description="Milliseconds since 1970.")
     created_by: str = Field(description="Who created or rotated it.")
-    expires_at: int | None = Field(description="When it ends by itself.")
-    revoked_at: int | None = Field(description="When it was, or will be, revoked.")
-    rate: int | None = Field(description="Requests a minute; none: the server's own limit.")
-    recall_budget: int | None = Field(description="Memories an hour; none: the server's own limit.")
+    expires_at: int | None = Field(default=None, description="When it ends by itself.")
+    revoked_at: int | None = Field(default=None, description="When it was, or will be, revoked.")
+    rate: int | None = Field(default=None, description="Requests a minute; none: the server's own limit.")
+    recall_budget: int | None = Field(
+        default=None, description="Memories an hour; none: the server's own limit."
+    )
     review_stores: tuple[str, ...] = Field(description="Patterns of the stores it sees and decides on.")
     review_operations: tuple[str, ...] = Field(description="The operations it decides on.")
     is_good: bool = Field(description="Whether it is accepted now.")
@@ -250,7 +264,9 @@ class ListTokensResponse(Response):
     """A page of tokens, oldest first."""
 
     tokens: tuple[TokenView, ...] = Field(description="The tokens.")
-    next_cursor: str | None = Field(description="Where the next page begins; none: this is the last one.")
+    next_cursor: str | None = Field(
+        default=None, description="Where the next page begins; none: this is the last one."
+    )
 
 
 class RevokeTokenRequest(_ForTenant):
@@ -291,7 +307,7 @@ class TenantView(Response):
     tenant: str = Field(description="Its name.")
     created_at: int = Field(description="Milliseconds since 1970.")
     suspended_at: int | None = Field(
-        description="Since when none of its credentials is accepted; none: they are."
+        default=None, description="Since when none of its credentials is accepted; none: they are."
     )
 
 
@@ -312,7 +328,9 @@ class ListTenantsResponse(Response):
     """A page of tenants in the order of their names."""
 
     tenants: tuple[TenantView, ...] = Field(description="The tenants.")
-    next_cursor: str | None = Field(description="Where the next page begins; none: this is the last one.")
+    next_cursor: str | None = Field(
+        default=None, description="Where the next page begins; none: this is the last one."
+    )
 
 
 class SuspendTenantRequest(Request):

@@ -184,7 +184,7 @@ class Tokens:
         names = rules.reviewers(await self.every(principal.tenant), now)
         if principal.is_local:
             return not names
-        return names == {principal.name} and principal.token_id is not None
+        return names == frozenset({principal.name}) and principal.token_id is not None
 
     async def get(self, tenant: str, token_id: str) -> Token:
         found = await self.ledger.get(TOKENS, tenant, token_id)

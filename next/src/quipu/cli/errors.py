@@ -84,7 +84,7 @@ def hint(error: QuipuError, operation: "AnyOperation | None" = None) -> str:
     if error.hint:
         return error.hint
     for word in (error.reason, error.code):
-        if word in _HINTS:
+        if word is not None and word in _HINTS:
             return _HINTS[word]
     if operation is not None and operation.cli is not None:
         words = operation.cli.name or operation.name.replace("_", " ")

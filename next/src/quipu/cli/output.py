@@ -160,7 +160,7 @@ class Table:
         for name in self._columns:
             made.add_column(name, no_wrap=self._is_whole(name), overflow="fold")
         for row in self._rows:
-            made.add_row(*[Text("–", style="dim") if value is None else Text(value) for value in row])
+            made.add_row(*[Text("-", style="dim") if value is None else Text(value) for value in row])
         return made
 
     def _block(self, row: Sequence[str | None]) -> "Text":

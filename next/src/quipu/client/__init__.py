@@ -1,10 +1,10 @@
 """The same operations on a server."""
 
-from importlib import import_module
 from typing import Any
 
 from quipu.client.remote import RemoteConnection
 from quipu.client.transport import Patience, Transport
+from quipu.config import Settings, load
 from quipu.errors import InvalidError
 
 __all__ = ["RemoteConnection", "Transport", "connection"]
@@ -20,11 +20,11 @@ def connection(
     timeout: float | None = None,
     retries: int | None = None,
     insecure: bool | None = None,
-    config: Any = None,
+    config: Settings | None = None,
     telemetry: Any = None,
 ) -> RemoteConnection:
     """One server and one credential; what is not given is taken from the settings. Nothing is sent yet."""
-    settings: Any = config if config is not None else import_module("quipu.config").load()
+    settings = config if config is not None else load().settings
     address = server or settings.server
     if not address:
         raise InvalidError(
@@ -46,10 +46,10 @@ def connection(
     return RemoteConnection(transport)
 
 
-def _token_for(settings: Any, server: str) -> str:
+def _token_for(settings: Settings, server: str) -> str:
     """The token of the settings, unless they name another server: it is not for this one."""
     is_other = settings.server and _plain(settings.server) != _plain(server)
-    return "" if is_other else str(settings.token or "")
+    return "" if is_other or settings.token is None else settings.token.get_secret_value()
 
 
 def _plain(address: str) -> str:

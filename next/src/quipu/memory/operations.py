@@ -53,6 +53,7 @@ REMEMBER = Operation(
     cli=Command(
         arguments=("content",),
         examples=('quipu remember "Ana lives in Lisbon"', 'quipu remember "Ana moved to Porto" --id mem_01…'),
+        creates=True,
     ),
     span="update_memory",
     repeat="with_key",
@@ -233,7 +234,7 @@ CREATE_STORE = Operation(
     limits=WHOLE,
     http=post("/v1/stores"),
     mcp=Tool(profile="admin"),
-    cli=Command(name="store create", arguments=("name",)),
+    cli=Command(name="store create", arguments=("name",), creates=True),
     span="create_memory_store",
 )
 LIST_STORES = Operation(

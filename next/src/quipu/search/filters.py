@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Final, Literal, NoReturn, TypeAlias, cast
 
-from quipu.errors import Fault, InvalidError
+from quipu.errors import Fault, InvalidError, may_repeat
 from quipu.model.record import Record
 from quipu.model.value import Json, JsonObject
 from quipu.search.filter_tree import (
@@ -176,7 +176,8 @@ def _path(name: str, plain_names: PlainNames, pointer: str) -> Path:
     message = _suggesting(
         "A record has no such field; a key of its metadata is `metadata.<key>`.", name, FIELDS
     )
-    raise _fault(pointer, "unknown_field", message, (*sorted(FIELDS), "metadata.<key>"))
+    place = pointer if may_repeat(name) else pointer.rpartition("/")[0]
+    raise _fault(place, "unknown_field", message, (*sorted(FIELDS), "metadata.<key>"))
 
 
 def _segments(name: str) -> tuple[str, ...]:

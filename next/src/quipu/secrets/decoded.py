@@ -249,7 +249,7 @@ _TO_BASE_32 = str.maketrans(
     (string.digits + "abcdefghijklmnop") * 2 + "qrstuv",
     "=",
 )
-_MOST_UNPRINTABLE = 0.1
+_MOST_UNPRINTABLE = 0.2
 
 
 class Run(NamedTuple):

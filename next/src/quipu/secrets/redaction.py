@@ -135,8 +135,12 @@ class Guard:
         if not suspects:
             return
         for row in rows:
-            if has_registered:
+            if (
+                has_registered
+            ):  # a registered value keeps its label, also beside what looks like the start of a key
                 self._join(row, self.registered)
+                for leaf in row:
+                    _apply(leaf, self._redacted_registered(leaf.text))
             if len(row) > 1 and self.detectors.may_begin([leaf.text for leaf in row]):
                 self._join(row, self.detectors)
         if any(leaf.found for leaf in tree.leaves):
@@ -169,6 +173,12 @@ class Guard:
 
     def _redacted(self, text: str, key: str | None = None) -> Redacted:
         return marking.redacted(text, partial(self._spans, key), self.marker, self._labels)
+
+    def _redacted_registered(self, text: str) -> Redacted:
+        def spans(text: str) -> list[Span]:
+            return [*self.registered.spans(Decoded(text))]
+
+        return marking.redacted(text, spans, self.marker, self._labels)
 
     def _spans(self, key: str | None, text: str) -> list[Span]:
         decoded = Decoded(text)

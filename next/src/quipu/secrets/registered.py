@@ -28,6 +28,8 @@ LONGEST: Final = 16_384
 
 #: A shorter number in hex may be a date or a telephone number.
 _SHORTEST_HEX = 16
+#: What is shorter makes a run, when it is encoded twice, that is too short to be told from a word.
+_SHORTEST_NESTED = 18
 _HEX_VALUE = re.compile(r"[0-9A-Fa-f]+(?:[-: ][0-9A-Fa-f]+)*")
 _SPACES = dict.fromkeys(map(ord, string.whitespace))
 _ENCODING_CHARACTERS = frozenset(string.ascii_letters + string.digits + "+/-_")
@@ -271,6 +273,10 @@ def _bytes_of(value: str) -> Iterator[bytes]:
 def _base64_forms(value: str) -> Iterator[str]:
     for data in _bytes_of(value):
         yield from _inner_forms(data, base64.b64encode, bits=6)
+    data = value.encode()
+    if len(data) < _SHORTEST_NESTED:
+        for form in (data.hex(), *_inner_forms(data, base64.b64encode, bits=6)):
+            yield from _inner_forms(form.encode(), base64.b64encode, bits=6)
 
 
 def _base32_forms(value: str) -> Iterator[str]:

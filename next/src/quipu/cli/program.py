@@ -1,0 +1,200 @@
+"""The tree of commands, each loaded when it is needed, and what happens around every one of them."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quipu import catalogue
+from quipu._version import __version__
+from quipu.cli import errors, streams
+from quipu.cli.options import format_options, with_shared
+from quipu.cli.session import Session, Surroundings
+
+if TYPE_CHECKING:
+    from quipu.command import HandCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command that is written by hand stands: its words, `module:NAME` of its HandCommand, what it does."""
+
+    words: str
+    place: str
+    summary: str
+
+    def loaded(self) -> "HandCommand":
+        module, _, name = self.place.partition(":")
+        return getattr(import_module(module), name)
+
+
+#: Commands that are more than an operation. Each stands in the `commands.py` of its capability; add a line here.
+HAND_COMMANDS: tuple[Place, ...] = ()
+
+#: The first words of commands in the order of `quipu --help`; what is not named here comes last.
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Start": ("demo", "serve", "init", "doctor", "config", "whoami", "mcp"),
+    "Memory": (
+        *("remember", "add", "recall", "context", "update", "forget", "merge", "expire", "show", "list"),
+        *("history", "restore", "changes", "consolidate", "erase", "undo"),
+    ),
+    "Stores, procedures, runs": ("store", "procedure", "run"),
+    "Review": ("review", "rules"),
+    "Moving": ("import", "export", "backup", "db"),
+    "Sharing": ("share", "borrow", "grant", "did"),
+    "Proof": ("verify", "audit", "conformance", "telemetry"),
+    "Mirrors and index": ("mirror", "reindex", "vacuum"),
+    "Access": ("tenant", "token", "secret"),
+}
+
+_HELP = """One memory for every agent: typed, versioned, searchable, and provable afterwards.
+
+\b
+quipu remember "Ana lives in Lisbon"     keep a fact
+quipu recall "where does Ana live?"      find it again
+quipu recall --server URL "..."          use a memory that others serve
+
+Memory lives in one file. A command that puts something in creates it; one that only reads creates nothing.
+Options of every command may stand before or after it.
+"""
+_EPILOG = (
+    "Exit codes: 0 done, 1 bad input, 2 the memory or a server failed, 3 held for approval, "
+    "130 interrupted, 143 terminated."
+)
+
+
+def commands() -> dict[str, str]:
+    """The words of every command, and what it does; loads none of them."""
+    found = {place.words: place.summary for place in HAND_COMMANDS}
+    return {**found, **{words: summary for words, (_, summary) in catalogue.COMMANDS.items()}}
+
+
+class Commands(click.Group):
+    """Commands that begin with the same words; the program itself begins with none."""
+
+    def __init__(self, words: tuple[str, ...] = (), **given: Any) -> None:
+        params = with_shared(given.pop("params", ()))
+        super().__init__(" ".join(words) or "quipu", params=params, no_args_is_help=True, **given)
+        self._words = words
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        order = [word for section in SECTIONS.values() for word in section] if not self._words else []
+        names = dict.fromkeys(words[0] for words, _ in self._below())
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        words = " ".join((*self._words, cmd_name))
+        if words in catalogue.COMMANDS:
+            from quipu.cli.render import command
+
+            return command(catalogue.operation(catalogue.COMMANDS[words][0]), cmd_name)
+        for place in HAND_COMMANDS:
+            if place.words == words:
+                from quipu.cli.render import hand_command
+
+                return hand_command(place.loaded(), cmd_name)
+        if cmd_name in self.list_commands(ctx):
+            return Commands((*self._words, cmd_name), help=f"Commands of {words}.")
+        return None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Out of the catalogue: help is shown without loading a single command."""
+        shown: dict[str, list[tuple[str, str]]] = {}
+        for words, summary in self._below():
+            name = words[0] if len(words) == 1 else f"{words[0]} …"
+            title = next((title for title, found in SECTIONS.items() if words[0] in found), "More")
+            rows = shown.setdefault("Commands" if self._words else title, [])
+            if name not in dict(rows):
+                rows.append((name, summary if len(words) == 1 else ""))
+        for title in ("Commands", *SECTIONS, "More"):
+            if title in shown:
+                order = self.list_commands(ctx)
+                rows = sorted(shown[title], key=lambda row: order.index(row[0].removesuffix(" …")))
+                with formatter.section(title):
+                    formatter.write_dl([(name, text or self._members(name)) for name, text in rows])
+
+    def _members(self, name: str) -> str:
+        """What stands behind the first word of several commands."""
+        first = name.removesuffix(" …")
+        return ", ".join(" ".join(words[1:]) for words, _ in self._below() if words[0] == first)
+
+    def _below(self) -> Iterator[tuple[list[str], str]]:
+        for words, summary in commands().items():
+            parts = words.split()
+            if tuple(parts[: len(self._words)]) == self._words and len(parts) > len(self._words):
+                yield parts[len(self._words) :], summary
+
+
+def program() -> Commands:
+    version = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_version,
+        help="Show the version and exit.",
+    )
+    return Commands(
+        params=[version],
+        help=_HELP,
+        epilog=_EPILOG,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        streams.write(f"quipu {__version__}\n")
+        ctx.exit()
+
+
+def run(arguments: Sequence[str], surroundings: Surroundings | None = None) -> int:
+    """Run one command line; the exit code. Whatever it raises becomes a message and a hint."""
+    session = Session(surroundings=surroundings or Surroundings())
+    try:
+        code = program().main(list(arguments), prog_name="quipu", standalone_mode=False, obj=session)
+        streams.flush()
+    except BrokenPipeError:  # the reader has seen enough: `quipu changes | head`
+        streams.leave(sys.stdout)
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        streams.write_error("Interrupted\n")
+        return streams.interrupted_code()
+    except click.exceptions.NoArgsIsHelpError as error:
+        streams.write(error.format_message() + "\n")
+        streams.flush()
+        return 0
+    except Exception as error:  # noqa: BLE001  the last place that can explain it
+        words = list(arguments)
+        words = words[: words.index("--")] if "--" in words else words
+        return errors.explain(
+            error,
+            # What cannot be parsed may have its options after the word that makes no sense.
+            is_json=session.is_json or "--json" in words,
+            is_verbose=session.is_verbose or "--verbose" in words or "-v" in words,
+            operation=session.operation,
+        )
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The command line of this process."""
+    streams.ready()
+    code = run(sys.argv[1:])
+    if code == streams.interrupted_code():
+        # A thread may still wait for input that will never come; do not wait for it.
+        streams.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Operations as commands: options are the request's fields, the table is the answer's columns."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from quipu.cli import output, streams, values
+from quipu.cli.errors import HELD
+from quipu.cli.options import RenderedCommand
+from quipu.cli.session import Session
+from quipu.methods import in_reading_order, is_moment
+from quipu.schemas import Field, fields
+
+if TYPE_CHECKING:
+    from quipu.command import HandCommand
+    from quipu.opening import Runner
+    from quipu.operation import AnyOperation, Response
+
+# -- operations ---------------------------------------------------------------------------------------------------
+
+
+def command(operation: "AnyOperation", name: str) -> click.Command:
+    """The command of an operation."""
+    assert operation.cli is not None
+    arguments = operation.cli.arguments
+    found = in_reading_order(operation.request)
+    by_name = {item.name: item for item in found}
+    params: list[click.Parameter] = [_argument(by_name[item]) for item in arguments]
+    params += [_option(item) for item in found if item.name not in arguments]
+    if "hard_delete" in by_name:
+        params.append(click.Option(["--yes", "-y", "is_sure"], is_flag=True, help="Do not ask."))
+    if operation.is_stream:
+        params.append(
+            click.Option(["--count", "-n", "count"], type=click.IntRange(min=1), help="End after so many.")
+        )
+
+    def run(is_sure: bool = False, count: int | None = None, **given: Any) -> int:
+        session = Session.of(click.get_current_context())
+        session.operation = operation
+        request = values.request_fields(operation, given)
+        operation.request.parse(request)  # refused before any file is opened or created
+        if request.get("hard_delete") and not is_sure and not request.get("dry_run"):
+            session.agree("This erases for good: text, vectors and copies. Go on?")
+        runner = session.runner(operation, request)
+        with session.logging():
+            if operation.is_stream:
+                asyncio.run(_follow(session, runner, operation, request, count))
+                return 0
+            response = asyncio.run(_answer(runner, operation, request))
+        show(session, operation, response)
+        return HELD if response.is_held else 0
+
+    return RenderedCommand(
+        name,
+        params=params,
+        examples=operation.cli.examples,
+        callback=run,
+        help=_help(operation.description),
+        short_help=operation.summary,
+    )
+
+
+async def _answer(runner: "Runner", operation: "AnyOperation", request: Mapping[str, Any]) -> "Response":
+    try:
+        return await runner.call(operation.name, request)
+    finally:
+        await runner.close()
+
+
+async def _follow(
+    session: Session,
+    runner: "Runner",
+    operation: "AnyOperation",
+    request: Mapping[str, Any],
+    count: int | None,
+) -> None:
+    """Show each answer as it comes, until nobody reads or so many were shown."""
+    assert operation.cli is not None
+    left = count
+    try:
+        async with aclosing(runner.stream(operation.name, request)) as items:
+            async for item in items:
+                body = item.to_dict()
+                if session.is_json:
+                    output.write_json(body, is_line=True)
+                else:
+                    columns = operation.cli.columns or tuple(body)
+                    cells = (output.cell(name, body.get(name)) or "-" for name in columns)
+                    streams.write("  ".join(cells) + "\n")
+                streams.flush()
+                streams.check_reader()
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+    finally:
+        await runner.close()
+
+
+def show(session: Session, operation: "AnyOperation", response: "Response") -> None:
+    """The answer, in JSON or for a person."""
+    body = response.to_dict()
+    if session.is_json:
+        output.write_json(body)
+        return
+    assert operation.cli is not None
+    columns, rest = operation.cli.columns, body
+    items = output.items_of(body, columns) if columns else None
+    if items is not None:
+        rows: list[Mapping[str, Any]] = body[items]
+        if rows:
+            output.console().print(output.Table(columns, rows))
+        else:
+            output.console().print(f"No {items}.", style="dim")
+        rest = {name: value for name, value in body.items() if name in ("next_cursor", "warnings")}
+    cursor, warnings = rest.pop("next_cursor", None), rest.pop("warnings", ())
+    if items is None:
+        defaults = {name: about.default for name, about in fields(operation.response).items()}
+        output.console().print(output.facts(rest, defaults), soft_wrap=True)
+    for warning in warnings:
+        session.warn(str(warning))
+    if cursor:
+        session.note(f"There is more: repeat it with --cursor {cursor}")
+    if response.is_held:
+        session.note("Nothing is stored yet: a person decides. `quipu review list` shows what waits.")
+
+
+def _help(text: str) -> str:
+    """Click joins the lines of a paragraph; an empty one ends it."""
+    return inspect.cleandoc(text).replace("`", "")
+
+
+def _argument(about: Field) -> click.Parameter:
+    """Never required for click: the model refuses what is missing, in the same words as on every other way in."""
+    nargs = -1 if about.kind == "array" else 1
+    return click.Argument([about.name], required=False, nargs=nargs, help=about.description)
+
+
+def _option(about: Field) -> click.Parameter:
+    """Everything but a flag is text here: the model reads and refuses it."""
+    name = about.name.replace("_", "-")
+    names = [f"--{name}", *(["--agent"] if about.name == "agent_id" else []), about.name]
+    if about.kind == "boolean":
+        if about.default is True or about.is_nullable:
+            names[0] = f"--{name}/--no-{name}"
+        return click.Option(names, is_flag=True, default=None, help=about.description)
+    return click.Option(
+        names,
+        multiple=about.kind == "array",
+        metavar=_metavar(about),
+        help=_described(about),
+        shell_complete=_completion(about),
+    )
+
+
+def _choices(about: Field) -> tuple[str, ...]:
+    return about.choices or tuple(about.schema.get("items", {}).get("enum", ()))
+
+
+def _metavar(about: Field) -> str:
+    if _choices(about):
+        return "WORD"
+    if is_moment(about):
+        return "TIME"
+    if "object" in (about.kind, about.schema.get("items", {"type": "string"}).get("type", "object")):
+        return "JSON"
+    return {"integer": "N", "number": "N"}.get(about.kind, "TEXT")
+
+
+def _described(about: Field) -> str:
+    """The description, and what it does not say by itself: the words that are taken, the default, repetition."""
+    parts = [about.description]
+    missing = [word for word in _choices(about) if word not in about.description]
+    if missing:
+        parts.append(f"One of {', '.join(_choices(about))}.")
+    if about.kind == "array":
+        parts.append("May be repeated.")
+    if about.default not in (None, [], {}) and about.kind != "object":
+        default = about.default
+        shown = ", ".join(default) if isinstance(default, list) else default  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  words
+        parts.append(f"Default: {shown}.")
+    return " ".join(parts)
+
+
+def _completion(about: Field) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in _choices(about) if word.startswith(incomplete)]
+
+    return complete
+
+
+# -- commands written by hand -------------------------------------------------------------------------------------
+
+
+def hand_command(found: "HandCommand", name: str) -> click.Command:
+    """A command that a capability wrote itself: run with the session and the values; what it returns is the exit code."""
+
+    def run(**given: Any) -> int:
+        session = Session.of(click.get_current_context())
+        result = found.run(session, **given)
+        if inspect.iscoroutine(result):
+            result = asyncio.run(result)
+        return result if isinstance(result, int) else 0
+
+    return RenderedCommand(
+        name,
+        params=found.parameters,
+        examples=found.examples,
+        callback=run,
+        help=_help(found.help),
+    )

@@ -1,0 +1,1 @@
+"""Operations as HTTP routes."""

@@ -1,0 +1,134 @@
+"""Whether the server lives and is ready, and what it can do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse
+from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
+
+from quipu._version import __version__
+from quipu.ledger.ledger import Health, Ledger
+from quipu.memory.memory_store import CAPABILITIES
+from quipu.model.principal import Permission
+from quipu.operation import SERVER, AnyBinding, Binding, Context, Operation, Request, Response, get
+
+_PATIENCE_S = 1.0
+
+
+class HealthRequest(Request):
+    """Ask how the server is."""
+
+
+class LedgerHealth(Response):
+    """The system of record."""
+
+    kind: str = Field(description="sqlite or postgresql.")
+    writable: bool = Field(description="Whether it takes writes now.")
+    reason: str | None = Field(default=None, description="Why not, as a stable word.")
+
+
+class HealthResponse(Response):
+    """How the server is."""
+
+    status: str = Field(description="ok, or degraded.")
+    version: str = Field(description="The version of Quipu.")
+    ledger: LedgerHealth = Field(description="The system of record.")
+    embedder: str | None = Field(default=None, description="The model that makes vectors; none: words alone.")
+
+
+class CapabilitiesRequest(Request):
+    """Ask what this memory can do."""
+
+
+class CapabilitiesResponse(Response):
+    """What this memory can do."""
+
+    wire: str = Field(description="The version of memorywire that is spoken.")
+    operations: tuple[str, ...] = Field(description="Names of all operations.")
+    types: tuple[str, ...] = Field(description="Kinds of memory.")
+    capabilities: tuple[str, ...] = Field(
+        description="What a memorywire store may promise, and this one does."
+    )
+    limits: dict[str, int] = Field(description="How large things may be.")
+
+
+HEALTH = Operation(
+    name="health",
+    request=HealthRequest,
+    response=HealthResponse,
+    permission=Permission.READ,
+    limits=SERVER,
+    http=get("/v1/health", v0="health"),
+    repeat="safe",
+)
+CAPABILITIES_OF = Operation(
+    name="capabilities",
+    request=CapabilitiesRequest,
+    response=CapabilitiesResponse,
+    permission=Permission.READ,
+    limits=SERVER,
+    http=get("/v1/capabilities", v0="capabilities"),
+    repeat="safe",
+)
+OPERATIONS = (HEALTH, CAPABILITIES_OF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthService:
+    """Answers from the ledger."""
+
+    ledger: Ledger
+    embedder: str | None
+    operations: Callable[[], tuple[str, ...]]
+    content_bytes: int
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (Binding(HEALTH, self.health), Binding(CAPABILITIES_OF, self.capabilities))
+
+    async def health(self, ctx: Context, request: HealthRequest) -> HealthResponse:
+        found = await self.ledger.health()
+        return HealthResponse(
+            status="ok" if found.writable else "degraded",
+            version=__version__,
+            ledger=LedgerHealth(kind=found.kind, writable=found.writable, reason=found.reason),
+            embedder=self.embedder,
+        )
+
+    async def capabilities(self, ctx: Context, request: CapabilitiesRequest) -> CapabilitiesResponse:
+        return CapabilitiesResponse(
+            wire="memorywire/v0",
+            operations=self.operations(),
+            types=("semantic", "episodic", "procedural", "emotional"),
+            capabilities=tuple(sorted(CAPABILITIES)),
+            limits={"content_bytes": self.content_bytes, "k": 1000, "batch": 1000, "ids": 1000},
+        )
+
+
+def health_routes(health: Callable[[], Awaitable[Health]]) -> list[Route]:
+    """Without a credential, and without detail: `/healthz` lives, `/readyz` can work."""
+
+    async def alive(_: HttpRequest) -> HttpResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: HttpRequest) -> HttpResponse:
+        task = asyncio.ensure_future(health())
+        done, _pending = await asyncio.wait({task}, timeout=_PATIENCE_S)
+        if not done:  # the question goes on without us: waiting for its end would be waiting for the ledger
+            task.add_done_callback(lambda late: late.cancelled() or late.exception())
+            return _state(503, "ledger does not answer")
+        if task.exception() is not None or not task.result().writable:
+            return _state(503, "ledger refuses writes")
+        return _state(200, "ok")
+
+    return [Route("/healthz", alive), Route("/readyz", ready)]
+
+
+def _state(status: int, said: str) -> HttpResponse:
+    body: dict[str, Any] = {"status": said}
+    return JSONResponse(body, status)
