@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quipu import methods, reference, schemas
+from quipu.cli import errors
+from quipu.http import problems
 from quipu.schemas import Operations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +36,9 @@ def artefacts(operations: Operations) -> dict[Path, str]:
         PACKAGE / "sync.py": _formatted(methods.blocking_source(operations)),
         PACKAGE / "catalogue.py": _formatted(methods.catalogue_source(operations)),
         ROOT / "docs" / "reference" / "operations.md": reference.markdown(operations),
+        ROOT / "docs" / "reference" / "errors.md": reference.errors_markdown(
+            problems.STATUS, errors.FAILURES
+        ),
     }
     for name, text in schemas.files(operations).items():
         texts[ROOT / "schemas" / name] = text

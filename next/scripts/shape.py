@@ -37,7 +37,7 @@ def walks() -> dict[str, list[str]]:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     found: dict[str, list[str]] = {}
     for title, body in re.findall(r"^### Walk: (.+?)\n(.*?)(?=^#|\Z)", page, re.M | re.S):
-        found[title] = re.findall(r"^\d+\. `([^`]+\.(?:py|sql))`", body, re.M)
+        found[title] = re.findall(r"`([^`]+\.py)`", body)
     return found
 
 

@@ -3,23 +3,40 @@
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from quipu.access.credentials import Identities
 from quipu.access.model import TABLES as ACCESS_TABLES
 from quipu.access.operations import OPERATIONS as ACCESS_OPERATIONS
 from quipu.access.service import AccessService, access_service
-from quipu.config import Settings
+from quipu.audit.anchors import anchor_at
+from quipu.audit.keys import FileSigner, KeySigner
+from quipu.audit.model import ANCHORS
+from quipu.audit.operations import OPERATIONS as AUDIT_OPERATIONS
+from quipu.audit.service import AuditService, audit_service
+from quipu.config import Settings, data_dir
 from quipu.embed.cache import CachedEmbedder
-from quipu.embed.endpoint import EndpointEmbedder
-from quipu.embed.minilm import MiniLmEmbedder
 from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError, UnsupportedError
 from quipu.fields import duration_ms
-from quipu.http.app import app
-from quipu.http.authentication import Authentication
+from quipu.governance.in_process import InProcessReview, InProcessReviewer
+from quipu.governance.model import TABLES as GOVERNANCE_TABLES
+from quipu.governance.operations import OPERATIONS as GOVERNANCE_OPERATIONS
+from quipu.governance.rule_list import RuleFile, Rules
+from quipu.governance.service import GovernanceService, gate, governance_service
+from quipu.governance.suggestions.learned_rules import LearnedRules
+from quipu.governance.suggestions.memories import Suggestions
+from quipu.governance.suggestions.model import TABLES as SUGGESTION_TABLES
+from quipu.governance.suggestions.operations import OPERATIONS as SUGGESTION_OPERATIONS
+from quipu.governance.text_classes import classes
+from quipu.governance.webhooks.addresses import Webhooks
+from quipu.governance.webhooks.delivery import Delivery
+from quipu.governance.webhooks.model import TABLES as WEBHOOK_TABLES
+from quipu.governance.webhooks.model import WEBHOOKS
+from quipu.governance.webhooks.operations import OPERATIONS as WEBHOOK_OPERATIONS
 from quipu.http.health import OPERATIONS as HEALTH_OPERATIONS
 from quipu.http.health import HealthService
 from quipu.http.settings import HttpSettings
@@ -27,7 +44,7 @@ from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.sqlite.driver import SqliteDriver
 from quipu.ledger.table import Table
-from quipu.memory.approval import NoApprovals
+from quipu.mcp.settings import McpParts, McpSettings
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.drafts import Limits
 from quipu.memory.embedding import Embedding
@@ -38,7 +55,8 @@ from quipu.memory.scope import STORES, Scopes
 from quipu.memory.service import MemoryService, memory_service
 from quipu.model import ids
 from quipu.model.principal import Principal, local
-from quipu.operation import AnyOperation, Clock, Context, Services
+from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
+from quipu.outbound import HttpOutbound
 from quipu.schemas import Operations
 from quipu.search.engine import SearchEngine
 from quipu.secrets.detectors import Detectors
@@ -48,16 +66,38 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
+from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
+from quipu.upkeep.service import Upkeep
+
+if TYPE_CHECKING:
+    from quipu.http.jobs import Job
 
 #: Every operation of the product, capability by capability. Importing a module adds nothing to it.
 OPERATIONS: Operations = (
     *MEMORY_OPERATIONS,
     *SECRETS_OPERATIONS,
     *ACCESS_OPERATIONS,
+    *GOVERNANCE_OPERATIONS,
+    *SUGGESTION_OPERATIONS,
+    *WEBHOOK_OPERATIONS,
+    *AUDIT_OPERATIONS,
+    *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
 #: Every table that a capability declares.
-TABLES: tuple[Table[Any], ...] = (STORES, SECRETS, *ACCESS_TABLES)
+TABLES: tuple[Table[Any], ...] = (
+    STORES,
+    SECRETS,
+    *ACCESS_TABLES,
+    *GOVERNANCE_TABLES,
+    *SUGGESTION_TABLES,
+    *WEBHOOK_TABLES,
+    ANCHORS,
+)
+#: How often webhooks are told what is due.
+_WEBHOOKS_S = 2.0
+#: How soon after its start a server loads what speaks MCP.
+_MCP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +111,9 @@ class Container:
     memory: MemoryService
     secrets: Secrets
     access: AccessService
+    governance: GovernanceService
+    webhooks: Webhooks
+    audit: AuditService
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -78,8 +121,10 @@ class Container:
 
     async def close(self) -> None:
         """In the order of use: what waits is written, then the ledger goes, then the embedder."""
+        await self.webhooks.delivery.close()
         await self.memory.read_log.close()
         await self.access.budgets.close()
+        await self.audit.close()
         await self.ledger.close()
         if self.embedder is not None:
             await self.embedder.close()
@@ -98,6 +143,7 @@ async def open_container(
     *,
     stores: Sequence[Any] = (),
     embedder: Embedder | Literal["none"] | None = None,
+    governance: InProcessReviewer | None = None,
     clock: Clock = ids.now,
     new_id: Callable[[str], str] = ids.new_id,
     **later: Any,
@@ -107,24 +153,46 @@ async def open_container(
     for name, value in later.items():
         if value not in (None, False):
             raise UnsupportedError(f"{name} is not supported yet.", reason=name)
-    ledger = Ledger(_driver(address, settings), TABLES)
+    rule_file = None if settings.rules is None else RuleFile(settings.rules, clock)
+    ledger = Ledger(_driver(address, settings, settings.replica), TABLES)
     if embedder is None:
         embedder = await _embedder(settings)
     elif embedder == "none":
         embedder = None
-    sealer = KeySealer.fresh() if _is_memory(address) else FileSealer(_sealing_key(address, settings))
+    sealer = KeySealer.fresh() if is_memory(address) else FileSealer(sealing_key_file(address, settings))
     base = Guard(
         detectors=Detectors() if settings.secrets_detectors else Detectors(()),
         policy=settings.secrets,
         marker=Marker(settings.secrets_marker),
     )
-    secrets = Secrets(ledger, sealer, base, new_id)
+    secrets = Secrets(ledger, sealer, base, new_id, sealed=(WEBHOOKS,))
     embedding = Embedding(ledger, embedder)
-    approvals = NoApprovals()
+    scopes, engine = Scopes(ledger, clock, new_id), SearchEngine(settings.cache_mb << 20)
+    governor = gate(
+        ledger=ledger,
+        redactor=secrets,
+        rules=Rules(
+            ledger,
+            secrets,
+            clock,
+            file=rule_file,
+            has_shipped=settings.rules_shipped,
+            default=settings.rules_default,
+        ),
+        scopes=scopes,
+        embedding=embedding,
+        engine=engine,
+        clock=clock,
+        new_id=new_id,
+        random=os.urandom,
+        is_marked=lambda text: bool(base.marker.places(text)),
+        public_url=settings.public_url,
+        keeps_rejected=settings.on_reject == "keep",
+    )
     pipeline = Pipeline(
         ledger=ledger,
         redactor=secrets,
-        governor=approvals,
+        governor=governor,
         new_id=new_id,
         forget_texts=embedding.forget_texts,
     )
@@ -135,23 +203,70 @@ async def open_container(
         clock=clock,
         new_id=new_id,
         random=os.urandom,
-        reviewable=("remember", "update", "remember_many", "forget", "merge", "expire", "restore"),
+        reviewable=(
+            *("remember", "update", "remember_many", "forget", "merge", "expire", "restore", "recall"),
+        ),
         rate=settings.rate,
         recall_budget=settings.recall_budget,
+        identities=_identities(settings, clock),
         public_url=settings.public_url,
+    )
+    webhooks = Webhooks(
+        ledger=ledger,
+        redactor=secrets,
+        sealing=secrets.sealing,
+        delivery=Delivery(
+            ledger=ledger,
+            sealing=secrets.sealing,
+            outbound=HttpOutbound(settings.webhook_hosts),
+            clock=clock,
+            new_id=new_id,
+            may_see_all=access.credentials.is_whole_admin,
+            public_url=settings.public_url,
+        ),
+        new_id=new_id,
+        random=os.urandom,
     )
     longest = None if settings.max_retain is None else duration_ms(settings.max_retain)
     memory = memory_service(
         ledger=ledger,
         pipeline=pipeline,
-        scopes=Scopes(ledger, clock, new_id),
+        scopes=scopes,
         embedding=embedding,
-        engine=SearchEngine(settings.cache_mb << 20),
+        engine=engine,
         signal=CommitSignal(ledger),
         read_log=ReadLog(ledger, secrets.without_secret_names),
         budget=access.budgets,
-        governor=approvals,
+        governor=governor,
         limits=Limits(content_bytes=settings.limit_content_bytes, max_retain_ms=longest),
+        reach=(governor.proposals,),
+    )
+    governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
+    learned_rules = LearnedRules(ledger=ledger, rules=governor.rules, scopes=scopes)
+    suggestions = Suggestions(
+        ledger=ledger,
+        scopes=scopes,
+        engine=engine,
+        similar=governor.similar,
+        read_log=memory.read_log,
+        budget=access.budgets,
+        clock=clock,
+    )
+    audit = audit_service(
+        ledger=ledger,
+        memory=memory,
+        signer=KeySigner.fresh() if is_memory(address) else FileSigner(signing_key_file(address, settings)),
+        clock=clock,
+        anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
+        every_ms=settings.checkpoint_s * 1000,
+        detect=classes,
+    )
+    upkeep = Upkeep(
+        ledger=ledger,
+        embedding=embedding,
+        redactor=secrets,
+        detectors=base,
+        open_file=lambda path: open_ledger(str(path), settings),
     )
     health = HealthService(
         ledger=ledger,
@@ -159,7 +274,18 @@ async def open_container(
         operations=lambda: tuple(operation.name for operation in OPERATIONS),
         content_bytes=settings.limit_content_bytes,
     )
-    bindings = (*memory.bindings, *secrets.bindings, *access.bindings, *health.bindings)
+    bindings = (
+        *_decided_here(memory.bindings, governance, governed),
+        *secrets.bindings,
+        *access.bindings,
+        *governed.bindings,
+        *learned_rules.bindings,
+        *suggestions.bindings,
+        *webhooks.bindings,
+        *audit.bindings,
+        *upkeep.bindings,
+        *health.bindings,
+    )
     ledger.listen()
     return Container(
         config=settings,
@@ -169,8 +295,21 @@ async def open_container(
         memory=memory,
         secrets=secrets,
         access=access,
+        governance=governed,
+        webhooks=webhooks,
+        audit=audit,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
+
+
+def _decided_here(
+    bindings: Sequence[AnyBinding], reviewer: InProcessReviewer | None, governance: GovernanceService
+) -> Sequence[AnyBinding]:
+    """Writes that are held go to an object in this process first, where one is given."""
+    if reviewer is None:
+        return bindings
+    review = InProcessReview(reviewer=reviewer, reviews=governance.reviews, waits=governance.waits)
+    return [review.around(binding) for binding in bindings]
 
 
 def http_settings(settings: Settings) -> HttpSettings:
@@ -187,12 +326,22 @@ def http_settings(settings: Settings) -> HttpSettings:
         most_requests=settings.most_requests,
         shutdown_grace_s=settings.shutdown_grace_s,
         metrics_public=settings.metrics_public,
-        log_level=settings.log_level,
     )
 
 
-def http_app(container: Container, *, is_open: bool = False) -> Any:
-    """The server's application. `is_open`: everybody on this machine is the local person; on loopback only."""
+def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"] | None = None) -> Any:
+    """The server's application.
+
+    is_open: Everybody on this machine is the local person; on loopback only.
+    only: Nothing but MCP, beside the probes.
+    """
+    from quipu.http.app import app  # a command loads no server
+    from quipu.http.authentication import Authentication
+    from quipu.http.exchange import exchange_of
+    from quipu.http.jobs import Job
+    from quipu.http.problems import problem_response
+    from quipu.mcp.http import McpEndpoint
+
     settings = http_settings(container.config)
     if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
         raise InvalidError(
@@ -201,7 +350,83 @@ def http_app(container: Container, *, is_open: bool = False) -> Any:
         )
     everybody = local(agent_id=container.config.agent) if is_open else None
     authentication = Authentication(container.access.credentials, container.context, everybody)
-    return app(OPERATIONS, authentication, container.ledger.health, ids.new_id, settings)
+    mcp = McpEndpoint(
+        mcp_parts(container),
+        authentication,
+        lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
+    )
+    return app(
+        OPERATIONS if only is None else (),
+        authentication,
+        container.ledger.health,
+        ids.new_id,
+        settings,
+        protocols=mcp.routes,
+        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
+        jobs=(
+            *background_jobs(container),
+            Job(name="mcp", every_s=_MCP_S, work=mcp.load),
+            Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
+        ),
+        waiting=container.governance.waits,
+    )
+
+
+def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpParts:
+    """What serves MCP is told. Nothing of it loads the SDK."""
+    settings = container.config
+    return McpParts(
+        operations=OPERATIONS,
+        ledger=container.ledger,
+        scopes=container.memory.read.scopes,
+        sealing=container.secrets.sealing,
+        reviews=container.governance.reviews,
+        waits=container.governance.waits,
+        settings=replace(
+            shown or McpSettings(profile=settings.mcp_profile),
+            public_url=settings.public_url,
+            issuer=settings.oidc_issuer,
+            # Several servers may share a database, so none of them can keep a session.
+            keeps_sessions=container.ledger.name == "sqlite",
+        ),
+    )
+
+
+async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:
+    """Serve one MCP client on standard input and output."""
+    from quipu.mcp.stdio import speak
+
+    await speak(mcp_parts(container, shown), principal, container.context)
+
+
+def background_jobs(container: Container) -> "list[Job]":
+    """What a server does by itself."""
+    from quipu.http.jobs import Job, for_each_tenant
+
+    async def tenants() -> list[str]:
+        return [tenant async for tenant in container.ledger.journaled_tenants()]
+
+    async def sweep(tenant: str) -> None:
+        await container.memory.expire.sweep(tenant, container.clock())
+        await container.governance.proposals.lapse(tenant, container.clock())
+
+    return [
+        Job(
+            name="sweep",
+            every_s=container.config.sweep_s,
+            work=for_each_tenant("sweep", tenants, sweep),
+        ),
+        Job(
+            name="checkpoint",
+            every_s=container.config.checkpoint_s,
+            work=for_each_tenant("checkpoint", tenants, container.audit.checkpoints.look),
+        ),
+        Job(
+            name="webhooks",
+            every_s=_WEBHOOKS_S,
+            work=lambda: container.webhooks.delivery.deliver_due(container.clock()),
+        ),
+    ]
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
@@ -216,34 +441,45 @@ def _ledger_address(stores: Sequence[Any], settings: Settings) -> str:
 
 def _default_store() -> str:
     """A file in the data directory of the user."""
-    return f"sqlite:///{Path.home() / '.local' / 'share' / 'quipu' / 'memory.db'}"
+    return f"sqlite://{data_dir() / 'memory.db'}"
 
 
-def _is_memory(address: str) -> bool:
-    return address in (":memory:", "sqlite://:memory:")
+def is_memory(address: str) -> bool:
+    """Whether what is kept there is gone with the process."""
+    return address in (":memory:", "sqlite://:memory:", "sqlite://")
 
 
-def _sqlite_path(address: str) -> Path | None:
+def sqlite_path(address: str) -> Path | None:
     """The file of an address; None where it is no file's."""
     scheme, separator, rest = address.partition("://")
     if not separator:
         return Path(address).expanduser()
-    if scheme in ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec"):
+    rest = rest.partition("?")[0]
+    if scheme.lower() in ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec"):
         return Path(unquote(rest.removeprefix("/") if rest.startswith("//") else rest)).expanduser()
     return None
 
 
-def _driver(address: str, settings: Settings) -> Driver:
-    if _is_memory(address):
+def open_ledger(address: str, settings: Settings) -> Ledger:
+    """Another ledger than that of the settings: a copy, a backup."""
+    return Ledger(_driver(address, settings, None), TABLES)
+
+
+def _driver(address: str, settings: Settings, replica: str | None) -> Driver:
+    if is_memory(address):
         return SqliteDriver(":memory:")
-    path = _sqlite_path(address)
+    path = sqlite_path(address)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         return SqliteDriver(path)
     if urlsplit(address).scheme in ("postgresql", "postgres", "pgvector", "pgvector+postgres"):
         from quipu.ledger.postgres.driver import PostgresDriver  # an extra: psycopg may not be installed
 
-        return PostgresDriver("postgresql" + address[address.index("://") :], size=settings.pool_size)
+        return PostgresDriver(
+            _postgres_url(address),
+            size=settings.pool_size,
+            replica=None if replica is None else _postgres_url(replica),
+        )
     raise InvalidError(
         "This is no address of a ledger.",
         faults=[
@@ -254,14 +490,46 @@ def _driver(address: str, settings: Settings) -> Driver:
     )
 
 
-def _sealing_key(address: str, settings: Settings) -> Path:
+def sealing_key_file(address: str, settings: Settings) -> Path:
     """Beside the file, unless a setting says where; for a server's database in the user's data directory."""
     if settings.sealing_key is not None:
         return settings.sealing_key
-    path = _sqlite_path(address)
+    path = sqlite_path(address)
     if path is not None:
         return path.with_name(f"{path.name}.key")
-    return Path.home() / ".local" / "share" / "quipu" / "sealing.key"
+    return data_dir() / "sealing.key"
+
+
+def signing_key_file(address: str, settings: Settings) -> Path:
+    """The same for the key that signs the journal."""
+    if settings.signing_key is not None:
+        return settings.signing_key
+    path = sqlite_path(address)
+    if path is not None:
+        return path.with_name(f"{path.name}.signing.key")
+    return data_dir() / "signing.key"
+
+
+def _identities(settings: Settings, clock: Clock) -> Identities | None:
+    """The identity provider, if the settings name one."""
+    if settings.oidc_issuer is None:
+        return None
+    from quipu.access.oidc import OidcIdentities, Provider  # loads what checks signatures
+
+    provider = Provider(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience or "",
+        tenant=settings.oidc_tenant,
+        tenant_claim=settings.oidc_tenant_claim,
+        roles_claim=settings.oidc_roles_claim,
+        agents_claim=settings.oidc_agents_claim,
+    )
+    return OidcIdentities(provider, clock)
+
+
+def _postgres_url(address: str) -> str:
+    """In the one scheme that its client knows."""
+    return "postgresql" + address[address.index("://") :]
 
 
 async def _embedder(settings: Settings) -> Embedder | None:
@@ -273,6 +541,8 @@ async def _embedder(settings: Settings) -> Embedder | None:
                 "An embedding endpoint needs an address and a model.",
                 faults=[Fault("/embedder_url", "missing_field", "embedder_url and embedder_model")],
             )
+        from quipu.embed.endpoint import EndpointEmbedder  # a client that nobody else needs
+
         key = settings.embedder_key
         endpoint = await EndpointEmbedder.open(
             base_url=settings.embedder_url,
@@ -281,4 +551,6 @@ async def _embedder(settings: Settings) -> Embedder | None:
             dimensions=settings.embedder_dimensions or None,
         )
         return CachedEmbedder(endpoint)
+    from quipu.embed.minilm import MiniLmEmbedder
+
     return CachedEmbedder(MiniLmEmbedder(settings.weights))

@@ -198,6 +198,9 @@ class Settings(BaseModel):
     sealing_key: FilePath | None = _set(
         None, "File with the key that seals registered secrets; left out, next to the ledger."
     )
+    signing_key: FilePath | None = _set(
+        None, "File with the key that signs the journal; left out, next to the ledger."
+    )
 
     # governance
     rules: FilePath | None = _set(

@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-
 _PLAIN_NAME = re.compile(r"[A-Za-z_]{1,32}")
 
 

@@ -127,10 +127,11 @@ def _free_json(value: Any, depth: int = 0) -> Any:
     return value  # pyright: ignore[reportUnknownVariableType]  checked above
 
 
-_WHOLE = BeforeValidator(_whole)
+#: Stands behind the limits of a field that is a whole number.
+WHOLE = BeforeValidator(_whole)
 _KEEPABLE = AfterValidator(_keepable)
 
-Integer = Annotated[int, Field(ge=_SMALLEST, lt=_LARGEST), _WHOLE]
+Integer = Annotated[int, Field(ge=_SMALLEST, lt=_LARGEST), WHOLE]
 #: Milliseconds since 1970, UTC.
 Moment = Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(_moment)]
 #: When something ends: milliseconds since 1970, or how long from now.
@@ -139,12 +140,12 @@ Expiry = Annotated[
     BeforeValidator(_expiry),
     AfterValidator(_readable_expiry),
 ]
-Days = Annotated[int, Field(ge=0, le=36_500), _WHOLE]
-DaysFromOne = Annotated[int, Field(ge=1, le=36_500), _WHOLE]
-Count = Annotated[int, Field(ge=1, le=1000), _WHOLE]
-Hops = Annotated[int, Field(ge=0, le=3), _WHOLE]
-Version = Annotated[int, Field(ge=1, lt=2**53), _WHOLE]
-Position = Annotated[int, Field(ge=0, lt=2**53), _WHOLE]
+Days = Annotated[int, Field(ge=0, le=36_500), WHOLE]
+DaysFromOne = Annotated[int, Field(ge=1, le=36_500), WHOLE]
+Count = Annotated[int, Field(ge=1, le=1000), WHOLE]
+Hops = Annotated[int, Field(ge=0, le=3), WHOLE]
+Version = Annotated[int, Field(ge=1, lt=2**53), WHOLE]
+Position = Annotated[int, Field(ge=0, lt=2**53), WHOLE]
 #: From 0 to 1.
 Share = Annotated[float, Field(ge=0, le=1)]
 #: From -1 to 1.

@@ -283,13 +283,30 @@ _ASYNC = _HEAD.format(
     title="Memory, with every argument typed.",
     collections="AsyncGenerator",
     base="OpenMemory",
-    about="The memory of agents: in this process or on a server, with the same methods.",
+    about="""The memory of agents: in this process or on a server, with the same methods.
+
+        async with Memory("planner") as memory:
+            await memory.remember("Ana lives in Lisbon", user_id="ana")
+            for hit in await memory.recall("where does Ana live?", user_id="ana"):
+                print(hit.text)
+
+    Without a place it is one file in your data directory; `Memory(stores="sqlite:///data/memory.db")` names another,
+    `connect("https://…")` a server. Nothing is opened before the first call.
+    """,
 )
 _BLOCKING = _HEAD.format(
     title="Memory for code that does not await.",
     collections="Iterator",
     base="BlockingMemory",
-    about="`quipu.Memory` for code that does not await: every call runs on one event loop in a thread of its own.",
+    about="""`quipu.Memory` for code that does not await: every call runs on one event loop in a thread of its own.
+
+        memory = Memory("planner")
+        memory.remember("Ana lives in Lisbon", user_id="ana")
+        print(memory.recall("where does Ana live?", user_id="ana")[0].text)
+        memory.close()
+
+    It may be shared by threads, and closed by any of them.
+    """,
 ).replace(
     "from quipu.opening import BlockingMemory, chosen_agent, remote",
     "from quipu.blocking import BlockingMemory\nfrom quipu.opening import chosen_agent, remote",

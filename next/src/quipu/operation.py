@@ -22,12 +22,16 @@ WHOLE: Limits = "whole"
 SERVER: Limits = "server"
 
 
-class Message(BaseModel):
+class _Value(BaseModel):
     """A frozen value whose fields are written once; every face is derived from them."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
     )
+
+
+class Message(_Value):
+    """What callers send."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,7 +74,7 @@ class ScopedRequest(Request):
         return self.agent_id
 
 
-class Response(Message):
+class Response(_Value):
     """What a caller gets. Every field is always there, also one with a default, and the schema says so."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
@@ -83,6 +87,16 @@ class Response(Message):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand on the wire."""
         return self.model_dump(mode="json")
+
+
+class FilePart(Response):
+    """A piece of a file. The first one says what the file is."""
+
+    data: bytes = Field(description="What is in it.")
+    file_name: str | None = Field(default=None, description="Its name.")
+    media_type: str | None = Field(default=None, description="What kind of file it is.")
+    size: int | None = Field(default=None, description="How many bytes it has, if that is known.")
+    sha256: str | None = Field(default=None, description="Its digest, in hex, if that is known.")
 
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -100,8 +114,12 @@ class Http:
     v0: str | None = None
     #: Header to field.
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: `lines` and `bytes` are read by the handler as they come: `Context.upload`.
     body: Literal["json", "lines", "bytes"] = "json"
+    #: `file`: the handler yields `FilePart`s.
     answers: Literal["json", "lines", "events", "file"] = "json"
+    #: The list that may also be the whole body, or come as one item a line; then each is answered by a line.
+    lines: str | None = None
     #: Whether it answers without a credential.
     is_public: bool = False
 
@@ -132,6 +150,8 @@ class Tool:
 
     profile: Literal["readonly", "default", "admin"] = "default"
     shows: tuple[str, ...] | None = None
+    #: Fields that a model must say though the request has a default for them.
+    requires: tuple[str, ...] = ()
     is_read_only: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
@@ -151,6 +171,8 @@ class Command:
     examples: tuple[str, ...] = ()
     #: Whether it may be the first command of all: it creates the memory file that is not there yet.
     creates: bool = False
+    #: A field that is not typed but read from standard input: others see what is typed, and a shell remembers it.
+    hidden: str | None = None
 
 
 #: What OpenTelemetry's GenAI memory proposal calls it; None: no span of that kind.
@@ -260,6 +282,8 @@ class Context:
     clock: Clock
     services: Services
     facts: Facts = field(default_factory=Facts)
+    #: What is sent along, as it comes: the lines or the bytes of an operation whose body is one of these.
+    upload: AsyncIterator[bytes] | None = None
 
     @property
     def tenant(self) -> str:

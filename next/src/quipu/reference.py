@@ -1,9 +1,11 @@
-"""Operations as a page of the reference, in Markdown."""
+"""Operations and errors as pages of the reference, in Markdown."""
 
 import json
+from collections.abc import Collection, Mapping
 
 from pydantic import BaseModel
 
+from quipu.errors import ERRORS
 from quipu.methods import METHODS, in_reading_order
 from quipu.operation import AnyOperation, Request
 from quipu.schemas import Field, Operations, fields
@@ -33,6 +35,24 @@ def markdown(operations: Operations) -> str:
         "in MCP tools. This page is generated from their definitions.\n\n"
     )
     return head + "\n".join(_section(operation) for operation in operations)
+
+
+def errors_markdown(statuses: Mapping[str, int], failures: Collection[str]) -> str:
+    """Every code of an error, with its HTTP status and the exit code of a command."""
+    rows = [
+        f"| `{code}` | `{error.__name__}` | {statuses[code]} | {2 if code in failures else 1} "
+        f"| {'yes' if error.is_retryable else 'no'} | {(error.__doc__ or '').strip()} |"
+        for code, error in ERRORS.items()
+    ]
+    return (
+        "# Errors\n\n"
+        "The same codes everywhere: an exception of `quipu` in Python, a problem body (RFC 9457) over HTTP, an error\n"
+        "result in MCP, a message and an exit code on the command line. Beside the `code` stands a `reason`, a stable\n"
+        "word that says more, and for a request that is not valid the `errors`: where, why, and what would be accepted.\n"
+        "A write that waits for a person is no error: 202, and exit code 3. This page is generated.\n\n"
+        "| code | exception | HTTP | exit code | may be repeated as it is | what happened |\n"
+        "|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def _section(operation: AnyOperation) -> str:

@@ -107,7 +107,7 @@ def _from_texts(field: Field | None, texts: list[str]) -> Any:
         return texts[0]
     try:
         value = json.loads(texts[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return texts[0]
     return texts[0] if isinstance(value, str) else value
 
@@ -118,7 +118,7 @@ def _items(field: Field, texts: list[str]) -> list[Any]:
         return texts
     try:
         read = json.loads(texts[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return texts
     return read if isinstance(read, list) else [read]  # pyright: ignore[reportUnknownVariableType]  the model checks it
 

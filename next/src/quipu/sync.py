@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from quipu.access import model as access_model
+from quipu.audit import model as audit_model
 from quipu.blocking import BlockingMemory
 from quipu.config import Settings, load
+from quipu.governance import model as governance_model
 from quipu.memory import model as memory_model
 from quipu.memory.memory_store import ForeignRequest
 from quipu.opening import chosen_agent, remote
@@ -14,7 +16,15 @@ from quipu.secrets import model as secrets_model
 
 
 class Memory(BlockingMemory):
-    """`quipu.Memory` for code that does not await: every call runs on one event loop in a thread of its own."""
+    """`quipu.Memory` for code that does not await: every call runs on one event loop in a thread of its own.
+
+        memory = Memory("planner")
+        memory.remember("Ana lives in Lisbon", user_id="ana")
+        print(memory.recall("where does Ana live?", user_id="ana")[0].text)
+        memory.close()
+
+    It may be shared by threads, and closed by any of them.
+    """
 
     def remember(
         self,
@@ -809,6 +819,236 @@ class Memory(BlockingMemory):
         tenant: Another tenant than your own; needs the permission server:operate.
         """
         return self._run("revoke_token", {"id": id, "tenant": tenant})
+
+    def list_reviews(
+        self,
+        *,
+        status: Literal["pending", "approved", "rejected", "all"] = "pending",
+        agent_id: str | None = None,
+        operation: str | None = None,
+        writer: str | None = None,
+        rule: str | None = None,
+        import_id: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        newest_first: bool = False,
+    ) -> governance_model.ListReviewsResponse:
+        """List what waits for a person, and what was decided.
+
+        status: pending, approved, rejected, or all.
+        agent_id: Only of this agent.
+        operation: Only such writes.
+        writer: Only what this credential wrote.
+        rule: Only what this rule held.
+        import_id: Only what this import brought.
+        cursor: next_cursor of the page before.
+        limit: At most so many.
+        newest_first: The newest first instead of the oldest.
+        """
+        return self._run(
+            "list_reviews",
+            {
+                "status": status,
+                "agent_id": agent_id,
+                "operation": operation,
+                "writer": writer,
+                "rule": rule,
+                "import_id": import_id,
+                "cursor": cursor,
+                "limit": limit,
+                "newest_first": newest_first,
+            },
+        )
+
+    def review(self, id: str, *, related: bool = True) -> governance_model.Review:
+        """Show a held write, and what an approval would change now.
+
+        id: Which one.
+        related: Also memories that the new text resembles.
+        """
+        return self._run("review", {"id": id, "related": related})
+
+    def decide(
+        self,
+        id: str,
+        approved: bool,
+        *,
+        reason: str | None = None,
+        etag: str | None = None,
+        edit: governance_model.Edit | Mapping[str, Any] | None = None,
+        merge_into: governance_model.MergeInto | Mapping[str, Any] | None = None,
+        supersedes: Sequence[str] = (),
+    ) -> governance_model.DecideResponse:
+        """Approve or reject a held write.
+
+        Approved, it is carried out at once, under who wrote it. Nobody approves what they wrote themselves.
+
+        id: Which one.
+        approved: True: carry it out; false: drop it.
+        reason: Why; the writer sees it.
+        etag: The etag of the review that was looked at.
+        edit: Approve it with these changes.
+        merge_into: Approve it as part of another memory.
+        supersedes: Approve it, and forget these memories with it.
+        """
+        return self._run(
+            "decide",
+            {
+                "id": id,
+                "approved": approved,
+                "reason": reason,
+                "etag": etag,
+                "edit": edit,
+                "merge_into": merge_into,
+                "supersedes": supersedes,
+            },
+        )
+
+    def get_rules(self) -> governance_model.RulesResponse:
+        """Show the rules that decide on writes."""
+        return self._run("get_rules", {})
+
+    def set_rules(
+        self, rules: Sequence[governance_model.Rule | Mapping[str, Any]], *, if_match: str | None = None
+    ) -> governance_model.RulesResponse:
+        """Replace the tenant's own rules. They hold for every write that is committed from then on.
+
+        rules: In order; the first that matches decides.
+        if_match: Only if these are the rules that are replaced.
+        """
+        return self._run("set_rules", {"rules": rules, "if_match": if_match})
+
+    def test_rules(
+        self, *, rules: Sequence[governance_model.Rule | Mapping[str, Any]] | None = None, last: int = 1000
+    ) -> governance_model.TestRulesResponse:
+        """Say what rules would do with the last writes and with what waits; nothing changes.
+
+        rules: In place of the tenant's own; left out, those in force.
+        last: So many writes.
+        """
+        return self._run("test_rules", {"rules": rules, "last": last})
+
+    def verify(self, *, tenant: str | None = None) -> audit_model.VerifyResponse:
+        """Check that journal, memories and all other rows are what was written.
+
+        Every entry, every version, every row, what search knows, signatures, published positions, and the schema itself.
+
+        tenant: Another tenant, or * for every one: for who runs the server. None: one's own.
+        """
+        return self._run("verify", {"tenant": tenant})
+
+    def journal(
+        self,
+        *,
+        op: str | None = None,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        actor: str | None = None,
+        run: str | None = None,
+        record: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> audit_model.JournalResponse:
+        """Read the journal: who did what, when, to which memories. Without content.
+
+        op: Only this kind of entry, such as remember or approve.
+        agent_id: Only of this agent.
+        user_id: Only about memories of this user.
+        actor: Only what this principal did.
+        run: Only what this run did.
+        record: Only about this memory.
+        since: From then on; milliseconds since 1970.
+        until: Until then; milliseconds since 1970.
+        cursor: next_cursor of the page before.
+        limit: At most so many entries.
+        newest_first: The newest first.
+        """
+        return self._run(
+            "journal",
+            {
+                "op": op,
+                "agent_id": agent_id,
+                "user_id": user_id,
+                "actor": actor,
+                "run": run,
+                "record": record,
+                "since": since,
+                "until": until,
+                "cursor": cursor,
+                "limit": limit,
+                "newest_first": newest_first,
+            },
+        )
+
+    def undo(
+        self,
+        *,
+        agent_id: str | None = None,
+        source: str | None = None,
+        run_id: str | None = None,
+        import_id: str | None = None,
+        pass_id: str | None = None,
+        proposal_id: str | None = None,
+        principal: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        trusted: Sequence[str] = (),
+        confidence_below: float | None = None,
+        detectors: bool = False,
+        action: Literal["undo", "quarantine"] = "undo",
+        hard_delete: bool = False,
+        dry_run: bool = True,
+        reason: str | None = None,
+        limit: int = 1000,
+    ) -> audit_model.UndoResponse:
+        """Find what a cause did to memory, or what looks suspicious, and undo it. First a trial, unless it is said otherwise.
+
+        Conditions are combined by and. What came goes, what was changed is as before, what was taken away comes
+        back; what somebody else has changed since is left alone.
+
+        agent_id: Only memories of this agent; none: of all.
+        source: What came from this source, such as web_*.
+        run_id: What this run did.
+        import_id: What this import brought.
+        pass_id: What this consolidation pass did.
+        proposal_id: What came of this proposal.
+        principal: What this principal did.
+        since: What was done from then on; milliseconds since 1970.
+        until: What was done until then; milliseconds since 1970.
+        trusted: Suspicious is what has none of these sources, such as user or crm_*.
+        confidence_below: Suspicious is what is less sure.
+        detectors: Suspicious is what reads like an instruction.
+        action: undo, or quarantine: out of sight until a person has decided whether it comes back.
+        hard_delete: Erase for good what would be forgotten.
+        dry_run: Only say what would be done.
+        reason: Why; kept with the history.
+        limit: At most so many memories.
+        """
+        return self._run(
+            "undo",
+            {
+                "agent_id": agent_id,
+                "source": source,
+                "run_id": run_id,
+                "import_id": import_id,
+                "pass_id": pass_id,
+                "proposal_id": proposal_id,
+                "principal": principal,
+                "since": since,
+                "until": until,
+                "trusted": trusted,
+                "confidence_below": confidence_below,
+                "detectors": detectors,
+                "action": action,
+                "hard_delete": hard_delete,
+                "dry_run": dry_run,
+                "reason": reason,
+                "limit": limit,
+            },
+        )
 
 
 def connect(

@@ -3,10 +3,12 @@
 import base64
 import hmac
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
@@ -15,6 +17,7 @@ from quipu.access.oidc import OidcIdentities, Provider
 from quipu.access.operations import CREATE_TENANT, SUSPEND_TENANT
 from quipu.errors import BackendUnavailableError, InvalidError, UnauthenticatedError
 from quipu.model.principal import Permission, Principal
+from quipu.outbound import Answer
 from tests.access.conftest import Access, over, refusal
 from tests.fixtures.memories import Clock
 
@@ -34,20 +37,31 @@ class Published:
         self.is_down = False
         self.clock = Clock()
         self.configuration: Any = {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys"}
-        self.client = httpx.AsyncClient(transport=httpx.MockTransport(self.answer))
 
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request.url.path)
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        most_bytes: int = 0,
+    ) -> Answer:
+        path = urlsplit(url).path
+        self.asked.append(path)
         if self.is_down:
-            return httpx.Response(503)
-        body = self.configuration
-        if request.url.path == "/keys":
-            body = KeySet(self.keys).as_dict(private=False)
-        return httpx.Response(200, content=body if isinstance(body, bytes) else json.dumps(body))
+            return Answer(503)
+        found = self.configuration
+        if path == "/keys":
+            found = KeySet(self.keys).as_dict(private=False)
+        said = found if isinstance(found, bytes) else json.dumps(found).encode()
+        if len(said) > most_bytes:
+            raise BackendUnavailableError(reason="answer_too_large")
+        return Answer(200, body=said)
 
     def identities(self, **given: Any) -> OidcIdentities:
         provider = Provider(**{"issuer": ISSUER, "audience": "quipu", "tenant": "acme", **given})
-        return OidcIdentities(provider, self.clock, self.client)
+        return OidcIdentities(provider, self.clock, self)
 
     async def principal(self, text: str, **given: Any) -> Principal:
         return await self.identities(**given).principal(text)
@@ -71,10 +85,8 @@ def _base64(data: bytes) -> str:
 
 
 @pytest.fixture
-async def published() -> AsyncIterator[Published]:
-    published = Published()
-    yield published
-    await published.client.aclose()
+def published() -> Published:
+    return Published()
 
 
 async def test_a_good_token_says_who_it_is(published: Published) -> None:
@@ -237,3 +249,36 @@ def test_bad_settings_are_refused() -> None:
             Provider(**{**good, **changed})  # pyright: ignore[reportArgumentType]
         assert refused.value.reason == "bad_setting"
     Provider(**{**good, "issuer": "http://127.0.0.1:8080"})
+
+
+async def test_a_provider_cannot_send_us_into_a_private_network() -> None:
+    """Its own host may be inside, as the operator has named it; the host that it names for its keys may not."""
+
+    class Inside(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            at = self.server.server_port  # type: ignore[attr-defined]
+            text = {"issuer": f"http://127.0.0.1:{at}", "jwks_uri": f"http://localhost:{at}/keys"}
+            asked.append(self.path)
+            body = json.dumps(text).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nobody reads it."""
+
+    asked: list[str] = []
+    server = HTTPServer(("127.0.0.1", 0), Inside)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        provider = Provider(issuer=f"http://127.0.0.1:{server.server_port}", audience="quipu", tenant="acme")
+        with pytest.raises(BackendUnavailableError) as refused:
+            await OidcIdentities(provider, Clock()).principal(Published().token())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+    assert refused.value.reason == "identity_provider"
+    assert asked == ["/.well-known/openid-configuration"]

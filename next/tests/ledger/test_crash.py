@@ -79,4 +79,11 @@ async def test_a_server_keeps_what_it_acknowledged(postgres: Server, tables: Seq
 async def test_a_file_keeps_what_it_acknowledged_over_many_kills(
     tmp_path: Path, tables: Sequence[Any]
 ) -> None:
-    await run(str(tmp_path / "memory.db"), tables, rounds=20, acknowledgements=1500)
+    await run(str(tmp_path / "memory.db"), tables, rounds=12, acknowledgements=1500)
+
+
+@pytest.mark.slow
+async def test_a_server_keeps_what_it_acknowledged_over_many_kills(
+    postgres: Server, tables: Sequence[Any]
+) -> None:
+    await run(postgres.new_database(), tables, rounds=8, acknowledgements=1500)

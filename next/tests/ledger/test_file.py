@@ -12,6 +12,7 @@ import pytest
 from quipu.errors import BackendUnavailableError, TamperedError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.postgres.driver import PostgresDriver
+from quipu.ledger.queries import SQL
 from quipu.ledger.sqlite.driver import SqliteDriver
 from tests.fixtures.postgres import Server
 from tests.ledger.builders import T, commit, faults, put
@@ -93,6 +94,115 @@ def test_a_forked_child_does_not_touch_its_parents_file(tmp_path: Path, tables: 
     with driver.reading():
         pass
     driver.close()
+
+
+def test_a_file_that_was_open_at_a_fork_is_not_opened_by_the_child(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    """SQLite's account of the locks would be its parent's: closing the file, it would take away the log."""
+    path = tmp_path / "memory.db"
+    driver = SqliteDriver(path)
+    Ledger(driver, tables)
+    child = os.fork()
+    if child == 0:  # pragma: no cover  in the child
+        try:
+            SqliteDriver(path)
+            os._exit(1)
+        except BackendUnavailableError as error:
+            SqliteDriver(tmp_path / "other.db").close()  # any other file may be opened
+            os._exit(0 if error.reason == "forked" else 2)
+        finally:
+            os._exit(3)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    with driver.reading():
+        pass
+    driver.close()
+
+
+async def test_who_had_the_file_open_before_an_upgrade_writes_no_more(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    path = tmp_path / "memory.db"
+    ledger = Ledger(SqliteDriver(path), tables)
+    try:
+        await ledger.commit(commit(put()))
+        newer = apsw.Connection(str(path))
+        newer.execute("PRAGMA user_version = 99")
+        newer.close()
+        with pytest.raises(BackendUnavailableError) as refused:
+            await ledger.commit(commit(put("mem_2")))
+        assert reason(refused) == "newer_schema"
+        assert set(await ledger.records(T, ["mem_1", "mem_2"])) == {"mem_1"}
+    finally:
+        await ledger.close()
+
+
+@pytest.mark.parametrize("became", ["deleted", "replaced"])
+async def test_a_file_that_was_deleted_or_replaced_is_written_no_more(
+    tmp_path: Path, tables: Sequence[Any], became: str
+) -> None:
+    path = tmp_path / "memory.db"
+    ledger = Ledger(SqliteDriver(path), tables)
+    try:
+        await ledger.commit(commit(put()))
+        path.rename(tmp_path / "kept.db")
+        if became == "replaced":
+            path.write_bytes(b"another file")
+        with pytest.raises(BackendUnavailableError) as refused:
+            await ledger.commit(commit(put("mem_2")))
+        assert reason(refused) == "moved_file"
+    finally:
+        await ledger.close()
+
+
+async def test_a_full_disk_fails_the_write_and_nothing_else(tmp_path: Path, tables: Sequence[Any]) -> None:
+    driver = SqliteDriver(tmp_path / "memory.db")
+    ledger = Ledger(driver, tables)
+    try:
+        await ledger.commit(commit(put()))
+        (pages,) = next(iter(driver._writer.execute("PRAGMA page_count")))
+        driver._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(BackendUnavailableError) as refused:
+            await ledger.commit(commit(put("mem_2", content="x" * 100_000)))
+        assert reason(refused) == "disk_full"
+        assert (await ledger.health()).reason == "disk_full"
+        assert set(await ledger.records(T, ["mem_1", "mem_2"])) == {"mem_1"}
+        driver._writer.execute(f"PRAGMA max_page_count = {pages + 1000}")
+        await ledger.commit(commit(put("mem_2", content="x" * 100_000)))
+        assert (await ledger.health()).writable
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_a_reader_cannot_write(tmp_path: Path, tables: Sequence[Any]) -> None:
+    """A page that only shows has connections that could not change anything if it wanted to."""
+    driver = SqliteDriver(tmp_path / "memory.db")
+    Ledger(driver, tables)
+    with pytest.raises(BackendUnavailableError), driver.reading() as cursor:
+        cursor.run(SQL["add_tenant"], tenant="x", at=1)
+    driver.close()
+
+
+async def test_a_damaged_page_is_named_and_never_read_as_truth(tmp_path: Path, tables: Sequence[Any]) -> None:
+    path = tmp_path / "memory.db"
+    ledger = Ledger(SqliteDriver(path), tables)
+    await ledger.commit(*(commit(put(f"mem_{number:03}", content="x" * 2000)) for number in range(60)))
+    await ledger.close()
+    data = bytearray(path.read_bytes())
+    pages = len(data) // 4096
+    for page in range(pages - 25, pages):
+        data[page * 4096 : page * 4096 + 512] = b"\xff" * 512
+    path.write_bytes(data)
+    damaged = Ledger(SqliteDriver(path), tables)
+    try:
+        with pytest.raises(TamperedError) as refused:
+            _ = [one async for one in damaged.every_version(T)]
+        assert reason(refused) == "damaged_file"
+        assert await damaged.integrity_faults()
+    finally:
+        await damaged.close()
 
 
 async def test_the_journal_cannot_be_changed_or_cut_by_whoever_has_the_file(

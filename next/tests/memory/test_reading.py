@@ -88,6 +88,24 @@ async def test_a_filter_cannot_be_used_to_guess_what_the_mask_hides(memory: Test
     assert (await memory(GET, reader, id=one)).content == "[redacted]"
 
 
+async def test_a_filter_that_names_a_key_nobody_has_says_so(memory: TestMemory) -> None:
+    await kept(memory, "Ana lives in Lisbon", metadata={"city": "Lisbon", "deep": {"n": 1}})
+    await kept(memory, "the pin is 4711", metadata={"pin": 4711}, privacy_intent={"sensitivity": "secret"})
+    for wanted, named in (
+        ({"metadata.city": "Porto"}, []),
+        ({"metadata.cty": "Lisbon"}, ["metadata.cty"]),
+        ({"$or": [{"metadata.deep.n": 2}, {"metadata.deep.m": 1}]}, ["metadata.deep.m"]),
+        ({"metadata.pin": 1}, ["metadata.pin"]),
+    ):
+        recalled = await memory(RECALL, query="Ana pin", filter=wanted, min_relevance="off")
+        forgotten = await memory(FORGET, filter=wanted)
+        for answer in (recalled, forgotten):
+            said = [f"No memory in reach has {name}, which the filter asks for." for name in named]
+            assert list(answer.warnings) == said
+    found_some = await memory(RECALL, query="Ana", filter={"metadata.cty": None}, min_relevance="off")
+    assert (len(found_some), found_some.warnings) == (1, ())
+
+
 async def test_hits_fit_a_token_budget(memory: TestMemory) -> None:
     await kept(memory, "tea " * 20)
     await kept(memory, "tea and more tea")

@@ -20,6 +20,7 @@ _VALUES: Mapping[str, Any] = {
     "filter": {"tags": "home"},
     "metadata": {"city": "Rome", "n": [1, 2.5, None]},
     "expires_at": 1_900_000_000_000,
+    "url": "https://hooks.example/x",
 }
 #: What a field cannot stand without.
 _COMPANIONS: Mapping[str, Mapping[str, Any]] = {
@@ -31,6 +32,7 @@ _COMPANIONS: Mapping[str, Mapping[str, Any]] = {
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "forget": {"ids": ["mem_1", "mem_2"]},
     "expire": {"policy": {"type": "episodic"}},
+    "undo": {"run_id": "run_1"},
 }
 
 
@@ -94,7 +96,10 @@ def value(name: str, part: Mapping[str, Any], shared: Mapping[str, Any], text: s
         case "string":
             return text.ljust(part.get("minLength", 0), "x")[: part.get("maxLength", 99)]
         case _:
-            return _object(part, shared, text) if "properties" in part else {"a": 1}
+            if "properties" in part:
+                return _object(part, shared, text)
+            inner = part.get("additionalProperties")
+            return {"a": value("", inner, shared, text) if isinstance(inner, dict) and inner else 1}
 
 
 def _object(part: Mapping[str, Any], shared: Mapping[str, Any], text: str) -> dict[str, Any]:

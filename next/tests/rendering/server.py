@@ -91,9 +91,11 @@ class Server:
     async def _events(self, operation: AnyOperation, given: dict[str, Any], send: Any) -> None:
         assert self._stream is not None
         operation.request.parse(given)
-        await send(_start(200, b"text/event-stream"))
+        is_lines = operation.http is not None and operation.http.answers == "lines"
+        await send(_start(200, b"application/x-ndjson" if is_lines else b"text/event-stream"))
         async for item in self._stream(operation, given):
-            text = f"id: {item.to_dict().get('seq', 0)}\ndata: {json.dumps(item.to_dict())}\n\n"
+            body = json.dumps(item.to_dict())
+            text = f"{body}\n" if is_lines else f"id: {item.to_dict().get('seq', 0)}\ndata: {body}\n\n"
             await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b""})

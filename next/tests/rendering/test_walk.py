@@ -1,9 +1,12 @@
 """Every field of every operation, on every way in: HTTP by the client, methods, commands, reference."""
 
 import inspect
+import io
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -106,7 +109,7 @@ def words(operation: AnyOperation, given: Mapping[str, Any]) -> Iterator[str]:
     known = fields(operation.request)
     for name, value in given.items():
         option = "--" + name.replace("_", "-")
-        if name in operation.cli.arguments:
+        if name in (*operation.cli.arguments, operation.cli.hidden):
             continue
         if isinstance(value, bool):
             yield option if value else f"--no-{option[2:]}"
@@ -123,6 +126,16 @@ def words(operation: AnyOperation, given: Mapping[str, Any]) -> Iterator[str]:
         yield from value if isinstance(value, list) else [value]
 
 
+@contextmanager
+def piped(operation: AnyOperation, given: Mapping[str, Any]) -> Iterator[None]:
+    """Standard input with what a person does not type."""
+    assert operation.cli is not None
+    hidden = given.get(operation.cli.hidden, "") if operation.cli.hidden else ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hidden.encode()), encoding="utf-8"))
+        yield
+
+
 def test_every_field_of_every_command_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
     recorder = Recorder()
     settings = Settings(server="https://memory.example.org")
@@ -133,7 +146,8 @@ def test_every_field_of_every_command_is_passed_on(capsys: pytest.CaptureFixture
     for operation in COMMANDS:
         for name, given in requests(operation):
             for more in ([], ["--json"]):
-                code = run([*more, *words(operation, given)], surroundings)
+                with piped(operation, given):
+                    code = run([*more, *words(operation, given)], surroundings)
                 shown = capsys.readouterr()
                 assert code in (0, 3), (operation.name, name, shown.err)
                 found = given_by(recorder.asked[-1][1])

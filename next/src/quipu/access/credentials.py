@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from quipu.access import rules
-from quipu.access.model import TOKENS, Token
+from quipu.access.model import RESERVED_NAMES, TOKENS, Token
 from quipu.access.tokens import hash_of
 from quipu.errors import UnauthenticatedError
 from quipu.ledger.ledger import Ledger
@@ -61,6 +61,17 @@ class Credentials:
         if not rules.is_tenant_name(tenant):
             raise unknown_credential()
         return await self._of(tenant, lambda reader: reader.get(TOKENS, token_id))
+
+    async def is_whole_admin(self, tenant: str, name: str) -> bool:
+        """Whether whoever is called so in the journal may still see every memory of the tenant.
+
+        Of people who sign in with the identity provider nobody here knows when they stop being who they were.
+        """
+        if name in RESERVED_NAMES or name.startswith("oidc:"):
+            return True
+        found = await self.ledger.matching(TOKENS, tenant, "name", [name])
+        good = [principal_of(tenant, token) for token in found if token.is_good(self.clock())]
+        return any(who.may(Permission.ADMIN) and who.is_whole for who in good)
 
     async def _of(self, tenant: str, find: Callable[[Reader], Token | None]) -> Principal:
         token, suspended_at = await self.ledger.read(

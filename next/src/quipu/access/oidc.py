@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import httpx
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
@@ -20,6 +19,7 @@ from quipu.access import rules
 from quipu.access.model import ANY
 from quipu.errors import BackendUnavailableError, InvalidError, UnauthenticatedError
 from quipu.model.principal import Principal
+from quipu.outbound import HttpOutbound, Outbound
 
 _ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -30,7 +30,6 @@ _LEEWAY_S = 60
 #: Keys are read again at most this often, whatever unknown keys tokens name; and at least this often.
 _REFRESH_MS = 60_000
 _STALE_MS = 3_600_000
-_TIMEOUT_S = 5.0
 _LARGEST = 1 << 20
 #: So much of a name is left when `oidc:` stands before it.
 _LONGEST_NAME = 251
@@ -68,19 +67,15 @@ class OidcIdentities:
     """Accepts the tokens of one provider."""
 
     def __init__(
-        self, provider: Provider, clock: Callable[[], int], client: httpx.AsyncClient | None = None
+        self, provider: Provider, clock: Callable[[], int], outbound: Outbound | None = None
     ) -> None:
-        """A client that is handed in is left open."""
+        """`outbound` asks for the provider's keys; left out, the provider's own host may be on a private network."""
+        host = urlsplit(provider.issuer).hostname or ""
         self._provider, self._clock = provider, clock
-        self._owns_client = client is None
-        self._client = client or httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False)
+        self._outbound = outbound or HttpOutbound((host,))
         self._keys: KeySet | None = None
         self._read_at = 0
         self._turn = asyncio.Lock()
-
-    async def close(self) -> None:
-        if self._owns_client:
-            await self._client.aclose()
 
     async def principal(self, text: str) -> Principal:
         """Who the token speaks of; or UnauthenticatedError, in the same words whatever is wrong."""
@@ -150,15 +145,11 @@ class OidcIdentities:
 
     async def _document(self, url: str) -> dict[str, Any]:
         try:
-            async with self._client.stream("GET", url, headers={"Accept": "application/json"}) as answer:
-                answer.raise_for_status()
-                body = b""
-                async for chunk in answer.aiter_bytes():
-                    body += chunk
-                    if len(body) > _LARGEST:
-                        raise _unreachable()
-            found: object = json.loads(body)
-        except (httpx.HTTPError, ValueError) as error:
+            answer = await self._outbound.send(
+                "GET", url, headers={"Accept": "application/json"}, most_bytes=_LARGEST
+            )
+            found: object = json.loads(answer.body) if answer.is_success else None
+        except (BackendUnavailableError, ValueError, RecursionError) as error:
             raise _unreachable() from error
         if not isinstance(found, dict):
             raise _unreachable()

@@ -35,6 +35,7 @@ CREATE_TOKEN = Operation(
             "quipu token create shop-bot --roles agent --agents shop",
             "quipu token create carla --roles reviewer --expires-at 90d",
         ),
+        creates=True,
     ),
 )
 LIST_TOKENS = Operation(
@@ -85,7 +86,9 @@ CREATE_TENANT = Operation(
     permission=Permission.OPERATE,
     limits=SERVER,
     http=post("/v1/tenants"),
-    cli=Command(name="tenant create", arguments=("tenant",), examples=("quipu tenant create acme",)),
+    cli=Command(
+        name="tenant create", arguments=("tenant",), examples=("quipu tenant create acme",), creates=True
+    ),
 )
 LIST_TENANTS = Operation(
     name="list_tenants",

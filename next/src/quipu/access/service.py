@@ -96,7 +96,7 @@ def access_service(
     credentials = Credentials(ledger=ledger, clock=clock, identities=identities)
     return AccessService(
         tokens=tokens,
-        tenants=Tenants(ledger=ledger, detectors=detectors),
+        tenants=Tenants(ledger=ledger, redactor=redactor, detectors=detectors),
         credentials=credentials,
         signin_links=SigninLinks(
             ledger=ledger,

@@ -1,6 +1,7 @@
 """Tenants: created, listed, suspended and resumed by who runs the server."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quipu.access import rules
@@ -12,11 +13,11 @@ from quipu.access.model import (
     SuspendTenantRequest,
     TenantView,
 )
-from quipu.errors import ConflictError, NotFoundError
+from quipu.errors import ConflictError, NotFoundError, UnverifiableError
 from quipu.ledger.commit import Commit, Suspend
 from quipu.ledger.ledger import Ledger, Tenant
 from quipu.ledger.reader import Reader
-from quipu.memory.pipeline import Guard
+from quipu.memory.pipeline import Guard, Redactor
 from quipu.model.journal import Draft
 from quipu.operation import Context
 
@@ -26,12 +27,13 @@ class Tenants:
     """Who has a journal of their own here."""
 
     ledger: Ledger
-    #: A tenant that is not there yet has no registered secrets, but its name may look like one.
+    redactor: Redactor
+    #: What names are checked with while the key of the registered secrets is missing.
     detectors: Guard
 
     async def create(self, ctx: Context, request: CreateTenantRequest) -> TenantView:
         """Its store `main` is made with its first memory."""
-        self.detectors.clean(request)
+        await self._check(ctx.tenant, request)
         now = ctx.clock()
         await self.ledger.open_tenant(request.tenant, now)
         draft = Draft(op="create_tenant", actor=ctx.principal.name, at=now)
@@ -72,6 +74,13 @@ class Tenants:
 
         await self.ledger.locked(name, work)
         return _view(await self._known(name))
+
+    async def _check(self, tenant: str, request: CreateTenantRequest) -> None:
+        """The name stands in every token of the tenant: it holds no secret of whoever makes it."""
+        guard = self.detectors
+        with suppress(UnverifiableError):
+            guard = await self.redactor.guard(tenant, None)
+        guard.clean(request)
 
     async def _known(self, name: str) -> Tenant:
         tenant = await self.ledger.tenant(name) if rules.is_tenant_name(name) else None

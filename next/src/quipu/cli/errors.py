@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quipu.operation import AnyOperation
 
 BAD_INPUT, FAILED, HELD = 1, 2, 3
-_FAILURES = frozenset({"tampered", "timeout", "backend_unavailable", "internal_error", "rate_limited"})
+FAILURES = frozenset({"tampered", "timeout", "backend_unavailable", "internal_error", "rate_limited"})
 #: A word that may be a command, and one that may be an option; anything else in their place may be a memory.
 _WORD, _OPTION = re.compile(r"[A-Za-z][A-Za-z-]{0,24}"), re.compile(r"--?[A-Za-z][\w-]{0,40}")
 #: What to do by reason, where the error itself does not say; then by code.
@@ -56,7 +56,7 @@ def explain(
     else:
         streams.write_error(f"Error: {output.clean(message(known, operation))}\n")
         streams.write_error(f"Hint:  {output.clean(hint(known, operation))}\n")
-    return FAILED if known.code in _FAILURES else BAD_INPUT
+    return FAILED if known.code in FAILURES else BAD_INPUT
 
 
 def message(error: QuipuError, operation: "AnyOperation | None") -> str:
@@ -80,8 +80,8 @@ def option_name(field: str) -> str:
 
 
 def hint(error: QuipuError, operation: "AnyOperation | None" = None) -> str:
-    """What to type next."""
-    if error.hint:
+    """What to type next. Who is not known is told how a token is given here, not how it is sent."""
+    if error.hint and error.code != "unauthenticated":
         return error.hint
     for word in (error.reason, error.code):
         if word is not None and word in _HINTS:
@@ -181,6 +181,7 @@ def _no_option(word: str, ctx: click.Context | None, advice: str) -> QuipuError:
 
 
 def near(word: str, known: Sequence[str], before: str = "") -> str:
-    """What may have been meant: a slip of the finger, or the beginning of a longer word."""
-    found = get_close_matches(word, known, n=3) or [name for name in known if name.startswith(word)][:3]
+    """What may have been meant: the beginning of a longer word, or a slip of the finger."""
+    found = [name for name in known if name.startswith(word)][:3] if len(word.strip("-")) > 1 else []
+    found = found or get_close_matches(word.replace("_", "-"), known, n=1)
     return f"Did you mean {' or '.join(f'`{before}{name}`' for name in found)}? " if found else ""

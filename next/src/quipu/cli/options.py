@@ -19,10 +19,7 @@ class RenderedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         format_options(self, ctx, formatter)
-        if self.examples:
-            with formatter.section("Examples"):
-                for line in self.examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+        format_examples(self.examples, formatter)
 
 
 def format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -37,6 +34,14 @@ def format_options(command: click.Command, ctx: click.Context, formatter: click.
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def format_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """As they are typed: never broken."""
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
 class SharedOption(click.Option):

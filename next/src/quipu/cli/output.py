@@ -52,17 +52,15 @@ def console(*, is_error: bool = False) -> "Console":
     from rich.segment import Segment
 
     class CleanConsole(Console):
-        """Goes on where nobody reads any more, and passes on nothing that acts on a terminal."""
-
-        def on_broken_pipe(self) -> None:
-            streams.leave(sys.stderr if is_error else sys.stdout)
+        """Passes on nothing that acts on a terminal."""
 
         def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
                 acts = segment.control is None and _CONTROLS.search(segment.text)
                 yield Segment(clean(segment.text), segment.style) if acts else segment
 
-    made = CleanConsole(stderr=is_error, highlight=False, emoji=False)
+    shown: Any = streams.Shown(is_error=is_error)
+    made = CleanConsole(file=shown, highlight=False, emoji=False)
     if made.width < 1 or (not made.is_terminal and made.width == _NO_TERMINAL):
         made.width = _WIDE
     return made

@@ -12,10 +12,11 @@ import click
 from quipu import catalogue
 from quipu._version import __version__
 from quipu.cli import errors, streams
-from quipu.cli.options import format_options, with_shared
+from quipu.cli.options import format_examples, format_options, with_shared
 from quipu.cli.session import Session, Surroundings
 
 if TYPE_CHECKING:
+    from quipu.cli.options import RenderedCommand
     from quipu.command import HandCommand
 
 
@@ -33,7 +34,30 @@ class Place:
 
 
 #: Commands that are more than an operation. Each stands in the `commands.py` of its capability; add a line here.
-HAND_COMMANDS: tuple[Place, ...] = ()
+HAND_COMMANDS: tuple[Place, ...] = (
+    Place("demo", "quipu.cli.demo:DEMO", "Take a tour on a memory that is thrown away."),
+    Place("serve", "quipu.http.commands:SERVE", "Serve the memory over HTTP, for everybody else."),
+    Place(
+        "mcp", "quipu.mcp.commands:MCP", "Serve the memory to one MCP client, on standard input and output."
+    ),
+    Place("mcp install", "quipu.mcp.commands:INSTALL", "Say how to tell an MCP client about it."),
+    Place("init", "quipu.cli.commands:INIT", "Make a memory ready: its file, its model, its first token."),
+    Place("doctor", "quipu.cli.doctor:DOCTOR", "Examine a memory, or a server, and say what to type."),
+    Place("config", "quipu.cli.commands:CONFIG", "Show what is set, and where each value came from."),
+    Place("review", "quipu.governance.commands:DESK", "Go through what waits, and decide."),
+    Place("review show", "quipu.governance.commands:SHOW", "Show a held write, and what it would change."),
+    Place("review approve", "quipu.governance.commands:APPROVE", "Approve held writes."),
+    Place("review reject", "quipu.governance.commands:REJECT", "Reject held writes."),
+    Place("rules show", "quipu.governance.commands:RULES_SHOW", "Show the rules that decide on writes."),
+    Place("rules set", "quipu.governance.commands:RULES_SET", "Replace the rules with those of a file."),
+    Place("rules test", "quipu.governance.commands:RULES_TEST", "Say what rules would do; nothing changes."),
+    Place("verify", "quipu.audit.commands:VERIFY", "Check that everything is what was written."),
+    Place("audit export", "quipu.audit.commands:EXPORT", "Export the journal, to be verified elsewhere."),
+    Place(
+        "conformance", "quipu.testing.commands:CONFORMANCE", "Play memorywire's scenarios, and Quipu's own."
+    ),
+    Place("db copy", "quipu.upkeep.commands:DB_COPY", "Copy a memory into another file or database."),
+)
 
 #: The first words of commands in the order of `quipu --help`; what is not named here comes last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -43,7 +67,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("history", "restore", "changes", "consolidate", "erase", "undo"),
     ),
     "Stores, procedures, runs": ("store", "procedure", "run"),
-    "Review": ("review", "rules"),
+    "Review": ("review", "rules", "suggestions", "webhook"),
     "Moving": ("import", "export", "backup", "db"),
     "Sharing": ("share", "borrow", "grant", "did"),
     "Proof": ("verify", "audit", "conformance", "telemetry"),
@@ -73,13 +97,25 @@ def commands() -> dict[str, str]:
     return {**found, **{words: summary for words, (_, summary) in catalogue.COMMANDS.items()}}
 
 
+class _Interrupted(Exception):
+    """Ctrl-C, or a signal that is answered like it."""
+
+
 class Commands(click.Group):
     """Commands that begin with the same words; the program itself begins with none."""
 
     def __init__(self, words: tuple[str, ...] = (), **given: Any) -> None:
         params = with_shared(given.pop("params", ()))
-        super().__init__(" ".join(words) or "quipu", params=params, no_args_is_help=True, **given)
+        self._examples: Sequence[str] = given.pop("examples", ())
+        options: dict[str, Any] = {"no_args_is_help": True, **given}
+        super().__init__(" ".join(words) or "quipu", params=params, **options)
         self._words = words
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:  # click would write to a terminal that may be gone
+            raise _Interrupted from interrupt
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         order = [word for section in SECTIONS.values() for word in section] if not self._words else []
@@ -87,23 +123,18 @@ class Commands(click.Group):
         return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        words = " ".join((*self._words, cmd_name))
-        if words in catalogue.COMMANDS:
-            from quipu.cli.render import command
-
-            return command(catalogue.operation(catalogue.COMMANDS[words][0]), cmd_name)
-        for place in HAND_COMMANDS:
-            if place.words == words:
-                from quipu.cli.render import hand_command
-
-                return hand_command(place.loaded(), cmd_name)
-        if cmd_name in self.list_commands(ctx):
-            return Commands((*self._words, cmd_name), help=f"Commands of {words}.")
-        return None
+        words = (*self._words, cmd_name)
+        found, typed = _command(words), " ".join(words)
+        if not any(other.startswith(f"{typed} ") for other in commands()):
+            return found
+        if found is not None:
+            return _with_more(words, found)
+        return Commands(words, help=f"Commands of {typed}.")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         format_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
+        format_examples(self._examples, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Out of the catalogue: help is shown without loading a single command."""
@@ -124,13 +155,46 @@ class Commands(click.Group):
     def _members(self, name: str) -> str:
         """What stands behind the first word of several commands."""
         first = name.removesuffix(" …")
-        return ", ".join(" ".join(words[1:]) for words, _ in self._below() if words[0] == first)
+        return ", ".join(" ".join(words[1:]) for words, _ in self._below() if words[0] == first and words[1:])
 
     def _below(self) -> Iterator[tuple[list[str], str]]:
         for words, summary in commands().items():
             parts = words.split()
             if tuple(parts[: len(self._words)]) == self._words and len(parts) > len(self._words):
                 yield parts[len(self._words) :], summary
+
+
+def _command(words: tuple[str, ...]) -> "RenderedCommand | None":
+    """The command of exactly these words."""
+    typed = " ".join(words)
+    if typed in catalogue.COMMANDS:
+        from quipu.cli.render import command
+
+        return command(catalogue.operation(catalogue.COMMANDS[typed][0]), words[-1])
+    for place in HAND_COMMANDS:
+        if place.words == typed:
+            from quipu.cli.render import hand_command
+
+            return hand_command(place.loaded(), words[-1])
+    return None
+
+
+def _with_more(words: tuple[str, ...], found: "RenderedCommand") -> Commands:
+    """A command whose words others begin with: `quipu mcp` beside `quipu mcp install`."""
+
+    def run(**given: Any) -> Any:
+        is_another = click.get_current_context().invoked_subcommand is not None
+        return None if is_another or found.callback is None else found.callback(**given)
+
+    return Commands(
+        words,
+        params=found.params,
+        callback=run,
+        help=found.help,
+        examples=found.examples,
+        invoke_without_command=True,
+        no_args_is_help=False,
+    )
 
 
 def program() -> Commands:
@@ -165,7 +229,7 @@ def run(arguments: Sequence[str], surroundings: Surroundings | None = None) -> i
     except BrokenPipeError:  # the reader has seen enough: `quipu changes | head`
         streams.leave(sys.stdout)
         return 0
-    except (KeyboardInterrupt, click.Abort):
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
         streams.write_error("Interrupted\n")
         return streams.interrupted_code()
     except click.exceptions.NoArgsIsHelpError as error:
@@ -175,13 +239,16 @@ def run(arguments: Sequence[str], surroundings: Surroundings | None = None) -> i
     except Exception as error:  # noqa: BLE001  the last place that can explain it
         words = list(arguments)
         words = words[: words.index("--")] if "--" in words else words
-        return errors.explain(
-            error,
-            # What cannot be parsed may have its options after the word that makes no sense.
-            is_json=session.is_json or "--json" in words,
-            is_verbose=session.is_verbose or "--verbose" in words or "-v" in words,
-            operation=session.operation,
-        )
+        # What cannot be parsed may have its options after the word that makes no sense.
+        session.is_json = session.is_json or "--json" in words
+        session.is_verbose = session.is_verbose or "--verbose" in words or "-v" in words
+        with session.logging():  # what nobody foresaw is logged, in the form of everything else
+            return errors.explain(
+                error,
+                is_json=session.is_json,
+                is_verbose=session.is_verbose,
+                operation=session.operation,
+            )
     return code if isinstance(code, int) else 0
 
 

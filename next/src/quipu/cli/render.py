@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,21 +17,25 @@ from quipu.methods import in_reading_order, is_moment
 from quipu.schemas import Field, fields
 
 if TYPE_CHECKING:
-    from quipu.command import HandCommand
+    from quipu.command import HandCommand, Use
+    from quipu.command import Session as HandSession
     from quipu.opening import Runner
     from quipu.operation import AnyOperation, Response
+
+#: What is longer is a text, which may come from another program.
+_LONGEST_NAME = 2048
 
 # -- operations ---------------------------------------------------------------------------------------------------
 
 
-def command(operation: "AnyOperation", name: str) -> click.Command:
+def command(operation: "AnyOperation", name: str) -> RenderedCommand:
     """The command of an operation."""
     assert operation.cli is not None
-    arguments = operation.cli.arguments
+    arguments, hidden = operation.cli.arguments, operation.cli.hidden
     found = in_reading_order(operation.request)
     by_name = {item.name: item for item in found}
     params: list[click.Parameter] = [_argument(by_name[item]) for item in arguments]
-    params += [_option(item) for item in found if item.name not in arguments]
+    params += [_option(item) for item in found if item.name not in (*arguments, operation.cli.hidden)]
     if "hard_delete" in by_name:
         params.append(click.Option(["--yes", "-y", "is_sure"], is_flag=True, help="Do not ask."))
     if operation.is_stream:
@@ -42,11 +46,13 @@ def command(operation: "AnyOperation", name: str) -> click.Command:
     def run(is_sure: bool = False, count: int | None = None, **given: Any) -> int:
         session = Session.of(click.get_current_context())
         session.operation = operation
+        if hidden is not None:
+            given[hidden] = values.hidden_text(by_name[hidden].description)
         request = values.request_fields(operation, given)
-        operation.request.parse(request)  # refused before any file is opened or created
-        if request.get("hard_delete") and not is_sure and not request.get("dry_run"):
+        parsed = operation.request.parse(request)  # refused before any file is opened or created
+        if request.get("hard_delete") and not is_sure and not getattr(parsed, "dry_run", False):
             session.agree("This erases for good: text, vectors and copies. Go on?")
-        runner = session.runner(operation, request)
+        runner = session.memory(use_of(operation, request))
         with session.logging():
             if operation.is_stream:
                 asyncio.run(_follow(session, runner, operation, request, count))
@@ -58,11 +64,25 @@ def command(operation: "AnyOperation", name: str) -> click.Command:
     return RenderedCommand(
         name,
         params=params,
-        examples=operation.cli.examples,
+        examples=operation.cli.examples or (_example(operation),),
         callback=run,
         help=_help(operation.description),
         short_help=operation.summary,
     )
+
+
+def _example(operation: "AnyOperation") -> str:
+    """How it is typed, where nobody wrote an example: with its arguments and nothing else."""
+    assert operation.cli is not None
+    words = (operation.cli.name or operation.name.replace("_", " ")).split()
+    return " ".join(("quipu", *words, *(name.upper() for name in operation.cli.arguments)))
+
+
+def use_of(operation: "AnyOperation", request: Mapping[str, Any]) -> "Use":
+    """What the operation does with a memory that is not there yet."""
+    if operation.cli is not None and operation.cli.creates:
+        return "tries" if request.get("dry_run") else "creates"
+    return "reads" if operation.repeat == "safe" else "works"
 
 
 async def _answer(runner: "Runner", operation: "AnyOperation", request: Mapping[str, Any]) -> "Response":
@@ -136,8 +156,13 @@ def _help(text: str) -> str:
 
 def _argument(about: Field) -> click.Parameter:
     """Never required for click: the model refuses what is missing, in the same words as on every other way in."""
+    said = about.description
+    if about.kind == "array":
+        said += " `-` reads them from standard input, @FILE from a file, one on each line."
+    elif about.schema.get("maxLength", 0) > _LONGEST_NAME:
+        said += " `-` reads it from standard input."
     nargs = -1 if about.kind == "array" else 1
-    return click.Argument([about.name], required=False, nargs=nargs, help=about.description)
+    return click.Argument([about.name], required=False, nargs=nargs, help=said)
 
 
 def _option(about: Field) -> click.Parameter:
@@ -196,14 +221,16 @@ def _completion(about: Field) -> Callable[[click.Context, click.Parameter, str],
 # -- commands written by hand -------------------------------------------------------------------------------------
 
 
-def hand_command(found: "HandCommand", name: str) -> click.Command:
+def hand_command(found: "HandCommand", name: str) -> RenderedCommand:
     """A command that a capability wrote itself: run with the session and the values; what it returns is the exit code."""
 
     def run(**given: Any) -> int:
         session = Session.of(click.get_current_context())
-        result = found.run(session, **given)
-        if inspect.iscoroutine(result):
-            result = asyncio.run(result)
+        told: HandSession = session
+        with nullcontext() if found.logs_itself else session.logging():
+            result = found.run(told, **given)
+            if inspect.iscoroutine(result):
+                result = asyncio.run(result)
         return result if isinstance(result, int) else 0
 
     return RenderedCommand(

@@ -6,45 +6,35 @@ reads creates nothing.
 
 import logging
 import sys
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quipu.cli import output, streams
-from quipu.errors import InvalidError, NotFoundError
+from quipu.cli.places import ledger_file, no_memory, token_in, usual_file
+from quipu.errors import InvalidError
 
 if TYPE_CHECKING:  # help is shown without loading what runs operations
+    from quipu.bootstrap import Container
+    from quipu.cli.progress import Bar
+    from quipu.command import Use
     from quipu.config import Loaded, Settings
     from quipu.opening import OpenConnection, Runner
     from quipu.operation import AnyOperation
 
 _KEY = "quipu.cli.session"
-#: No token is longer; a file that is was named by mistake.
-_LONGEST_TOKEN = 16_384
-_FILE_SCHEMES = ("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec")
-_MAGIC = b"SQLite format 3\x00"
+_SERVER_SCHEMES = ("quipu+https://", "quipu+http://")
 _IN_MEMORY = "sqlite://:memory:"
-#: So many files of a folder are looked through for one that may have been meant.
-_MOST_FILES = 1000
 
 
 def _loaded() -> "Loaded":
     from quipu.config import load
 
     return load()
-
-
-def _usual_file() -> Path:
-    """Where memory is kept when nobody says where."""
-    from quipu.config import data_dir
-
-    return data_dir() / "memory.db"
 
 
 def _embedded(*given: Any, **options: Any) -> "OpenConnection":
@@ -64,7 +54,7 @@ class Surroundings:
     """How a run reaches settings and memories. Tests hand in their own."""
 
     loaded: Callable[[], "Loaded"] = _loaded
-    usual_file: Callable[[], Path] = _usual_file
+    usual_file: Callable[[], Path] = usual_file
     embedded: Callable[..., "OpenConnection"] = _embedded
     remote: Callable[..., "OpenConnection"] = _remote
 
@@ -82,7 +72,7 @@ class Session:
     is_verbose: bool = False
     #: The operation that is being run, so that an error names its options.
     operation: "AnyOperation | None" = None
-    _settings: "Settings | None" = None
+    _found: "Loaded | None" = None
 
     @classmethod
     def of(cls, ctx: click.Context) -> "Session":
@@ -94,35 +84,18 @@ class Session:
 
     # -- which memory ---------------------------------------------------------------------------------------------
 
-    def runner(self, operation: "AnyOperation", given: Mapping[str, Any]) -> "Runner":
-        """Runs operations on the memory that this run names. Nothing is opened before the first call."""
-        from quipu.model.principal import local
-        from quipu.opening import Runner, chosen_agent
-
-        settings = self.settings
-        server = self.server_of()
-        if server is not None:
-            token = None if self.token_file is None else _token_in(self.token_file)
-            opener = self.surroundings.remote(server, token=token, config=settings)
-            return Runner(opener, agent_id=chosen_agent(settings))
-        stores: list[str] | None = list(self.store_urls) or None
-        options: dict[str, Any] = {}
-        if self._is_missing(operation, given):
-            stores, options = [_IN_MEMORY], {"embedder": "none"}
-        opener = self.surroundings.embedded(
-            settings, local(agent_id=settings.agent), stores=stores, **options
-        )
-        return Runner(opener, agent_id=settings.agent)
+    @property
+    def loaded(self) -> "Loaded":
+        """The settings with their sources. Read once; what is odd about them is said once."""
+        if self._found is None:
+            self._found = self.surroundings.loaded()
+            for warning in self._found.warnings:
+                self.warn(warning)
+        return self._found
 
     @property
     def settings(self) -> "Settings":
-        """Read once; what is odd about them is said once."""
-        if self._settings is None:
-            loaded = self.surroundings.loaded()
-            self._settings = loaded.settings
-            for warning in loaded.warnings:
-                self.warn(warning)
-        return self._settings
+        return self.loaded.settings
 
     def server_of(self) -> str | None:
         """The server that this run speaks to, if it does. What was named in the command wins over the settings."""
@@ -136,8 +109,11 @@ class Session:
             return self.server
         if self.store_urls:
             url = self.store_urls[0]
-            return url if url.lower().startswith(("quipu+https://", "quipu+http://")) else None
-        return self.settings.server or None
+            return url if url.lower().startswith(_SERVER_SCHEMES) else None
+        if self.settings.server:
+            return self.settings.server
+        store = self.settings.store or ""
+        return store if store.lower().startswith(_SERVER_SCHEMES) else None
 
     def stay_here(self, command: str) -> None:
         """Refuse to go on when this run speaks to a server: the command is about files of this machine."""
@@ -148,19 +124,53 @@ class Session:
                 hint="Run it where the server is, or name a file with --store-url.",
             )
 
-    def _is_missing(self, operation: "AnyOperation", given: Mapping[str, Any]) -> bool:
-        """Whether an empty memory stands in for a file that is not there yet; refused where that would mislead."""
-        url = self.store_urls[0] if self.store_urls else self.settings.store or ""
-        path = self.surroundings.usual_file() if not url else ledger_file(url)
-        if path is None or path.exists():
-            return False
-        is_dry = bool(given.get("dry_run"))
-        if operation.cli is not None and operation.cli.creates:
-            return is_dry
-        if operation.repeat != "safe" or self.store_urls:
-            raise _no_memory(path, is_named=bool(self.store_urls))
-        self.note(f"Nothing is remembered yet: there is no memory at {path}. `quipu remember` creates it.")
-        return True
+    def store_address(self) -> str:
+        """The address of the memory of this machine that this run names."""
+        named = self.store_urls[0] if self.store_urls else self.settings.store
+        return named or f"sqlite://{self.surroundings.usual_file()}"
+
+    def memory(self, use: "Use") -> "Runner":
+        """The memory that this run names. Nothing is opened before the first call."""
+        from quipu.model.principal import local
+        from quipu.opening import Runner, chosen_agent
+
+        settings = self.settings
+        server = self.server_of()
+        if server is not None:
+            token = None if self.token_file is None else token_in(self.token_file)
+            opener = self.surroundings.remote(server, token=token, config=settings)
+            return Runner(opener, agent_id=chosen_agent(settings))
+        opener = self.surroundings.embedded(
+            settings, local(agent_id=settings.agent), **self._place(use, settings)
+        )
+        return Runner(opener, agent_id=settings.agent)
+
+    @asynccontextmanager
+    async def container(self, use: "Use", settings: "Settings | None" = None) -> "AsyncGenerator[Container]":
+        """What bootstrap.py puts together over the memory of this machine; closed at the end of the block."""
+        from quipu.bootstrap import open_container
+
+        settings = settings or self.settings
+        opened = await open_container(settings, **self._place(use, settings))
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    def _place(self, use: "Use", settings: "Settings") -> dict[str, Any]:
+        """Where the memory of this machine is, as bootstrap.py is told. An empty one stands in for a file that is not
+        there yet, and where that would mislead it is refused."""
+        named = list(self.store_urls)
+        path = ledger_file(self.store_address())
+        if path is None or path.exists() or use == "creates":
+            return {"stores": named or ([] if settings.store else [self.store_address()])}
+        if use != "tries":
+            if use == "works" or named:
+                raise no_memory(path, is_named=bool(named))
+            self.note(
+                f"Nothing is remembered yet: there is no memory at {path}. `quipu remember` creates it."
+            )
+        return {"stores": [_IN_MEMORY], "embedder": "none"}
 
     # -- answering ------------------------------------------------------------------------------------------------
 
@@ -168,6 +178,39 @@ class Session:
     def is_watched(self) -> bool:
         """Somebody looks at a terminal and wants to see progress."""
         return sys.stderr.isatty() and not self.is_json and not self.is_quiet
+
+    def answer(self, body: Mapping[str, Any], *lines: str) -> None:
+        """The answer: the body for a program, the lines for a person."""
+        if self.is_json:
+            output.write_json(body)
+            streams.flush()
+        for line in lines:
+            self.say(line)
+
+    def item(self, body: Mapping[str, Any], line: str) -> None:
+        """One of many answers, shown at once. Raises BrokenPipeError when nobody reads any more."""
+        if self.is_json:
+            output.write_json(body, is_line=True)
+        else:
+            streams.write(output.clean(line) + "\n")
+        streams.flush()
+        streams.check_reader()
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line of the answer for a person; nothing for a program."""
+        if not self.is_json:
+            output.console().print(text, style=style or None, markup=False, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows for a person; nothing for a program."""
+        if not self.is_json:
+            output.console().print(output.Table(columns, rows))
+
+    def bar(self, label: str) -> "Bar":
+        """One line that fills while long work goes on; drawn on a terminal only."""
+        from quipu.cli.progress import Bar
+
+        return Bar(label, is_shown=self.is_watched)
 
     def agree(self, question: str) -> None:
         """A person says yes to what is final; where nobody can be asked, --yes must have been given."""
@@ -177,7 +220,11 @@ class Session:
                 reason="confirmation_required",
                 hint="Repeat it with --yes if you are sure.",
             )
-        if not click.confirm(question, err=True):
+        try:
+            is_agreed = click.confirm(question, err=True)
+        except OSError as error:  # the terminal is gone, and with it who would have answered
+            raise click.Abort from error
+        if not is_agreed:
             streams.write_error("Nothing was changed.\n")
             raise click.exceptions.Exit(1)
 
@@ -221,72 +268,3 @@ class _Handler(logging.Handler):
             streams.write_error(output.json_text({"warning": text}) + "\n")
         else:
             streams.write_error(f"{record.levelname.title()}: {output.clean(text)}\n")
-
-
-def ledger_file(url: str) -> Path | None:
-    """The file that a store URL names; None for a database, or for what is in memory only."""
-    scheme, has_scheme, rest = url.partition("://")
-    place = rest.partition("?")[0] if has_scheme else url
-    if has_scheme and scheme.lower() not in _FILE_SCHEMES:
-        return None
-    if place in ("", ":memory:"):
-        raise InvalidError(
-            "This memory is in memory only: it is gone when the command ends.",
-            reason="in_memory",
-            hint="Name a file, such as --store-url sqlite:///home/me/memory.db, or leave --store-url out.",
-        )
-    try:
-        return Path(place).expanduser()
-    except RuntimeError:
-        raise InvalidError(
-            "A path begins with ~ and leads nowhere: nobody on this machine has that name.",
-            reason="bad_value",
-            hint="Write the whole path, from / on.",
-        ) from None
-
-
-def _no_memory(path: Path, *, is_named: bool) -> NotFoundError:
-    creates = "`quipu remember` creates a memory there."
-    if not is_named:
-        hint = "`quipu remember` creates it; `quipu config` says where it is looked for."
-        return NotFoundError(f"There is no memory at {path} yet.", reason="no_memory_here", hint=hint)
-    hint = f"Check the path. {creates}"
-    if not path.parent.is_dir():
-        hint = f"Check the path: there is no folder {path.parent} either. {creates}"
-    elif near := _near_files(path):
-        hint = f"Did you mean {' or '.join(map(str, near))}? If not: {creates}"
-    return NotFoundError(f"There is no memory at {path}.", reason="no_memory_here", hint=hint)
-
-
-def _near_files(path: Path) -> list[Path]:
-    """Databases of the same folder whose names are a slip of the finger away."""
-    try:
-        names = [one.name for one in islice(path.parent.iterdir(), _MOST_FILES)]
-        near = [path.with_name(name) for name in get_close_matches(path.name, names, n=3)]
-        return [one for one in near if _is_database(one)]
-    except OSError:  # a folder that may be passed through, but not listed
-        return []
-
-
-def _is_database(path: Path) -> bool:
-    if not path.is_file():  # a pipe would be waited for
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-
-
-def _token_in(name: str) -> str:
-    """The token in a file, without the line's end."""
-    try:
-        file = Path(name).expanduser()
-        with file.open(encoding="ascii") as lines:
-            found = lines.read(_LONGEST_TOKEN).strip()
-    except (OSError, UnicodeError, RuntimeError) as error:
-        raise InvalidError(
-            "The token file cannot be read.", reason="no_file", hint=f"Check --token-file {name}."
-        ) from error
-    if not found:
-        raise InvalidError(
-            "The token file is empty.", reason="no_file", hint="Put the token on one line into it."
-        )
-    return found

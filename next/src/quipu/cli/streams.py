@@ -1,19 +1,23 @@
 """The standard streams and the signals of a command.
 
-1. A reader that leaves early (`quipu list | head`) is no error. The command goes on without being read, so that its exit
-   code says the same as ever; what has no end (`quipu changes`) asks after each item whether anybody still reads.
+1. A reader that leaves early (`quipu list | head`) is no error, nor is a terminal that was closed. The command goes on
+   without being read, so that its exit code says the same as ever; what has no end (`quipu changes`) asks after each item
+   whether anybody still reads.
 2. An error that cannot be shown, because its own stream fails, keeps its exit code.
 3. SIGTERM and SIGHUP are answered like Ctrl-C: what was begun is closed in order. The exit code is the one a shell
    gives, 128 and the number of the signal. The second signal does what it always does, and one that whoever started the
    command wants ignored (`nohup`) stays ignored.
 """
 
+import errno
 import os
 import signal
 import sys
 from types import FrameType
 from typing import Any, TextIO
 
+#: A pipe without a reader, and a terminal that is gone.
+_GONE = (errno.EPIPE, errno.EIO)
 #: Those that nobody reads any more.
 _unread: list[TextIO] = []
 _signals: list[int] = []
@@ -48,28 +52,53 @@ def interrupted_code() -> int:
     return 128 + (_signals[0] if _signals else int(signal.SIGINT))
 
 
+class Shown:
+    """Standard output or error as rich writes to it: goes on where nobody reads any more.
+
+    Standard error is left whatever is wrong with it: there is no other place to say so.
+    """
+
+    def __init__(self, *, is_error: bool) -> None:
+        self._is_error = is_error
+        self._stream = sys.stderr if is_error else sys.stdout
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._leave(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._leave(error)
+
+    def __getattr__(self, name: str) -> Any:
+        """Its encoding, its number, whether it is a terminal."""
+        return getattr(self._stream, name)
+
+    def _leave(self, error: OSError) -> None:
+        if not self._is_error and error.errno not in _GONE:
+            raise error
+        leave(self._stream)
+
+
 def write(text: str) -> None:
     """To standard output, if anybody reads it."""
-    try:
-        sys.stdout.write(text)
-    except BrokenPipeError:
-        leave(sys.stdout)
+    Shown(is_error=False).write(text)
 
 
 def flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        leave(sys.stdout)
+    Shown(is_error=False).flush()
 
 
 def write_error(text: str) -> None:
-    """To standard error, whatever becomes of it: there is no other place to say that this failed."""
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        leave(sys.stderr)
+    """To standard error, whatever becomes of it."""
+    shown = Shown(is_error=True)
+    shown.write(text)
+    shown.flush()
 
 
 def check_reader() -> None:

@@ -4,7 +4,10 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn
+
+import click
 
 from quipu.errors import Fault, InvalidError
 from quipu.methods import is_moment
@@ -24,15 +27,48 @@ def request_fields(operation: AnyOperation, given: Mapping[str, Any]) -> dict[st
             found[name] = value
         elif isinstance(value, str):
             found[name] = _value(known[name], _typed(value, name) if name in arguments else value)
+        elif name in arguments:
+            found[name] = [item for text in value for item in _listed(text, name)]
         else:
             found[name] = _values(known[name], value)
     return found
 
 
+def hidden_text(prompt: str) -> str:
+    """What nobody shall see: asked for without an echo, or read from standard input."""
+    if sys.stdin.isatty():
+        return click.prompt(prompt, hide_input=True, err=True)
+    return _standard_input("value")
+
+
 def _typed(value: str, name: str) -> str:
     """The text of an argument; `-` reads it from standard input."""
-    if value != "-":
-        return value
+    return _standard_input(name) if value == "-" else value
+
+
+def _listed(value: str, name: str) -> list[str]:
+    """One item of a list, or many, each on a line: `-` is standard input, `@file` a file."""
+    if value == "-":
+        text = _standard_input(name)
+    elif value.startswith("@"):
+        text = _file(value[1:], name)
+    else:
+        return [value]
+    return [line for line in map(str.strip, text.splitlines()) if line]
+
+
+def _file(path: str, name: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError(
+            f"The file {path} cannot be read as UTF-8 text.",
+            hint="Name a file with one item on each line, or put - and pipe them in.",
+            faults=[Fault(f"/{name}", "no_file", "a file with one item on each line")],
+        ) from error
+
+
+def _standard_input(name: str) -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:

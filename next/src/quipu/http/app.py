@@ -1,58 +1,108 @@
-"""The application: routes, and the layers around them in one list."""
+"""The application: addresses inside, and the layers around them in one list."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quipu.errors import QuipuError
 from quipu.http.authentication import Authentication
-from quipu.http.health import health_routes
-from quipu.http.layers import Exchange, KnownHosts, LoadShedding
-from quipu.http.openapi import document_routes
-from quipu.http.problems import problem
-from quipu.http.routes import operation_routes
+from quipu.http.documents import document_routes
+from quipu.http.exchange import Exchanges, Observer, Spans
+from quipu.http.hosts import KnownHosts
+from quipu.http.jobs import Job, Jobs
+from quipu.http.lifecycle import Lifecycle
+from quipu.http.limits import Limits
+from quipu.http.metrics import Metrics
+from quipu.http.probes import AskGauges, AskHealth, probe_routes
+from quipu.http.routes import Addresses, DecisionWait, operation_endpoints
 from quipu.http.settings import HttpSettings
-from quipu.http.v0 import v0_routes
-from quipu.ledger.ledger import Health
+from quipu.http.v0 import schema_routes, v0_endpoints
 from quipu.schemas import Operations
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_SENT = (
+    *("Authorization", "Content-Type", "Content-Encoding", "Idempotency-Key", "If-Match", "Last-Event-ID"),
+    *("Prefer", "Quipu-Extensions", "traceparent"),
+    *("Mcp-Method", "Mcp-Name", "MCP-Protocol-Version", "Mcp-Session-Id"),
+)
+_SHOWN = (
+    *("ETag", "Idempotency-Replayed", "Preference-Applied", "Retry-After"),
+    *("Quipu-Request-Id", "Quipu-Seq", "Quipu-Ignored-Fields", "Mcp-Session-Id", "WWW-Authenticate"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The application as a server runs it."""
+
+    asgi: ASGIApp
+    lifecycle: Lifecycle
+    #: Those that are no operations: probes, the document, pages, protocols.
+    routes: tuple[BaseRoute, ...]
+    #: What a server that runs it does by itself.
+    jobs: Jobs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.asgi(scope, receive, send)
 
 
 def app(
     operations: Operations,
     authentication: Authentication,
-    health: Callable[[], Awaitable[Health]],
+    health: AskHealth,
     new_id: Callable[[str], str],
     settings: HttpSettings,
     *,
     protocols: Sequence[BaseRoute] = (),
-) -> Starlette:
-    """`protocols` are routes that a public contract prescribes, or that serve pages."""
-    routes: list[BaseRoute] = [
-        *health_routes(health),
-        *document_routes(operations),
-        *operation_routes(operations, authentication),
-        *v0_routes(operations, authentication),
+    described: Mapping[str, Any] | None = None,
+    waiting: DecisionWait | None = None,
+    gauges: AskGauges | None = None,
+    observers: Sequence[Observer] = (),
+    spans: Spans | None = None,
+    jobs: Sequence[Job] = (),
+) -> App:
+    """Every operation behind its address.
+
+    `protocols` are routes that a public contract prescribes, or that serve pages; `described` are their paths for the
+    OpenAPI document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics.
+    """
+    lifecycle, metrics = Lifecycle(), Metrics()
+    endpoints = [
+        *operation_endpoints(operations, authentication, waiting),
+        *v0_endpoints(operations, authentication, waiting),
+    ]
+    others = [
+        *probe_routes(
+            health=health,
+            gauges=gauges,
+            lifecycle=lifecycle,
+            metrics=metrics,
+            authentication=authentication,
+            is_metrics_public=settings.metrics_public,
+        ),
+        *document_routes(operations, described or {}),
+        *schema_routes(operations),
         *protocols,
     ]
-    layers = [
-        Middleware(Exchange, new_id=new_id),
-        Middleware(KnownHosts, settings=settings),
-        Middleware(LoadShedding, settings=settings),
-    ]
+    inside = Limits(Addresses(endpoints, others), settings, lifecycle)
+    made: ASGIApp = Exchanges(
+        inside,
+        settings=settings,
+        hosts=KnownHosts(settings, is_open=authentication.everybody is not None),
+        lifecycle=lifecycle,
+        new_id=new_id,
+        observers=(metrics, *observers),
+        spans=spans,
+    )
     if settings.cors_origins:
-        layers.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(settings.cors_origins),
-                allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-                allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Prefer"],
-                expose_headers=["Quipu-Request-Id", "Quipu-Seq", "ETag", "Idempotency-Replayed"],
-            )
+        made = CORSMiddleware(
+            made,
+            allow_origins=settings.cors_origins,
+            allow_methods=_METHODS,
+            allow_headers=_SENT,
+            expose_headers=_SHOWN,
         )
-    handlers: dict[Any, Any] = {QuipuError: problem, HTTPException: problem, Exception: problem}
-    return Starlette(routes=routes, middleware=layers, exception_handlers=handlers)
+    return App(made, lifecycle, tuple(others), Jobs(jobs))

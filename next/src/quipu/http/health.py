@@ -1,23 +1,15 @@
-"""Whether the server lives and is ready, and what it can do."""
+"""How the server is, and what it can do: two operations."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import Field
-from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse
-from starlette.responses import Response as HttpResponse
-from starlette.routing import Route
 
 from quipu._version import __version__
-from quipu.ledger.ledger import Health, Ledger
+from quipu.ledger.ledger import Ledger
 from quipu.memory.memory_store import CAPABILITIES
 from quipu.model.principal import Permission
 from quipu.operation import SERVER, AnyBinding, Binding, Context, Operation, Request, Response, get
-
-_PATIENCE_S = 1.0
 
 
 class HealthRequest(Request):
@@ -108,27 +100,3 @@ class HealthService:
             capabilities=tuple(sorted(CAPABILITIES)),
             limits={"content_bytes": self.content_bytes, "k": 1000, "batch": 1000, "ids": 1000},
         )
-
-
-def health_routes(health: Callable[[], Awaitable[Health]]) -> list[Route]:
-    """Without a credential, and without detail: `/healthz` lives, `/readyz` can work."""
-
-    async def alive(_: HttpRequest) -> HttpResponse:
-        return JSONResponse({"status": "ok"})
-
-    async def ready(_: HttpRequest) -> HttpResponse:
-        task = asyncio.ensure_future(health())
-        done, _pending = await asyncio.wait({task}, timeout=_PATIENCE_S)
-        if not done:  # the question goes on without us: waiting for its end would be waiting for the ledger
-            task.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return _state(503, "ledger does not answer")
-        if task.exception() is not None or not task.result().writable:
-            return _state(503, "ledger refuses writes")
-        return _state(200, "ok")
-
-    return [Route("/healthz", alive), Route("/readyz", ready)]
-
-
-def _state(status: int, said: str) -> HttpResponse:
-    body: dict[str, Any] = {"status": said}
-    return JSONResponse(body, status)

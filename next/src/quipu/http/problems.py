@@ -1,14 +1,28 @@
-"""Errors as problem bodies (RFC 9457): the one table of statuses, and the last line of defence."""
+"""Errors as problem bodies (RFC 9457): the one table of statuses, and our words for errors that are not ours."""
 
+import errno
 import json
+import logging
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
-from quipu.errors import Fault, InvalidError, NotFoundError, QuipuError, presentable
+from quipu.errors import (
+    BackendUnavailableError,
+    Fault,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    NotFoundError,
+    QuipuError,
+    UnauthenticatedError,
+)
+from quipu.operation import invalid
 
+MEDIA_TYPE = "application/problem+json"
 #: A test fails for an error that is missing here.
 STATUS = {
     "validation_error": 400,
@@ -27,26 +41,35 @@ STATUS = {
     "backend_unavailable": 503,
     "internal_error": 500,
 }
-#: Reasons of a validation error that HTTP has a status of its own for.
-_REASON_STATUS = {"too_large": 413, "bad_content_type": 415, "bad_method": 405}
+#: Where HTTP has a status of its own for a reason.
+REASON_STATUS = {
+    ("validation_error", "too_large"): 413,
+    ("validation_error", "bad_content_type"): 415,
+    ("validation_error", "bad_method"): 405,
+    ("timeout", "slow_body"): 408,
+}
+#: Errors that pass; without a better word they may be tried again after a second.
+_PASSING = ("rate_limited", "quota_exceeded", "backend_unavailable")
+#: No room for a file that a request needs, such as one that is being sent.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_log = logging.getLogger("quipu.http")
 
 
 def status_of(error: QuipuError) -> int:
-    return (
-        _REASON_STATUS.get(error.reason or "", STATUS[error.code])
-        if error.code == "validation_error"
-        else STATUS[error.code]
-    )
+    return REASON_STATUS.get((error.code, error.reason or ""), STATUS[error.code])
 
 
 def problem_body(error: QuipuError, request_id: str) -> dict[str, Any]:
+    """What a caller is told. Of our own failures that is the request id and nothing else."""
+    is_ours = error.code == InternalError.code
     return {
         "type": f"urn:quipu:error:{error.code}",
-        "title": error.message,
+        "title": (type(error).__doc__ or "").partition("\n")[0],
         "status": status_of(error),
         "code": error.code,
-        "reason": error.reason,
-        "hint": error.hint,
+        "reason": None if is_ours else error.reason,
+        "detail": InternalError().message if is_ours else error.message,
+        "hint": None if is_ours else error.hint,
         "errors": [
             {"pointer": fault.pointer, "reason": fault.reason, "accepted": fault.accepted}
             for fault in error.faults
@@ -56,28 +79,71 @@ def problem_body(error: QuipuError, request_id: str) -> dict[str, Any]:
     }
 
 
-async def problem(http: HttpRequest, raised: Exception) -> HttpResponse:
-    """Whatever went wrong, as an answer that says what to do and gives nothing away."""
-    error = _error(raised)
-    request_id = getattr(http.state, "request_id", "")
+def problem_json(error: QuipuError, request_id: str) -> bytes:
+    """The same as bytes. A text with half a character in it cannot be sent: ASCII escapes say it all the same."""
+    return json.dumps(problem_body(error, request_id), separators=(",", ":")).encode("ascii")
+
+
+def problem_response(error: QuipuError, request_id: str) -> HttpResponse:
+    """The answer, with the headers that belong to it."""
     headers: dict[str, str] = {}
     if error.code == "unauthenticated":
-        headers["WWW-Authenticate"] = 'Bearer realm="quipu"'
+        # RFC 6750 section 3: the attribute only where a credential was given and is not good.
+        is_given = error.reason not in (None, "no_credential")
+        headers["WWW-Authenticate"] = 'Bearer realm="quipu"' + (', error="invalid_token"' if is_given else "")
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    elif error.code in ("rate_limited", "quota_exceeded", "backend_unavailable"):
+    elif error.code in _PASSING:
         headers["Retry-After"] = "1"
-    # A text with half a character in it cannot be sent: ASCII escapes say it all the same.
-    body = json.dumps(problem_body(error, request_id)).encode("ascii")
-    return HttpResponse(body, status_of(error), headers, media_type="application/problem+json")
+    if error.reason == "bad_method":
+        headers["Allow"] = error.faults[0].accepted
+    return HttpResponse(problem_json(error, request_id), status_of(error), headers, media_type=MEDIA_TYPE)
 
 
-def _error(raised: Exception) -> QuipuError:
-    if isinstance(raised, HTTPException):
-        if raised.status_code == 405:
-            return InvalidError(
-                "This address does not take this method.",
-                faults=[Fault("", "bad_method", (raised.headers or {}).get("Allow", "another method"))],
-            )
-        return NotFoundError("There is no such address.", reason="address", hint="/docs lists every address.")
-    return presentable(raised)
+def wrong_method(allowed: str) -> InvalidError:
+    """The address is right and the method is not."""
+    return invalid([Fault("", "bad_method", allowed)])
+
+
+def no_address() -> NotFoundError:
+    return NotFoundError("There is no such address.", reason="address", hint="/docs lists every address.")
+
+
+def known_error(raised: Exception, request_id: str) -> QuipuError:
+    """Every error in our words. What nobody foresaw goes to the log, by kind and place: its text may hold what was sent."""
+    known: QuipuError = InternalError()
+    if isinstance(raised, QuipuError):
+        known = raised
+    elif isinstance(raised, HTTPException):
+        known = _of_starlette(raised)
+    elif isinstance(raised, OSError) and raised.errno in _FULL:
+        known = BackendUnavailableError("The server has no room left for this.", reason="disk_full")
+    if known.code == InternalError.code:
+        said = {"message": "a request failed", "request_id": request_id, "trace": list(places(raised))}
+        _log.error("%s", json.dumps(said))
+    return known
+
+
+def _of_starlette(raised: HTTPException) -> QuipuError:
+    match raised.status_code:
+        case 401:
+            return UnauthenticatedError(reason="no_credential")
+        case 403:
+            return ForbiddenError()
+        case 404:
+            return no_address()
+        case 405:
+            return wrong_method((raised.headers or {}).get("Allow", "another method"))
+        case 413:
+            return invalid([Fault("", "too_large", "a smaller body")])
+        case status:
+            return InvalidError(reason="bad_value") if status < 500 else InternalError()
+
+
+def places(error: BaseException | None) -> Iterator[str]:
+    """Kinds and places of an error and its causes, without their messages."""
+    while error is not None:
+        yield f"{type(error).__module__}.{type(error).__qualname__}"
+        for frame in traceback.extract_tb(error.__traceback__):
+            yield f"{frame.filename}:{frame.lineno} {frame.name}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

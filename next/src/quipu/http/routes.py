@@ -1,52 +1,161 @@
-"""Operations as routes: read, dispatch, answer."""
+"""Operations as routes: find the address, read, dispatch, answer."""
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
-from typing import Any
+import gzip
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote, unquote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
-from starlette.responses import StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quipu.errors import QuipuError
-from quipu.http.problems import problem_body
-from quipu.http.read import request_fields
+from quipu.http.authentication import Authentication
+from quipu.http.exchange import exchange_of
+from quipu.http.limits import allowance_of, lift_limits
+from quipu.http.problems import no_address, wrong_method
+from quipu.http.read import (
+    NDJSON,
+    Preferences,
+    header_text,
+    joined,
+    media_type,
+    preferences,
+    request_fields,
+    uploaded,
+    uploaded_lines,
+)
 from quipu.operation import AnyOperation, Context, Response, authorised, dispatch, dispatch_stream
 from quipu.schemas import Operations
 
-Authenticate = Callable[[HttpRequest], Awaitable[Context]]
-#: An event stream that has nothing to say is seen to be alive so often, and its credential is looked at again.
-_HEARTBEAT_S = 15.0
+#: Turns an answer into the bytes that are sent.
+Dump: TypeAlias = Callable[[Response], bytes]
+#: Smaller answers are sent as they are: packing them costs more than it saves.
+_SMALLEST_PACKED = 4096
+_COMPRESSION = 5
 
 
-def operation_routes(operations: Operations, authenticate: Authenticate) -> list[Route]:
-    """One route for each operation that is reached over HTTP; fixed paths before those with a parameter."""
-    served = [operation for operation in operations if operation.http is not None]
-    routes = [_route(operation, authenticate) for operation in served]
-    return sorted(routes, key=lambda route: (route.path.count("{"), -len(route.path)))
+class DecisionWait(Protocol):
+    """Waits for the person who decides about a held write."""
+
+    async def decided(self, ctx: Context, held: Response, seconds: float) -> Response:
+        """The answer as it is once somebody has decided; or as it was, when nobody has after so long."""
+        ...
 
 
-def _route(operation: AnyOperation, authenticate: Authenticate) -> Route:
-    route = operation.http
-    assert route is not None
+class Wire(Protocol):
+    """How requests and answers of a dialect differ from our own."""
 
-    async def endpoint(http: HttpRequest) -> HttpResponse:
-        ctx = await authenticate(http)
+    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+        """The request as the operation takes it, and how its answer is written."""
+        ...
+
+
+class OwnWire:
+    """Our own dialect: everything as the models have it."""
+
+    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+        return given, dumped
+
+
+def dumped(response: Response) -> bytes:
+    return response.model_dump_json().encode()
+
+
+OWN = OwnWire()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One operation behind one address."""
+
+    operation: AnyOperation
+    authentication: Authentication
+    waiting: DecisionWait | None = None
+    wire: Wire = OWN
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        http = HttpRequest(scope, receive)
+        answer = await self._answered(http)
+        await answer(scope, receive, send)
+
+    async def _answered(self, http: HttpRequest) -> HttpResponse:
+        operation, route = self.operation, self.operation.http
+        assert route is not None
+        ctx = await self.authentication(http, is_public=route.is_public)
+        if route.lines is not None and media_type(http) == NDJSON:
+            from quipu.http.batch import answered_lines  # only who sends lines passes through it
+
+            beside, dump = self.wire.opened(http, joined(operation, http, {}))
+            return await answered_lines(ctx, operation, http, beside, dump)
+        if route.body != "json":
+            ctx = _with_upload(ctx, http, is_lines=route.body == "lines")
         given = await request_fields(operation, http)
+        preferred = preferences(http)
+        given, dump = self.wire.opened(http, given)
+        ignored = _left_out(operation, given) if preferred.is_lenient else []
         if operation.is_stream:
-            return await _streamed(ctx, operation, given, http, authenticate)
+            return await self._streamed(ctx, http, given, dump)
         response = await dispatch(ctx, operation, given)
-        return answer(ctx, response)
+        headers: dict[str, str] = {}
+        if ignored:
+            headers["Quipu-Ignored-Fields"] = header_text(", ".join(ignored))[:1024]
+        if response.is_held and preferred.wait_s is not None and self.waiting is not None:
+            response = await self._decided(ctx, http, response, preferred)
+            headers["Preference-Applied"] = f"wait={preferred.wait_s}"
+        return answered(http, ctx, response, dump, headers)
 
-    return Route(route.path, endpoint, methods=[route.method], name=operation.name)
+    async def _decided(
+        self, ctx: Context, http: HttpRequest, held: Response, preferred: Preferences
+    ) -> Response:
+        assert self.waiting is not None
+        seconds = float(preferred.wait_s or 0)
+        allowance = allowance_of(http.scope)
+        if allowance is not None:
+            allowance.prolong(seconds)
+        return await self.waiting.decided(ctx, held, seconds)
+
+    async def _streamed(
+        self, ctx: Context, http: HttpRequest, given: Mapping[str, Any], dump: Dump
+    ) -> HttpResponse:
+        """Piece by piece. What is refused is refused before the answer begins."""
+        from quipu.http import streams  # only streams pass through it
+
+        operation, route = self.operation, self.operation.http
+        assert route is not None
+        request = authorised(ctx.principal, operation, operation.request.parse(given))
+        items = dispatch_stream(ctx, operation, request)
+        if route.answers == "file":
+            return await streams.download(items)
+        if route.answers == "lines":
+            return await streams.lines(http.scope, items, dump, is_reading=route.body != "json")
+
+        async def still_allowed() -> None:
+            renewed = await self.authentication(http)
+            authorised(renewed.principal, operation, request)
+
+        return await streams.events(http.scope, items, still_allowed)
 
 
-def answer(ctx: Context, response: Response) -> HttpResponse:
+def _with_upload(ctx: Context, http: HttpRequest, *, is_lines: bool) -> Context:
+    """The body goes to the handler as it comes, and has no end that we know of."""
+    lift_limits(http.scope)
+    return replace(ctx, upload=uploaded_lines(http) if is_lines else uploaded(http))
+
+
+def _left_out(operation: AnyOperation, given: dict[str, Any]) -> list[str]:
+    """Takes out what is no field, and says what that was."""
+    ignored = [name for name in given if name not in operation.request.model_fields]
+    for name in ignored:
+        del given[name]
+    return ignored
+
+
+def answered(
+    http: HttpRequest, ctx: Context, response: Response, dump: Dump, headers: dict[str, str]
+) -> HttpResponse:
     """200, or 202 when a person decides; the version as an entity tag."""
-    headers: dict[str, str] = {}
     if ctx.facts.seq is not None:
         headers["Quipu-Seq"] = str(ctx.facts.seq)
     if getattr(response, "replayed", False):
@@ -54,71 +163,133 @@ def answer(ctx: Context, response: Response) -> HttpResponse:
     version = getattr(response, "version", None)
     if isinstance(version, int):
         headers["ETag"] = f'"{version}"'
-    body = response.model_dump_json()
+    body = packed(http, dump(response), headers)
     return HttpResponse(body, 202 if response.is_held else 200, headers, media_type="application/json")
 
 
-async def _streamed(
-    ctx: Context,
-    operation: AnyOperation,
-    given: dict[str, Any],
-    http: HttpRequest,
-    authenticate: Authenticate,
-) -> HttpResponse:
-    """Items as server-sent events, or as lines of JSON. What is refused is refused before the stream begins."""
-    request = authorised(ctx.principal, operation, operation.request.parse(given))
-    route = operation.http
-    assert route is not None
-    items = dispatch_stream(ctx, operation, request)
-    if route.answers == "events":
+def packed(http: HttpRequest, body: bytes, headers: dict[str, str]) -> bytes:
+    """A large answer with gzip, for who takes that. Never a page: its form's token beside text of others would show
+    by its length."""
+    if len(body) < _SMALLEST_PACKED:
+        return body
+    headers["Vary"] = "Accept-Encoding"
+    if "gzip" not in http.headers.get("accept-encoding", ""):
+        return body
+    headers["Content-Encoding"] = "gzip"
+    return gzip.compress(body, _COMPRESSION, mtime=0)
 
-        async def still_allowed() -> None:
-            renewed = await authenticate(http)
-            authorised(renewed.principal, operation, request)
 
-        return StreamingResponse(
-            _events(items, still_allowed),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store"},
+# -- addresses --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Node:
+    """One part of an address, and what may follow it."""
+
+    fixed: dict[str, "_Node"] = field(default_factory=dict[str, "_Node"])
+    #: What stands for any part, or with `is_rest` for all that follow: its name and what comes after it.
+    named: "tuple[str, _Node] | None" = None
+    is_rest: bool = False
+    #: Method → address as it was declared, and what answers there.
+    methods: dict[str, tuple[str, ASGIApp]] = field(default_factory=dict[str, tuple[str, ASGIApp]])
+
+
+@dataclass(slots=True)
+class _Found:
+    route: str
+    app: ASGIApp
+    params: dict[str, str]
+
+
+class Addresses:
+    """Finds what answers at an address. Parts are told apart as they were sent: `%2F` in an id is no slash."""
+
+    def __init__(
+        self, endpoints: Sequence[tuple[str, str, ASGIApp]], others: Sequence[BaseRoute] = ()
+    ) -> None:
+        """Method, path and application of each endpoint; `others` are Starlette's, and come after."""
+        self._root = _Node()
+        self._others = Router(routes=others, redirect_slashes=False)
+        for method, path, app in endpoints:
+            self._add(method, path, app)
+
+    def _add(self, method: str, path: str, app: ASGIApp) -> None:
+        node = self._root
+        for part in path.strip("/").split("/"):
+            if part.startswith("{"):
+                name, _, kind = part.strip("{}").partition(":")
+                if node.named is None:
+                    node.named = (name, _Node())
+                if node.named[0] != name:
+                    raise ValueError(f"{path}: another address calls {{{name}}} {{{node.named[0]}}}")
+                node = node.named[1]
+                node.is_rest = node.is_rest or kind == "path"
+            else:
+                node = node.fixed.setdefault(part, _Node())
+        if method in node.methods:
+            raise ValueError(f"two operations at {method} {path}")
+        node.methods[method] = (path, app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        allowed: set[str] = set()
+        found = _found(self._root, _parts(scope), 0, method, allowed)
+        if found is not None:
+            exchange_of(scope).route = found.route
+            scope["path_params"] = found.params
+            await found.app(scope, receive, send)
+            return
+        if allowed:
+            exchange_of(scope).route = None
+            names = allowed | {"HEAD"} if "GET" in allowed else allowed
+            raise wrong_method(", ".join(sorted(names)))
+        await self._other(scope, receive, send)
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._others.routes:
+            raise no_address()
+        scope["app"] = (
+            self  # Starlette's routes then raise what they refuse, and do not answer in words of their own
         )
-    return StreamingResponse(_lines(items), media_type="application/x-ndjson")
-
-
-async def _lines(items: AsyncIterator[Response]) -> AsyncIterator[bytes]:
-    async with aclosing(items):  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]  an async generator
         try:
-            async for item in items:
-                yield item.model_dump_json().encode() + b"\n"
-        except QuipuError as error:
-            yield json.dumps({"error": problem_body(error, "")}).encode() + b"\n"
+            await self._others(scope, receive, send)
+        finally:
+            exchange_of(scope).route = getattr(scope.get("route"), "path", None)
 
 
-async def _events(
-    items: AsyncIterator[Response], still_allowed: Callable[[], Awaitable[None]]
-) -> AsyncIterator[bytes]:
-    """Ends when the caller goes, and when its credential is no longer good."""
-    following = asyncio.ensure_future(anext(items, None))
-    yield b": quipu\n\n"
-    try:
-        while True:
-            done, _ = await asyncio.wait({following}, timeout=_HEARTBEAT_S)
-            if not done:
-                try:
-                    await still_allowed()
-                except QuipuError:
-                    return
-                yield b": alive\n\n"
-                continue
-            item = following.result()
-            if item is None:
-                return
-            seq = getattr(item, "seq", None)
-            name = getattr(item, "type", "message")
-            start = f"id: {seq}\n" if seq is not None else ""
-            yield f"{start}event: {name}\ndata: {item.model_dump_json()}\n\n".encode()
-            following = asyncio.ensure_future(anext(items, None))
-    except QuipuError:
-        return
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+def _parts(scope: Scope) -> list[str]:
+    raw = scope.get("raw_path") or quote(scope["path"]).encode()
+    return raw.decode("latin-1").removeprefix("/").split("/")
+
+
+def _found(node: _Node, parts: list[str], at: int, method: str, allowed: set[str]) -> _Found | None:
+    """Fixed words before what stands for any; where those do not take the method, the others may."""
+    if at == len(parts):
+        allowed.update(node.methods)
+        return _Found(*node.methods[method], {}) if method in node.methods else None
+    fixed = node.fixed.get(parts[at])
+    found = None if fixed is None else _found(fixed, parts, at + 1, method, allowed)
+    if found is None and node.named is not None and parts[at]:
+        name, after = node.named
+        found = _found(after, parts, at + 1, method, allowed)
+        text = parts[at]
+        if found is None and after.is_rest:
+            found, text = _found(after, parts, len(parts), method, allowed), "/".join(parts[at:])
+        if found is not None:
+            found.params[name] = unquote(text)
+    return found
+
+
+def operation_endpoints(
+    operations: Operations, authentication: Authentication, waiting: DecisionWait | None = None
+) -> list[tuple[str, str, ASGIApp]]:
+    """One endpoint for each operation that is reached over HTTP."""
+    return [
+        (
+            operation.http.method,
+            operation.http.path,
+            Endpoint(operation=operation, authentication=authentication, waiting=waiting),
+        )
+        for operation in operations
+        if operation.http is not None
+    ]

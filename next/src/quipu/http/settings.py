@@ -12,12 +12,14 @@ class HttpSettings:
     port: int = 8321
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    #: Names under which the server may be asked; `*` is any. On loopback its own names are always good.
+    #: Names under which the server may be asked; none: any. On an open server those of this machine are always good.
     allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     request_timeout_s: float = 30.0
+    #: So long may a body pause, and so large may it be.
+    body_timeout_s: float = 15.0
+    body_bytes: int = 4 << 20
     most_requests: int = 200
     shutdown_grace_s: float = 20.0
     metrics_public: bool = False
-    log_level: str = "info"

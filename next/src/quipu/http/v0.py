@@ -5,28 +5,73 @@ and error codes are too.
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from quipu.errors import Fault, NotFoundError
-from quipu.http.read import json_body
-from quipu.http.routes import Authenticate
+from quipu.errors import NotFoundError
+from quipu.http.authentication import Authentication
+from quipu.http.routes import DecisionWait, Dump, Endpoint
 from quipu.memory.memorywire import closed_answer, open_request, v0_schemas
-from quipu.operation import AnyOperation, dispatch, invalid
+from quipu.operation import AnyOperation, Response
 from quipu.schemas import Operations
 
-_PREFIX = "/memorywire/v0"
+PREFIX = "/memorywire/v0"
 
 
-def v0_routes(operations: Operations, authenticate: Authenticate) -> list[Route]:
-    """Each operation that v0 has, and its schemas."""
-    served = {
-        operation.http.v0: operation for operation in operations if operation.http and operation.http.v0
+def v0_operations(operations: Operations) -> Mapping[str, AnyOperation]:
+    """Those that v0 has, by its names for them, each at its address there."""
+    return {
+        operation.http.v0: replace(
+            operation, http=replace(operation.http, path=f"{PREFIX}/{operation.http.v0}")
+        )
+        for operation in operations
+        if operation.http is not None and operation.http.v0 is not None
     }
-    schemas = v0_schemas(served)
+
+
+@dataclass(frozen=True, slots=True)
+class V0Wire:
+    """One of v0's operations in v0's forms."""
+
+    name: str
+
+    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+        has_extensions = http.headers.get("quipu-extensions", "").strip().lower() == "true"
+        if isinstance(given.get("extensions"), bool):
+            has_extensions = given.pop("extensions") or has_extensions
+
+        def dump(response: Response) -> bytes:
+            body = closed_answer(self.name, response, has_extensions=has_extensions)
+            return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+        return open_request(self.name, given), dump
+
+
+def v0_endpoints(
+    operations: Operations, authentication: Authentication, waiting: DecisionWait | None = None
+) -> list[tuple[str, str, ASGIApp]]:
+    """Method, path and application of each."""
+    return [
+        (
+            operation.http.method,
+            operation.http.path,
+            Endpoint(operation=operation, authentication=authentication, waiting=waiting, wire=V0Wire(name)),
+        )
+        for name, operation in v0_operations(operations).items()
+        if operation.http is not None
+    ]
+
+
+def schema_routes(operations: Operations) -> list[Route]:
+    """v0's schemas, for everybody."""
+    schemas = v0_schemas(v0_operations(operations))
 
     async def names(_: HttpRequest) -> HttpResponse:
         return JSONResponse({"schemas": sorted(schemas)})
@@ -35,42 +80,8 @@ def v0_routes(operations: Operations, authenticate: Authenticate) -> list[Route]
         name = http.path_params["name"]
         if name not in schemas:
             raise NotFoundError(
-                "There is no such schema.", reason="schema", hint=f"{_PREFIX}/schemas lists them."
+                "There is no such schema.", reason="schema", hint=f"{PREFIX}/schemas lists them."
             )
         return JSONResponse(schemas[name], media_type="application/schema+json")
 
-    return [
-        *(_route(name, operation, authenticate) for name, operation in served.items()),
-        Route(f"{_PREFIX}/schemas", names),
-        Route(f"{_PREFIX}/schemas/{{name}}", one),
-    ]
-
-
-def _route(name: str, operation: AnyOperation, authenticate: Authenticate) -> Route:
-    route = operation.http
-    assert route is not None
-
-    async def endpoint(http: HttpRequest) -> HttpResponse:
-        ctx = await authenticate(http)
-        given = await json_body(http) if route.method != "GET" else {}
-        has_extensions = (
-            given.pop("extensions", None) is True or http.headers.get("quipu-extensions") == "true"
-        )
-        ignored: list[str] = []
-        if "handling=lenient" in http.headers.get("prefer", ""):
-            ignored = [field for field in given if field not in operation.request.model_fields]
-            given = {field: value for field, value in given.items() if field not in ignored}
-        for header, field in route.headers.items():
-            if (value := http.headers.get(header)) is not None:
-                if field in given:
-                    raise invalid([Fault(f"/{field}", "bad_value", "each field in one place only")])
-                given[field] = value
-        response = await dispatch(ctx, operation, open_request(name, given))
-        body = closed_answer(name, response, has_extensions=has_extensions)
-        headers = {"Quipu-Ignored-Fields": ", ".join(ignored)} if ignored else {}
-        if ctx.facts.seq is not None:
-            headers["Quipu-Seq"] = str(ctx.facts.seq)
-        status = 202 if response.is_held else 200
-        return HttpResponse(json.dumps(body), status, headers, media_type="application/json")
-
-    return Route(f"{_PREFIX}/{name}", endpoint, methods=[route.method])
+    return [Route(f"{PREFIX}/schemas", names), Route(f"{PREFIX}/schemas/{{name}}", one)]

@@ -96,7 +96,7 @@ class State:
     #: The position at which something was last made out of a record, or took its words by a merge.
     derived: ChainMap[str, int]
     #: Rows that name a record and go with it: record → table and key.
-    naming: Mapping[str, Sequence[tuple[Table[Any], Key]]] = field(default_factory=dict[str, Any])
+    naming: ChainMap[str, tuple[tuple[Table[Any], Key], ...]] = field(default_factory=ChainMap[str, Any])
     #: Tables whose rows lose some columns with an erased record.
     erasable: Sequence[Table[Any]] = ()
     writes: dict[str, list[tuple[Query, Values]]] = field(
@@ -111,6 +111,7 @@ class State:
             unique=self.unique.new_child(),
             answers=self.answers.new_child(),
             derived=self.derived.new_child(),
+            naming=self.naming.new_child(),
             writes={},
         )
 
@@ -121,6 +122,7 @@ class State:
         self.unique.update(branch.unique.maps[0])
         self.answers.update(branch.answers.maps[0])
         self.derived.update(branch.derived.maps[0])
+        self.naming.update(branch.naming.maps[0])
         for phase, statements in branch.writes.items():
             self.writes.setdefault(phase, []).extend(statements)
 
@@ -193,7 +195,10 @@ class _Entry:
         self._seq = state.head.seq + 1
         self._at = max(commit.draft.at, state.head.at)  # entry times never run back
         self._mentions: list[Mention] = list(commit.mentions)
+        #: What verification reads off the entry: rows, versions that end, records that are erased.
         self._side: list[list[Any]] = []
+        self._ends: list[list[Any]] = []
+        self._erased: list[str] = []
         self._head: dict[str, Any] = {}
 
     def committed(self) -> Committed:
@@ -205,8 +210,10 @@ class _Entry:
         for change in commit.changes:
             self._change(change)
         detail: dict[str, Any] = {**draft.detail, "nonce": self._random(8).hex()}
-        if self._side:
-            detail["side"] = self._side
+        witness = (("side", self._side), ("ends", self._ends), ("erased", self._erased))
+        detail.update((name, value) for name, value in witness if value)
+        if "suspended_at" in self._head:
+            detail["suspended_at"] = self._head["suspended_at"]
         _check_keepable((draft.actor, draft.op, draft.store, draft.agent, draft.run, draft.node))
         entry = Entry(
             seq=self._seq,
@@ -350,6 +357,7 @@ class _Entry:
         if close.merged_into is not None:
             self._state.derived[close.id] = self._seq
         self._state.versions[close.id] = replace(current, is_current=False)
+        self._ends.append([close.id, current.version, close.ending, close.merged_into])
         self._mention(close.id, current)
         self._head["changed"] = self._seq
 
@@ -368,6 +376,7 @@ class _Entry:
                 state.write("erase", SQL[name], id=record_id)
             state.versions[record_id] = replace(known, is_current=False, is_erased=True)
             self._mention(record_id, known)
+        self._erased.append(record_id)
         for name in ("drop_answers", "drop_answer_records"):
             state.write("erase", SQL[name], id=record_id)
         for table in state.erasable:
@@ -404,6 +413,10 @@ class _Entry:
         state.rows[table.name, key] = self._seq
         state.write("rows", table.upsert, **row, salt=salt, digest=digest, seq=self._seq)
         self._side.append([table.name, list(key), digest.hex()])
+        if not table.erasable:  # an erasure later in the group takes it along
+            for record_id in (row[name] for name in table.names):
+                if isinstance(record_id, str):
+                    state.naming[record_id] = (*state.naming.get(record_id, ()), (table, key))
         if table.guards:
             self._head["guarded"] = self._seq
 

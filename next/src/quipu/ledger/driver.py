@@ -38,8 +38,10 @@ class Driver(Protocol):
         """Whose writes wait for each other: "" in a file (one writer), the tenant on a server."""
         ...
 
-    def reading(self) -> AbstractContextManager[Cursor]:
-        """One moment, read-only."""
+    def reading(self, tenant: str = "", reached: int | None = None) -> AbstractContextManager[Cursor]:
+        """One moment, read-only. With `reached` a replica may answer that has come so far, and as far as anything of the
+        tenant that this process has seen; without it the primary does.
+        """
         ...
 
     def writing(self, lane: str) -> AbstractContextManager[Cursor]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.ledger import state as states
@@ -29,6 +29,7 @@ _GROUP = 256
 _PATIENCE_S = 10.0
 _PAUSE_S = 0.05
 
+R = TypeVar("R")
 Work: TypeAlias = Callable[[Reader], tuple[Any, Sequence[Commit]]]
 #: Tenant, its new position, and what was committed.
 Durable: TypeAlias = Callable[[str, int, Sequence[Commit]], None]
@@ -165,6 +166,20 @@ class Groups:
                     states.write(cursor, state)
                     tied[tenant] = state.head
 
+    def alone(self, work: Callable[[], R], *, may_repeat: bool) -> R:
+        """Short work outside of a group, on the thread that asks; tried again while the database cannot be reached."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return work()
+            except OutcomeUnknownError as error:
+                if not may_repeat or time.monotonic() > until:
+                    raise _outcome_unknown() from error
+            except BackendUnavailableError as error:
+                if error.reason not in ("busy", "unreachable") or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S)
+
     def _is_durable(self, lane: str, tied: dict[str, Head], until: float) -> bool:
         """How a commit ended that nobody heard the end of. Getting the head's lock means that it has ended."""
         while True:
@@ -177,9 +192,13 @@ class Groups:
                     return True  # nothing was written
             except (BackendUnavailableError, OutcomeUnknownError) as error:
                 if time.monotonic() > until:
-                    raise BackendUnavailableError(
-                        "The database went away during the commit; whether it was kept is not known.",
-                        reason="outcome_unknown",
-                        hint="Repeat the write with the same idempotency key.",
-                    ) from error
+                    raise _outcome_unknown() from error
                 time.sleep(_PAUSE_S)
+
+
+def _outcome_unknown() -> BackendUnavailableError:
+    return BackendUnavailableError(
+        "The database went away during the commit; whether it was kept is not known.",
+        reason="outcome_unknown",
+        hint="Repeat the write with the same idempotency key.",
+    )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quipu.errors import BackendUnavailableError, ConflictError, QuipuError
 from quipu.ledger import state as states
 from quipu.ledger.commit import KEY_LIFE_MS, Commit, Committed, Erase
+from quipu.ledger.copy import copy
 from quipu.ledger.decide import Caller, Random
-from quipu.ledger.driver import Driver
+from quipu.ledger.driver import Cursor, Driver
 from quipu.ledger.groups import Groups
 from quipu.ledger.index import Space, VersionKey
 from quipu.ledger.queries import SQL, schema_statements
@@ -63,9 +64,13 @@ class Ledger:
     """One implementation over a driver."""
 
     def __init__(self, driver: Driver, tables: Sequence[Table[Any]], *, random: Random = os.urandom) -> None:
-        """Blocks: it makes the tables of a new database."""
+        """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened."""
         self._driver, self.tables = driver, tuple(tables)
-        driver.create(schema_statements(driver.dialect))
+        try:
+            driver.create(schema_statements(driver.dialect))
+        except BaseException:
+            driver.close()
+            raise
         self._listeners: list[CommitListener] = []
         self._groups = Groups(driver, self.tables, random, self._committed)
         self._threads = ThreadPoolExecutor(driver.readers, "ledger-reader")
@@ -152,7 +157,7 @@ class Ledger:
                 cursor.run_many(table.upsert, [{"tenant": tenant, **table.row(value)} for value in values])
                 return result
 
-        return await self._on_writer(revising)
+        return await self._on_writer(revising, may_repeat=False)
 
     async def claim(self, table: Table[T], tenant: str, key: Key, holder: str, now: int, until: int) -> bool:
         """Take a row for a while, unless somebody else has it. The table has `holder` and `held_until`."""
@@ -228,18 +233,30 @@ class Ledger:
 
     # -- records ----------------------------------------------------------------------------------------------------------
 
-    async def read(self, tenant: str, work: Callable[[Reader], R]) -> R:
-        """Run several reads of one moment on a worker thread."""
+    async def read(self, tenant: str, work: Callable[[Reader], R], reached: int | None = None) -> R:
+        """Run several reads of one moment on a worker thread.
 
-        def reading() -> R:
-            with self._driver.reading() as cursor:
+        With `reached`, a replica may answer that has come to that position and to all that this process has seen; only
+        for what the journal's position tells the age of: records, not operational rows.
+        """
+
+        def reading(at: int | None) -> R:
+            with self._driver.reading(tenant, at) as cursor:
                 return work(Reader(cursor, tenant))
 
-        return await self._on(self._threads, reading)
+        try:
+            return await self._on(self._threads, lambda: reading(reached))
+        except BackendUnavailableError as error:
+            if reached is None and error.reason != "unreachable":
+                raise
+        # A replica may break off a read, and a server that was restarted has cut every connection: once more.
+        return await self._on(self._threads, lambda: reading(None))
 
     async def records(self, tenant: str, ids: Sequence[str], seq: int | None = None) -> Mapping[str, Record]:
         """The versions that are current, or were at a position."""
-        return await self.read(tenant, lambda reader: reader.records(ids, seq)) if ids else {}
+        if not ids:
+            return {}
+        return await self.read(tenant, lambda reader: reader.records(ids, seq), reached=seq or 0)
 
     async def newest_versions(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Record]:
         """The newest version of each, whatever became of it."""
@@ -254,7 +271,9 @@ class Ledger:
         while True:
             start = below
             page = await self.read(
-                tenant, lambda reader, at=start: reader.page(selection, snapshot, at, _PAGE)
+                tenant,
+                lambda reader, at=start: reader.page(selection, snapshot, at, _PAGE),
+                reached=snapshot.seq or 0,
             )
             for record in page:
                 is_state = (record.standing if snapshot.seq is None else record.state) in selection.states
@@ -315,6 +334,19 @@ class Ledger:
 
         return await self.read("", work)
 
+    async def journaled_tenants(self) -> AsyncIterator[str]:
+        """Everybody who has a journal, listed or not."""
+        name: str | None = ""
+        while True:
+            row = await self.read(
+                name or "",
+                lambda reader: reader.cursor.row(SQL["next_journaled_tenant"], tenant=reader.tenant),
+            )
+            name = None if row is None else row[0]
+            if name is None:
+                return
+            yield name
+
     async def tenant(self, tenant: str) -> Tenant | None:
         """None: there is no such tenant."""
 
@@ -343,26 +375,32 @@ class Ledger:
         """The last position that was written by then."""
         return await self.read(tenant, lambda reader: reader.position_at(moment))
 
-    async def checkpoints(self, tenant: str) -> Sequence[Checkpoint]:
-        return await self.read(tenant, Reader.checkpoints)
+    async def checkpoints(self, tenant: str, after: int = 0, limit: int = 1000) -> Sequence[Checkpoint]:
+        """Signed positions behind another, in order."""
+        return await self.read(tenant, lambda reader: reader.checkpoints(after, limit))
 
     async def last_checkpoint(self, tenant: str) -> Checkpoint | None:
         return await self.read(tenant, Reader.last_checkpoint)
 
-    async def add_checkpoint(self, tenant: str, checkpoint: Checkpoint) -> None:
-        def work() -> None:
-            with self._driver.writing(self._driver.lane(tenant)) as cursor:
-                cursor.run(
-                    SQL["add_checkpoint"],
-                    tenant=tenant,
-                    seq=checkpoint.seq,
-                    hash=checkpoint.hash,
-                    at=checkpoint.at,
-                    key_id=checkpoint.key_id,
-                    signature=checkpoint.signature,
-                )
+    async def add_checkpoint(
+        self, tenant: str, sign: Callable[[Head], Checkpoint], entry: Callable[[Checkpoint], Draft]
+    ) -> Checkpoint:
+        """Keep what `sign` makes of the head, with an entry behind it that names it: one that is taken away is missed."""
 
-        await self._on_writer(work)
+        def work(reader: Reader) -> tuple[Checkpoint, Sequence[Commit]]:
+            checkpoint = sign(reader.head())
+            reader.cursor.run(
+                SQL["add_checkpoint"],
+                tenant=tenant,
+                seq=checkpoint.seq,
+                hash=checkpoint.hash,
+                at=checkpoint.at,
+                key_id=checkpoint.key_id,
+                signature=checkpoint.signature,
+            )
+            return checkpoint, [Commit(tenant=tenant, draft=entry(checkpoint))]
+
+        return await self.locked(tenant, work)
 
     # -- vectors and terms --------------------------------------------------------------------------------------------------
 
@@ -378,10 +416,9 @@ class Ledger:
                 known = Reader(cursor, tenant).space()
                 if known is not None:
                     return known
-                cursor.run(
-                    SQL["add_space"], tenant=tenant, number=1, model=space.model, dimensions=space.dimensions
-                )
-                cursor.run(SQL["use_space"], tenant=tenant, number=1)
+                spaces = cursor.rows(SQL["spaces"], tenant=tenant)
+                number = _number(spaces, space) or _add_space(cursor, tenant, spaces, space)
+                cursor.run(SQL["use_space"], tenant=tenant, number=number)
                 return space
 
         return await self._on_writer(work)
@@ -392,9 +429,10 @@ class Ledger:
         def work() -> None:
             with self._driver.writing(self._driver.lane(tenant)) as cursor:
                 states.locked_head(cursor, tenant)
-                number = _number(cursor.rows(SQL["spaces"], tenant=tenant), space)
-                if number is None:
-                    raise ConflictError("There are no vectors of this embedder.", reason="embedding_mismatch")
+                spaces = cursor.rows(SQL["spaces"], tenant=tenant)
+                number = _number(spaces, space)
+                if number is None:  # nothing was there to be embedded
+                    number = _add_space(cursor, tenant, spaces, space)
                 cursor.run(SQL["use_space"], tenant=tenant, number=number)
                 cursor.run(SQL["drop_other_vectors"], tenant=tenant, number=number)
                 cursor.run(SQL["drop_other_spaces"], tenant=tenant, number=number)
@@ -420,14 +458,7 @@ class Ledger:
                             reason="embedding_mismatch",
                             hint="Let one of the two finish, then run `quipu reindex` again.",
                         )
-                    number = max((row[0] for row in spaces), default=0) + 1
-                    cursor.run(
-                        SQL["add_space"],
-                        tenant=tenant,
-                        number=number,
-                        model=space.model,
-                        dimensions=space.dimensions,
-                    )
+                    number = _add_space(cursor, tenant, spaces, space)
                 there = Reader(cursor, tenant).not_emptied([key for key, _ in vectors])
                 cursor.run_many(
                     SQL["add_vector"],
@@ -515,14 +546,18 @@ class Ledger:
         return emptied
 
     async def statistics(self, tenant: str) -> Mapping[str, int]:
+        """How much a tenant has: counts, and the bytes of what is in them, without what an engine needs around it."""
+
         def work(reader: Reader) -> dict[str, int]:
-            versions, live, characters = reader.cursor.rows(SQL["count_records"], tenant=tenant)[0]
-            (entries,) = reader.cursor.rows(SQL["count_entries"], tenant=tenant)[0]
+            versions, live, record_bytes = reader.cursor.rows(SQL["count_records"], tenant=tenant)[0]
+            (entries, entry_bytes) = reader.cursor.rows(SQL["count_entries"], tenant=tenant)[0]
+            (vectors, vector_bytes) = reader.cursor.rows(SQL["count_vectors"], tenant=tenant)[0]
             return {
                 "versions": versions,
                 "records": int(live or 0),
-                "characters": int(characters or 0),
                 "entries": entries,
+                "vectors": vectors,
+                "bytes": int(record_bytes or 0) + int(entry_bytes or 0) + int(vector_bytes or 0),
             }
 
         return await self.read(tenant, work)
@@ -544,12 +579,22 @@ class Ledger:
         """A whole copy of all tenants as of one moment, as a SQLite file."""
         await self._on(self._threads, lambda: self._driver.backup(target, progress))
 
+    async def copy_to(
+        self,
+        other: "Ledger",
+        tenants: Sequence[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Mapping[str, int]:
+        """Copy tenants, or all of them, into a ledger that has none of them; how many rows each has."""
+        return await self._on(self._threads, lambda: copy(self._driver, other._driver, tenants, progress))
+
     async def compact(self) -> None:
+        """Give back the room of what is gone."""
         await self._on_writer(self._driver.compact)
 
-    async def _on_writer(self, work: Callable[[], R]) -> R:
-        """Write outside of a group: short work of its own."""
-        return await self._on(self._groups.threads, work)
+    async def _on_writer(self, work: Callable[[], R], *, may_repeat: bool = True) -> R:
+        """Write outside of a group: short work of its own. `may_repeat`: doing it twice is doing it once."""
+        return await self._on(self._groups.threads, lambda: self._groups.alone(work, may_repeat=may_repeat))
 
     async def _on(self, threads: ThreadPoolExecutor, work: Callable[[], R]) -> R:
         try:
@@ -562,3 +607,9 @@ class Ledger:
 
 def _number(spaces: Sequence[tuple[Any, ...]], space: Space) -> int | None:
     return next((n for n, model, size in spaces if (model, size) == (space.model, space.dimensions)), None)
+
+
+def _add_space(cursor: Cursor, tenant: str, spaces: Sequence[tuple[Any, ...]], space: Space) -> int:
+    number = max((row[0] for row in spaces), default=0) + 1
+    cursor.run(SQL["add_space"], tenant=tenant, number=number, model=space.model, dimensions=space.dimensions)
+    return number

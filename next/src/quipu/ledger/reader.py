@@ -10,8 +10,17 @@ from quipu.ledger.commit import KEY_LIFE_MS, Committed
 from quipu.ledger.driver import Cursor
 from quipu.ledger.index import IndexRow, Known, News, Owner, Space, VersionKey
 from quipu.ledger.queries import SQL
-from quipu.ledger.records import entries_of, head_of, mark_of, record_of
-from quipu.ledger.table import Key, Row, Table
+from quipu.ledger.records import (
+    StoredVersion,
+    UnreadableEntry,
+    chain_of,
+    entries_of,
+    head_of,
+    mark_of,
+    record_of,
+    stored_version,
+)
+from quipu.ledger.table import Key, Row, Table, Value
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Head
 from quipu.model.record import Mark, Record
 from quipu.model.search import Scope, Selection, Snapshot
@@ -27,6 +36,11 @@ _FOLLOW_AT_MOST = 20_000
 #: Greater than any id.
 _LAST_ID = "\U0010ffff"
 _LIST = 900
+#: The conditions of a journal query that asks for nothing in particular.
+_EVERY_ENTRY: Mapping[str, Any] = {
+    **{"before": _FOREVER, "op": None, "actor": None, "agent": None},
+    **{"run": None, "record": None, "since": None, "until": None},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,18 @@ class Kept(Generic[T]):
     """A journaled row, and the position that last kept it: what `Keep.expects` asks for."""
 
     value: T
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A journaled row as it stands in the database, for verification."""
+
+    key: Key
+    columns: Mapping[str, Value]
+    #: None: something that it named was erased, and what it said with it.
+    salt: bytes | None
+    digest: bytes
     seq: int
 
 
@@ -62,7 +88,7 @@ class Summary:
     counts: Mapping[str, int]
     oldest_at: int | None
     newest_at: int | None
-    characters: int
+    content_bytes: int
 
 
 class Reader:
@@ -106,12 +132,23 @@ class Reader:
         }
         return [entries_of([row], hashes.get(row[0] - 1, GENESIS))[0] for row in rows]
 
+    def chain(self, after: int, prev: bytes, limit: int) -> list[Entry | UnreadableEntry]:
+        """The journal behind a position whose hash is `prev`, for verification: also what cannot be read."""
+        rows = self.cursor.rows(SQL["entries"], tenant=self.tenant, **_EVERY_ENTRY, after=after, limit=limit)
+        return chain_of(rows, prev)
+
+    def entry_hash(self, seq: int) -> bytes | None:
+        row = self.cursor.row(SQL["entry_hash"], tenant=self.tenant, seq=seq)
+        return None if row is None else bytes(row[0])
+
     def position_at(self, moment: int) -> int:
         row = self.cursor.row(SQL["position_at"], tenant=self.tenant, moment=moment)
         return 0 if row is None else row[0]
 
-    def checkpoints(self) -> list[Checkpoint]:
-        return [_checkpoint(row) for row in self.cursor.rows(SQL["checkpoints"], tenant=self.tenant)]
+    def checkpoints(self, after: int, limit: int) -> list[Checkpoint]:
+        """Signed positions behind another, in order."""
+        rows = self.cursor.rows(SQL["checkpoints"], tenant=self.tenant, after=after, limit=limit)
+        return [_checkpoint(row) for row in rows]
 
     def last_checkpoint(self) -> Checkpoint | None:
         row = self.cursor.row(SQL["last_checkpoint"], tenant=self.tenant)
@@ -248,20 +285,38 @@ class Reader:
             counts={row[0]: row[1] for row in rows},
             oldest_at=min((row[2] for row in rows), default=None),
             newest_at=max((row[3] for row in rows), default=None),
-            characters=sum(int(row[4] or 0) for row in rows),
+            content_bytes=sum(int(row[4] or 0) for row in rows),
         )
 
     def links(self, ids: Sequence[str], seq: int) -> dict[str, set[str]]:
-        """What each record was linked with at a position, both ways."""
+        """What each record was linked with at a position, both ways; a link follows its target through merges."""
         wanted = {record_id: set[str]() for record_id in ids if _is_storable(record_id)}
-        for start in range(0, len(ids), _LIST):
-            chunk = [one for one in ids[start : start + _LIST] if one in wanted]
-            for source, target in self.cursor.rows(SQL["links_at"], tenant=self.tenant, ids=chunk, seq=seq):
+        names = list(wanted)
+        for start in range(0, len(names), _LIST):
+            chunk = names[start : start + _LIST]
+            place: dict[str, Any] = {"tenant": self.tenant, "seq": seq}
+            taken: dict[str, set[str]] = {}
+            for into, gone in self.cursor.rows(SQL["merged_away"], **place, ids=chunk):
+                taken.setdefault(gone, set()).add(into)
+            rows = self.cursor.rows(SQL["links_at"], **place, ids=[*chunk, *taken])
+            passed_on = self.survivors([target for _, target in rows], seq)
+            for source, target in rows:
                 if source in wanted:
-                    wanted[source].add(target)
-                if target in wanted:
-                    wanted[target].add(source)
+                    wanted[source] |= {target, *passed_on.get(target, ())} - {source}
+                for reached in (target, *taken.get(target, ())):
+                    if reached in wanted and reached != source:
+                        wanted[reached].add(source)
         return wanted
+
+    def survivors(self, ids: Sequence[str], seq: int) -> dict[str, set[str]]:
+        """What each of these was merged into at a position, and what that was merged into, and so on."""
+        found: dict[str, set[str]] = {}
+        names = list(dict.fromkeys(one for one in ids if _is_storable(one)))
+        for start in range(0, len(names), _LIST):
+            chunk = names[start : start + _LIST]
+            for gone, into in self.cursor.rows(SQL["survivors"], tenant=self.tenant, ids=chunk, seq=seq):
+                found.setdefault(gone, set()).add(into)
+        return found
 
     # -- search ---------------------------------------------------------------------------------------------------------
 
@@ -327,6 +382,45 @@ class Reader:
         )
         return [record_of(row) for row in rows]
 
+    # -- as it stands, for verification -----------------------------------------------------------------------------------
+
+    def stored_versions(self, after: VersionKey, limit: int) -> list[StoredVersion]:
+        """Every version behind another, in the order of id and version."""
+        rows = self.cursor.rows(
+            SQL["stored_versions"], tenant=self.tenant, after_id=after[0], after_version=after[1], limit=limit
+        )
+        return [stored_version(self.tenant, row) for row in rows]
+
+    def stored_versions_of(self, ids: Sequence[str]) -> list[StoredVersion]:
+        rows = self.cursor.rows(SQL["stored_versions_of"], tenant=self.tenant, ids=list(ids))
+        return [stored_version(self.tenant, row) for row in rows]
+
+    def stored_links(self, ids: Sequence[str]) -> list[tuple[str, str, str, int, int | None]]:
+        """Source, target, relation, born and died of every link that leads from these records."""
+        rows = self.cursor.rows(SQL["links_of"], tenant=self.tenant, ids=list(ids))
+        return [(source, target, rel, born, died) for source, target, rel, born, died in rows]
+
+    def stored_vectors(self, ids: Sequence[str]) -> list[tuple[str, int, int, bytes]]:
+        """Id, version, number of the space and the numbers themselves, of every vector of these records."""
+        rows = self.cursor.rows(SQL["vectors_of"], tenant=self.tenant, ids=list(ids))
+        return [(record_id, version, space, bytes(data)) for record_id, version, space, data in rows]
+
+    def spaces(self) -> dict[int, Space]:
+        """Every space of the tenant by its number."""
+        rows = self.cursor.rows(SQL["spaces"], tenant=self.tenant)
+        return {number: Space(model, dimensions) for number, model, dimensions in rows}
+
+    def stored_rows(self, table: Table[Any], after: Key | None, limit: int) -> list[StoredRow]:
+        """Rows of a journaled table behind a key."""
+        start = {f"after_{name}": value for name, value in table.named(after).items()} if after else {}
+        query = table.page((), is_first=after is None)
+        rows = self.cursor.rows(query, tenant=self.tenant, limit=limit, **start)
+        return [_stored_row(table, row) for row in rows]
+
+    def stored_row(self, table: Table[Any], key: Key) -> StoredRow | None:
+        row = self.cursor.row(table.get, tenant=self.tenant, **table.named(key))
+        return None if row is None else _stored_row(table, row)
+
     # -- rows of capabilities ---------------------------------------------------------------------------------------------
 
     def kept(self, table: Table[T], *key: Any) -> Kept[T] | None:
@@ -361,6 +455,13 @@ class Reader:
 
 def _kept(table: Table[T], row: Row) -> Kept[T]:
     return Kept(table.value(row), row[-1] if table.is_journaled else 0)
+
+
+def _stored_row(table: Table[Any], row: Row) -> StoredRow:
+    *values, salt, digest, seq = row
+    columns = dict(zip(table.columns, values, strict=True))
+    key = tuple(columns[name] for name in table.key)
+    return StoredRow(key, columns, None if salt is None else bytes(salt), bytes(digest), seq)
 
 
 def _checkpoint(row: Row) -> Checkpoint:

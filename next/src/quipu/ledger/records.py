@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quipu.errors import TamperedError
@@ -9,6 +10,32 @@ from quipu.ledger.digests import plain_fields
 from quipu.ledger.table import Row, Values
 from quipu.model.journal import Entry, Head, Mention
 from quipu.model.record import Link, Mark, PrivacyIntent, Provenance, Record
+
+#: Columns of a version that repeat what its JSON says, so that search and undo can select by them.
+COPIES = ("subject", "sensitivity", "share_with", "event_time", "run_id", "asks")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """A version as it stands in the database, for verification."""
+
+    id: str
+    version: int
+    #: None: it cannot be read.
+    record: Record | None
+    #: The position that emptied it.
+    emptied: int | None
+    terms: bytes | None
+    #: Columns that should repeat what stands elsewhere in the row, and do not.
+    strays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableEntry:
+    """An entry that was altered so that it is none any more."""
+
+    seq: int
+    hash: bytes
 
 
 def record_row(tenant: str, record: Record, terms: bytes | None) -> Values:
@@ -67,6 +94,20 @@ def record_of(row: Row) -> Record:
             reason="unreadable_record",
             hint="`quipu verify` names everything that was altered.",
         ) from error
+
+
+def stored_version(tenant: str, row: Row) -> StoredVersion:
+    """A row of `stored_versions`: a version, the copies of parts of it, its terms."""
+    *version, terms = row
+    row, copies = tuple(version[: -len(COPIES)]), version[-len(COPIES) :]
+    terms = None if terms is None else bytes(terms)
+    try:
+        record = _record_of(row)
+        written = record_row(tenant, record, terms)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return StoredVersion(row[0], row[1], None, row[6], terms)
+    strays = tuple(name for name, value in zip(COPIES, copies, strict=True) if written[name] != value)
+    return StoredVersion(row[0], row[1], record, row[6], terms, strays)
 
 
 def _record_of(row: Row) -> Record:
@@ -128,6 +169,18 @@ def head_of(row: Row | None) -> Head:
         guarded=guarded,
         suspended_at=suspended_at,
     )
+
+
+def chain_of(rows: Sequence[Row], prev: bytes) -> list[Entry | UnreadableEntry]:
+    """Entries in order, those among them that cannot be read too."""
+    found: list[Entry | UnreadableEntry] = []
+    for row in rows:
+        try:
+            found += entries_of([row], prev)
+        except TamperedError:
+            found.append(UnreadableEntry(row[0], bytes(row[-1])))
+        prev = bytes(row[-1])
+    return found
 
 
 def entries_of(rows: Sequence[Row], prev: bytes) -> list[Entry]:

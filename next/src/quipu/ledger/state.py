@@ -47,7 +47,9 @@ def read_state(cursor: Cursor, tenant: str, commits: Sequence[Commit], tables: S
         unique=ChainMap(_holders(cursor, tenant, changes)),
         answers=ChainMap(_answers(cursor, tenant, commits)),
         derived=ChainMap(_derived(cursor, tenant, erased)),
-        naming=_naming(cursor, tenant, tables, erased),
+        naming=ChainMap(
+            {name: tuple(rows) for name, rows in _naming(cursor, tenant, tables, erased).items()}
+        ),
         erasable=[table for table in tables if table.names and table.erasable],
     )
 

@@ -5,12 +5,13 @@ to wait for a person takes the way of a single write.
 """
 
 import asyncio
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quipu.errors import InvalidError, QuipuError
-from quipu.ledger.commit import Commit, Committed
+from quipu.errors import ConflictError, InvalidError, QuipuError
+from quipu.ledger.commit import Commit, Committed, Once
 from quipu.memory import drafts
 from quipu.memory.model import (
     ItemError,
@@ -20,14 +21,26 @@ from quipu.memory.model import (
     RememberRequest,
     RememberResponse,
 )
-from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
+from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write, once_of, without_foreign_vector
 from quipu.memory.remember import Remember, held_answer, placed, store_view
+from quipu.memory.scope import no_store
 from quipu.model.journal import Draft
 from quipu.model.record import Record
+from quipu.model.store import Store
 from quipu.operation import Context, bound
 
 #: So many single writes are under way at once.
 _AT_ONCE = 16
+_MOST_ATTEMPTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A new memory that may be written as it is."""
+
+    request: RememberRequest
+    record: Record
+    store: Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,66 +62,120 @@ class Batch:
         )
 
     async def remember_many(self, ctx: Context, request: RememberManyRequest) -> RememberManyResponse:
-        items = [_scoped(request, item) for item in request.items]
-        if request.atomic or request.idempotency_key is not None:
-            checked = tuple(bound(ctx.principal, item) for item in items)
-            return await self.pipeline.write(ctx, self.write, request.model_copy(update={"items": checked}))
-        results: list[ItemResult | None] = [None] * len(items)
-        plain = [index for index, item in enumerate(items) if _is_plain(item)]
-        await self._created_at_once(ctx, items, plain, results)
+        items = tuple(_scoped(request, item) for item in request.items)
+        if request.atomic:
+            items = tuple(bound(ctx.principal, item) for item in items)
+            return await self.pipeline.write(ctx, self.write, request.model_copy(update={"items": items}))
+        once = once_of(ctx.principal, self.write.operation, request)
+        if (
+            once is not None
+            and (first := await self.pipeline.first_answer(ctx, self.write, once)) is not None
+        ):
+            return first
+        return await self._each(ctx, request, items, once)
+
+    # -- each for itself ----------------------------------------------------------------------------------------------
+
+    async def _each(
+        self,
+        ctx: Context,
+        request: RememberManyRequest,
+        items: Sequence[RememberRequest],
+        once: Once | None,
+    ) -> RememberManyResponse:
+        """Single writes first, each under a key of its own where the batch has one; then the plain ones, with the whole
+        answer under the batch's key. Whoever repeats it after a crash in between writes nothing twice."""
+        results: dict[int, ItemResult] = {}
+        for attempt in range(_MOST_ATTEMPTS):
+            guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+            guard.clean(
+                request.model_copy(update={"items": ()})
+            )  # the batch's own key and names are kept too
+            planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
+            together = await self._allowed_as_they_are(ctx, planning, items, results)
+            await self._singly(ctx, request, items, together, results)
+            plan = await self._creations(planning, together, results)
+            try:
+                return await self.pipeline.commit(ctx, plan, guard, once=once)
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed" or attempt + 1 == _MOST_ATTEMPTS:
+                    raise
+        raise ConflictError  # unreachable: the last turn raises or returns
+
+    async def _allowed_as_they_are(
+        self,
+        ctx: Context,
+        planning: Planning,
+        items: Sequence[RememberRequest],
+        results: dict[int, ItemResult],
+    ) -> dict[int, _New]:
+        """Plain new memories that no rule has a word on, without secrets. What is refused is answered."""
+        stores = await self.remember.scopes.stores(planning.tenant)
+        allowed: dict[int, _New] = {}
+        for index, item in enumerate(items):
+            if index in results or not _is_plain(item):
+                continue
+            try:
+                own = bound(ctx.principal, item)
+                clean = without_foreign_vector(own, planning.guard.clean(own))
+
+                async def planned(one: RememberRequest = clean) -> Plan[RememberResponse]:
+                    return await self.remember.plan(planning, one)
+
+                verdict = await self.pipeline.governor.judge(ctx, "remember", clean, planning.guard, planned)
+                if verdict.effect == "allow" and not verdict.rules:
+                    allowed[index] = await self._draft(planning, clean, stores)
+            except QuipuError as error:
+                results[index] = _refused(index, error)
+        return allowed
+
+    async def _draft(self, planning: Planning, item: RememberRequest, stores: Mapping[str, Store]) -> _New:
+        """What would be written; raises what writing it would raise."""
+        store = stores.get(item.store)
+        if store is None or not planning.reaches_store(store.name):
+            raise no_store()
+        await self.remember.check_links(planning, item)
+        await self.remember.embedding.check(planning.tenant, item.embedding)
+        record_id = planning.new_id("mem")
+        record = drafts.new_record(item, planning, self.remember.limits, store=store, record_id=record_id)
+        return _New(item, record, store)
+
+    async def _singly(
+        self,
+        ctx: Context,
+        request: RememberManyRequest,
+        items: Sequence[RememberRequest],
+        together: Mapping[int, _New],
+        results: dict[int, ItemResult],
+    ) -> None:
+        """Those that go the way of a single write."""
         single = asyncio.Semaphore(_AT_ONCE)
 
         async def write(index: int) -> None:
             async with single:
                 try:
-                    answer = await self.remember.remember(ctx, bound(ctx.principal, items[index]))
-                    results[index] = ItemResult(index=index, response=answer)
+                    item = bound(ctx.principal, _keyed(request, items[index], index))
+                    results[index] = ItemResult(index=index, response=await self.remember.remember(ctx, item))
                 except QuipuError as error:
                     results[index] = _refused(index, error)
 
         async with asyncio.TaskGroup() as group:
-            for index, result in enumerate(results):
-                if result is None:
+            for index in range(len(items)):
+                if index not in results and index not in together:
                     group.create_task(write(index))
-        return RememberManyResponse(results=tuple(result for result in results if result is not None))
 
-    async def _created_at_once(
-        self,
-        ctx: Context,
-        items: Sequence[RememberRequest],
-        plain: Sequence[int],
-        results: list[ItemResult | None],
-    ) -> None:
-        """Commit those that are allowed as they are; what is left undone here goes its own way."""
-        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
-        planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
-        allowed: list[tuple[int, RememberRequest]] = []
-        for index in plain:
-            try:
-                clean = guard.clean(bound(ctx.principal, items[index]))
-            except QuipuError as error:
-                results[index] = _refused(index, error)
-                continue
-
-            async def planned(one: RememberRequest = clean) -> Plan[RememberResponse]:
-                return await self.remember.plan(planning, one)
-
-            verdict = await self.pipeline.governor.judge(ctx, "remember", clean, planned)
-            if verdict.effect == "allow" and clean is items[index] and not verdict.rules:
-                allowed.append((index, clean))
-        if not allowed:
-            return
-        try:
-            plan = await self._creations(planning, [item for _, item in allowed])
-            answer = await self.pipeline.commit(ctx, plan, guard)
-        except QuipuError:  # one of them cannot be written: each finds out for itself
-            return
-        for (index, _), result in zip(allowed, answer.results, strict=True):
-            results[index] = result.model_copy(update={"index": index})
+    # -- all or none --------------------------------------------------------------------------------------------------
 
     async def plan(self, planning: Planning, request: RememberManyRequest) -> Plan[RememberManyResponse]:
         if all(_is_plain(item) for item in request.items):
-            return await self._creations(planning, request.items)
+            stores = await self.remember.scopes.stores(planning.tenant)
+            together: dict[int, _New] = {}
+            for index, item in enumerate(request.items):
+                try:
+                    together[index] = await self._draft(planning, item, stores)
+                except InvalidError as error:
+                    raise _at(error, index) from error
+            return await self._creations(planning, together, {})
         plans: list[Plan[RememberResponse]] = []
         for index, item in enumerate(request.items):
             try:
@@ -132,35 +199,26 @@ class Batch:
             after=tuple(record for plan in plans for record in plan.after),
         )
 
+    # -- new memories -------------------------------------------------------------------------------------------------
+
     async def _creations(
-        self, planning: Planning, items: Sequence[RememberRequest]
+        self, planning: Planning, together: Mapping[int, _New], others: Mapping[int, ItemResult]
     ) -> Plan[RememberManyResponse]:
-        """New memories: embedded in one go, one journal entry per agent, store, run and node."""
-        stores = await self.remember.scopes.stores(planning.tenant)
-        records: list[Record] = []
-        for index, item in enumerate(items):
-            store = stores.get(item.store) or await self.remember.scopes.store(planning, item.store)
-            if not planning.reaches_store(store.name):
-                store = await self.remember.scopes.store(
-                    planning, item.store
-                )  # says that there is no such store
-            try:
-                await self.remember.check_links(planning, item)
-                record = drafts.new_record(
-                    item, planning, self.remember.limits, store=store, record_id=planning.new_id("mem")
-                )
-            except InvalidError as error:
-                raise _at(error, index) from error
-            records.append(record)
-        given = [item.embedding for item in items]
-        vectors = await self.remember.embedding.of_records(planning.tenant, records, given)
+        """New memories by their places in the answer, embedded in one go, one journal entry per agent, store, run and
+        node. What stands at the other places is known already."""
+        remember = self.remember
+        made = list(together.values())
+        vectors = await remember.embedding.of_records(
+            planning.tenant, [one.record for one in made], [one.request.embedding for one in made]
+        )
         puts = [
-            self.remember.put(planning.tenant, record, vector)
-            for record, vector in zip(records, vectors, strict=True)
+            remember.put(planning.tenant, one.record, vector)
+            for one, vector in zip(made, vectors, strict=True)
         ]
         groups: dict[tuple[str, str, str | None, str | None], list[int]] = {}
-        for place, (item, record) in enumerate(zip(items, records, strict=True)):
-            groups.setdefault((record.agent_id, record.store_id, item.run_id, item.node_id), []).append(place)
+        for number, one in enumerate(made):
+            key = (one.record.agent_id, one.record.store_id, one.request.run_id, one.request.node_id)
+            groups.setdefault(key, []).append(number)
         commits = tuple(
             Commit(
                 tenant=planning.tenant,
@@ -173,32 +231,29 @@ class Batch:
                     run=run,
                     node=node,
                 ),
-                changes=tuple(puts[place] for place in places),
+                changes=tuple(puts[number] for number in members),
             )
-            for (agent, store, run, node), places in groups.items()
+            for (agent, store, run, node), members in groups.items()
         )
-        commit_of = {place: index for index, places in enumerate(groups.values()) for place in places}
+        commit_of = {number: index for index, members in enumerate(groups.values()) for number in members}
         answers = [
             RememberResponse(
-                id=record.id,
+                id=one.record.id,
                 stored_at=planning.now,
-                stores=(self.remember.ledger.name,),
-                store=store_view(stores[record.store_id]),
+                stores=(remember.ledger.name,),
+                store=store_view(one.store),
             )
-            for record in records
+            for one in made
         ]
 
         def answered(done: Sequence[Committed]) -> RememberManyResponse:
-            return RememberManyResponse(
-                results=tuple(
-                    ItemResult(
-                        index=place, response=placed(answer, [done[commit_of[place]]]) if done else answer
-                    )
-                    for place, answer in enumerate(answers)
-                )
-            )
+            results = dict(others)
+            for number, (place, answer) in enumerate(zip(together, answers, strict=True)):
+                effect = [done[commit_of[number]]] if done else ()
+                results[place] = ItemResult(index=place, response=placed(answer, effect))
+            return RememberManyResponse(results=tuple(results[place] for place in sorted(results)))
 
-        return Plan(commits=commits, answer=answered, after=tuple(records))
+        return Plan(commits=commits, answer=answered, after=tuple(one.record for one in made))
 
 
 def _scoped(batch: RememberManyRequest, item: RememberRequest) -> RememberRequest:
@@ -209,6 +264,14 @@ def _scoped(batch: RememberManyRequest, item: RememberRequest) -> RememberReques
     if item.user_id is None and batch.user_id is not None:
         update["user_id"] = batch.user_id
     return item.model_copy(update=update) if update else item
+
+
+def _keyed(batch: RememberManyRequest, item: RememberRequest, index: int) -> RememberRequest:
+    """Where the batch has a key, each of its items has one: the whole may be repeated after half of it was done."""
+    if batch.idempotency_key is None or item.idempotency_key is not None:
+        return item
+    key = hashlib.sha256(f"{batch.idempotency_key}/{index}".encode()).hexdigest()
+    return item.model_copy(update={"idempotency_key": f"batch-{key}"})
 
 
 def _is_plain(item: RememberRequest) -> bool:

@@ -9,7 +9,7 @@ from quipu.errors import Fault
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.memory.model import ChangeEvent, ChangesRequest
 from quipu.memory.scope import Scopes, reaches
-from quipu.model.journal import Entry
+from quipu.model.journal import WITNESS, Entry
 from quipu.operation import Context, invalid
 
 _PAGE = 500
@@ -111,7 +111,7 @@ class ChangeFeed:
 
 
 def _event(entry: Entry, record_ids: list[str]) -> ChangeEvent:
-    detail = {name: value for name, value in entry.detail.items() if name not in ("nonce", "side")}
+    detail = {name: value for name, value in entry.detail.items() if name not in WITNESS}
     return ChangeEvent(
         seq=entry.seq,
         type=EVENTS[entry.op],

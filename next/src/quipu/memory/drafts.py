@@ -254,17 +254,20 @@ def _provenance(
     details: Mapping[str, Any],
     import_id: str | None,
 ) -> Provenance:
-    trust = planning.trust
-    if import_id is not None or request.source in _EXTERNAL_SOURCES:
-        trust = least_trusted([trust, "external"])
     return Provenance(
         written_by=planning.author,
-        trust=trust,
+        trust=trust_of(planning.trust, request.source, is_imported=import_id is not None),
         run_id=request.run_id,
         node_id=request.node_id,
         subject=subject_of(metadata, details),
         import_id=import_id,
     )
+
+
+def trust_of(writer: Trust, source: str | None, *, is_imported: bool = False) -> Trust:
+    """How far a memory is trusted: as far as its writer, but somebody else's words no further than those."""
+    is_external = is_imported or source in _EXTERNAL_SOURCES
+    return least_trusted([writer, "external"]) if is_external else writer
 
 
 def _moment(given: int | str | None, now: int) -> int | None:

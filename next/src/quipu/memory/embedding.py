@@ -25,7 +25,7 @@ class Embedding:
     async def space(self, tenant: str, given: GivenEmbedding | None = None) -> Space | None:
         """The tenant's space; the first embedder or vector that comes decides it."""
         known = self._spaces.get(tenant) or await self._ledger.space(tenant)
-        own = None if self._embedder is None else Space(self._embedder.model, self._embedder.dimensions)
+        own = self.own
         if known is None and own is not None:
             known = await self._ledger.settle_space(tenant, own)
         if known is None and given is not None:
@@ -41,6 +41,21 @@ class Embedding:
         if known is not None:
             self._spaces[tenant] = known
         return known
+
+    @property
+    def own(self) -> Space | None:
+        """The space of the embedder; None without one."""
+        return None if self._embedder is None else Space(self._embedder.model, self._embedder.dimensions)
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """Vectors of the embedder's own space. Raises BackendUnavailableError where it cannot be had."""
+        if self._embedder is None:
+            raise BackendUnavailableError("There is no embedder.", reason="no_embedder")
+        return await self._embedder.embed(texts)
+
+    def forget_space(self, tenant: str) -> None:
+        """The tenant has moved to another space."""
+        self._spaces.pop(tenant, None)
 
     def model(self, tenant: str) -> str | None:
         """The model of the tenant's space, as far as this process knows it."""
@@ -65,7 +80,8 @@ class Embedding:
         self, tenant: str, records: Sequence[Record], given: Sequence[GivenEmbedding | None]
     ) -> list[bytes | None]:
         """A vector for each record: the caller's, or the embedder's."""
-        space = await self.space(tenant, next((one for one in given if one is not None), None))
+        own = next((one for one in given if one is not None), None)
+        space = None if self._embedder is None and own is None else await self.space(tenant, own)
         if space is None:
             return [None] * len(records)
         vectors: list[bytes | None] = [None if one is None else _given(one, space) for one in given]
@@ -75,6 +91,11 @@ class Embedding:
             for place, vector in zip(missing, made, strict=True):
                 vectors[place] = vector
         return vectors
+
+    async def check(self, tenant: str, given: GivenEmbedding | None) -> None:
+        """Raises where a vector of the caller's does not fit the tenant's space."""
+        if given is not None and (space := await self.space(tenant, given)) is not None:
+            _given(given, space)
 
     async def _embedded(self, texts: Sequence[str]) -> Sequence[bytes | None]:
         """Vectors, or Nones when the embedder cannot be had: writing and recalling by words go on."""

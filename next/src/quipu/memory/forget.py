@@ -20,6 +20,7 @@ from quipu.memory.model import (
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
 from quipu.memory.remember import Remember, held_answer, held_fields, placed, store_view
 from quipu.memory.scope import Scopes, in_scope, predicate, reaches
+from quipu.memory.unknown_keys import warnings_of
 from quipu.model.journal import Draft
 from quipu.model.record import Record, State
 from quipu.model.search import Scope, Selection, Snapshot
@@ -116,7 +117,9 @@ class Forget:
             warnings=warnings,
         )
         if not ids:
-            return Plan(commits=(), answer=lambda _: answer)
+            unknown = await warnings_of(self.ledger, scope, Snapshot(None, planning.now), request.filter)
+            nothing = answer.model_copy(update={"warnings": unknown})
+            return Plan(commits=(), answer=lambda _: nothing)
         commit = Commit(
             tenant=planning.tenant,
             draft=Draft(

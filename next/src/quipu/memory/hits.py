@@ -1,6 +1,5 @@
 """From a ranking to what a caller sees: content, masks, explanation, and as much as fits."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,25 +57,22 @@ def _why(item: RankedHit) -> dict[str, Any]:
     }
 
 
-def fitted(
-    pairs: Sequence[tuple[Hit, Record]], max_tokens: int | None
-) -> tuple[list[Hit], list[Record], bool]:
+def fitted(pairs: list[tuple[Hit, Record]], max_tokens: int | None) -> tuple[list[tuple[Hit, Record]], bool]:
     """Whole hits in rank order while they fit, at four characters a token.
 
     Something is always returned: a first text that is too long is cut. A procedure must not be cut; it is dropped
     instead, and the next takes its place as the first.
     """
     if max_tokens is None:
-        return [hit for hit, _ in pairs], [record for _, record in pairs], False
-    hits: list[Hit] = []
-    records: list[Record] = []
+        return pairs, False
+    shown: list[tuple[Hit, Record]] = []
     left, is_cut = max_tokens, False
     for hit, record in pairs:
         text = hit.content if isinstance(hit.content, str) else record.content
         left -= -(-len(text) // _CHARACTERS_PER_TOKEN)
         if left < 0:
             is_cut = True
-            if hits:
+            if shown:
                 break
             if not isinstance(hit.content, str):
                 left = max_tokens
@@ -84,8 +80,7 @@ def fitted(
             hit = hit.model_copy(
                 update={"content": text[: max_tokens * _CHARACTERS_PER_TOKEN], "truncated": True}
             )
-        hits.append(hit.model_copy(update={"rank": len(hits)}))
-        records.append(record)
+        shown.append((hit.model_copy(update={"rank": len(shown)}), record))
         if left < 0:
             break
-    return hits, records, is_cut
+    return shown, is_cut

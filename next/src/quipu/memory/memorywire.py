@@ -46,6 +46,11 @@ def open_request(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
+def answer_fields(name: str) -> tuple[str, ...] | None:
+    """The fields of v0's closed answer of an operation; None where v0 does not have the operation."""
+    return _ANSWERS.get(name)
+
+
 def closed_answer(name: str, response: Response, *, has_extensions: bool = False) -> dict[str, Any]:
     """The answer in v0's closed form; with extensions, one more member carries the rest."""
     body = response.to_dict()
@@ -76,8 +81,10 @@ def _item(item: dict[str, Any], has_extensions: bool) -> dict[str, Any]:
 def v0_schemas(operations: Mapping[str, AnyOperation]) -> dict[str, dict[str, Any]]:
     """v0's field sets as JSON Schema 2020-12, cut out of our own models."""
     found: dict[str, dict[str, Any]] = {}
-    for name, (required, optional) in _REQUESTS.items():
-        operation = operations[name]
+    for name, operation in operations.items():
+        if name not in _REQUESTS:
+            continue
+        required, optional = _REQUESTS[name]
         found[f"{name}.request"] = _cut(
             schema(operation.request), (*required, *optional), required, f"{name}.request.json"
         )

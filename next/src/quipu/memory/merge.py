@@ -69,7 +69,7 @@ class Merge:
 
     async def plan(self, planning: Planning, request: MergeRequest) -> Plan[MergeResponse]:
         scope = await self.scopes.of(planning, request.agent, request.user_id, request.store)
-        canonical = await self._canonical(scope, request.canonical, planning.now)
+        canonical = await self.canonical(scope, request.canonical, planning.now)
         duplicates, missing = await self._duplicates(scope, request.duplicates, planning.now)
         return await self.planned(planning, request, canonical, duplicates, missing)
 
@@ -144,7 +144,8 @@ class Merge:
             lifts_demotion=False,
         )
 
-    async def _canonical(self, scope: Scope, name: str, now: int) -> Record:
+    async def canonical(self, scope: Scope, name: str, now: int) -> Record:
+        """The one live memory of a scope that an id or a name means."""
         found = await self._found(scope, name, now)
         live = [record for record in found if record.standing == "live"]
         if not live:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, overload
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from quipu.fields import (
+    WHOLE,
     Content,
     Count,
     Cursor,
@@ -463,13 +464,13 @@ class RecallRequest(ScopedRequest):
         default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
     )
     include_superseded: bool = Field(default=False, description="Also facts that newer ones have replaced.")
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
         default=None, description="Leave out hits that do not fit, at four characters a token."
     )
-    neighbours: Annotated[int, Field(ge=0, le=5)] = Field(
+    neighbours: Annotated[int, Field(ge=0, le=5), WHOLE] = Field(
         default=0, description="Also so many turns before and after each hit of a conversation."
     )
-    quorum_k: Annotated[int, Field(ge=1, le=16)] = Field(
+    quorum_k: Annotated[int, Field(ge=1, le=16), WHOLE] = Field(
         default=1, description="Only hits that so many backends returned."
     )
     redact: Literal["mask", "omit", "none"] = Field(
@@ -478,7 +479,7 @@ class RecallRequest(ScopedRequest):
     embedding: GivenEmbedding | None = Field(
         default=None, description="The query's vector, if you computed it."
     )
-    deadline_ms: Annotated[int, Field(ge=10, le=60_000)] | None = Field(
+    deadline_ms: Annotated[int, Field(ge=10, le=60_000), WHOLE] | None = Field(
         default=None, description="Give up after so many milliseconds."
     )
     explain: bool = Field(default=False, description="Say for each hit why it is there.")
@@ -771,7 +772,7 @@ class RelatedRequest(Request):
     """Show the memories that one is linked with."""
 
     id: Name = Field(description="Where to begin.")
-    hops: Annotated[int, Field(ge=1, le=3)] = Field(default=1, description="Over so many links.")
+    hops: Annotated[int, Field(ge=1, le=3), WHOLE] = Field(default=1, description="Over so many links.")
     limit: Count = Field(default=100, description="At most so many memories.")
     as_of: AsOf | None = Field(
         default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."

@@ -48,6 +48,7 @@ REMEMBER = Operation(
             *("approval_required", "store", "session_id", "id", "update_strategy", "importance", "tags"),
             *("idempotency_key", "run_id", "node_id"),
         ),
+        requires=("type",),
         asks=True,
     ),
     cli=Command(
@@ -75,7 +76,7 @@ REMEMBER_MANY = Operation(
     response=m.RememberManyResponse,
     permission=Permission.WRITE,
     limits=NAMED,
-    http=post("/v1/memories/batch", v0="remember/batch", headers=_KEY),
+    http=post("/v1/memories/batch", v0="remember/batch", headers=_KEY, lines="items"),
     span="update_memory",
     repeat="with_key",
 )
@@ -160,6 +161,7 @@ EXPIRE = Operation(
     http=post("/v1/memories/expire", v0="expire", headers=_KEY),
     mcp=Tool(
         shows=("policy", "agent_id", "action", "store"),
+        requires=("policy",),
         is_destructive=True,
         is_idempotent=True,
         asks=True,

@@ -117,9 +117,15 @@ class Governor(Protocol):
     """Rules and proposals."""
 
     async def judge(
-        self, ctx: Context, operation: str, request: Request, plan: Callable[[], Awaitable[Plan[Any]]]
+        self,
+        ctx: Context,
+        operation: str,
+        request: Request,
+        guard: Guard,
+        plan: Callable[[], Awaitable[Plan[Any]]],
     ) -> Verdict:
-        """`plan` is asked only by rules that need to know what the write would touch."""
+        """By the rules of `guard`'s position or a later one. `plan` is asked only by rules that need to know what the
+        write would touch."""
         ...
 
     async def hold(
@@ -162,16 +168,16 @@ class Pipeline:
         for attempt in range(_MOST_ATTEMPTS):
             # redact: before anything is judged, kept, logged or shown to a reviewer; secrets and rules of one position
             guard = await self.redactor.guard(ctx.tenant, getattr(request, "run_id", None))
-            clean = _without_foreign_vector(request, guard.clean(request))
+            clean = without_foreign_vector(request, guard.clean(request))
             planned = _Once(lambda: write.plan(self.planning(ctx.principal, ctx.clock(), guard), clean))  # noqa: B023  used in this turn only
             if getattr(clean, "dry_run", False):
                 return (await planned()).answer(())
-            once = _once(ctx.principal, write.operation, clean)
-            if once is not None and (first := await self._first_answer(ctx, write, once)) is not None:
+            once = once_of(ctx.principal, write.operation, clean)
+            if once is not None and (first := await self.first_answer(ctx, write, once)) is not None:
                 return first
 
             # govern: allow, hold for a person, or deny
-            verdict = await self.governor.judge(ctx, write.operation, clean, planned)
+            verdict = await self.governor.judge(ctx, write.operation, clean, guard, planned)
             if verdict.effect == "deny":
                 await self.governor.denied(ctx, write.operation, clean, verdict)
                 raise ForbiddenError(
@@ -184,7 +190,7 @@ class Pipeline:
                 ctx.facts.proposal_id = held.proposal_id
                 plan = Plan(commits=(commit,), answer=lambda _: answer)  # noqa: B023  used in this turn only
             elif verdict.rules:
-                plan = replace(plan, commits=_naming(plan.commits, "rule", verdict.rules[0]))
+                plan = replace(plan, commits=naming(plan.commits, "rule", verdict.rules[0]))
 
             try:
                 return await self.commit(ctx, plan, guard, once=once)
@@ -195,6 +201,18 @@ class Pipeline:
                 if conflict.reason not in _PASSING or is_told or attempt + 1 == _MOST_ATTEMPTS:
                     raise
         raise ConflictError  # unreachable: the last turn raises or returns
+
+    async def carry_out(self, ctx: Context, plan: Callable[[Guard], Awaitable[Plan[ResponseT]]]) -> ResponseT:
+        """A write that no rule judges: redact, plan, commit; once more where another write came in between."""
+        for _ in range(_MOST_ATTEMPTS - 1):
+            guard = await self.redactor.guard(ctx.tenant, None)
+            try:
+                return await self.commit(ctx, await plan(guard), guard)
+            except ConflictError as conflict:
+                if conflict.reason not in _PASSING:
+                    raise
+        guard = await self.redactor.guard(ctx.tenant, None)
+        return await self.commit(ctx, await plan(guard), guard)
 
     async def commit(
         self,
@@ -245,7 +263,7 @@ class Pipeline:
             reaches_store=principal.reaches_store,
         )
 
-    async def _first_answer(
+    async def first_answer(
         self, ctx: Context, write: Write[RequestT, ResponseT], once: Once
     ) -> ResponseT | None:
         """The answer to the same request under the same key, if it came before."""
@@ -268,14 +286,15 @@ class _Once(Generic[ResponseT]):
         return self._plan
 
 
-def _without_foreign_vector(request: RequestT, clean: RequestT) -> RequestT:
+def without_foreign_vector(request: RequestT, clean: RequestT) -> RequestT:
     """A vector that the caller computed is one of the caller's words; where those were masked, it goes with them."""
     if clean is request or getattr(clean, "embedding", None) is None:
         return clean
     return clean.model_copy(update={"embedding": None})
 
 
-def _once(principal: Principal, operation: str, request: Request) -> Once | None:
+def once_of(principal: Principal, operation: str, request: Request) -> Once | None:
+    """Under which key a write is kept, so that it happens once; None where the caller gave none."""
     key = getattr(request, "idempotency_key", None)
     if key is None:
         return None
@@ -294,7 +313,7 @@ def _again(response: type[ResponseT], done: Committed) -> ResponseT:
     return response.model_validate(body, strict=False)
 
 
-def _naming(commits: Sequence[Commit], what: str, name: str) -> tuple[Commit, ...]:
+def naming(commits: Sequence[Commit], what: str, name: str) -> tuple[Commit, ...]:
     """An effect names in its entry what let it through."""
     return tuple(
         replace(commit, draft=replace(commit.draft, detail={**commit.draft.detail, what: name}))

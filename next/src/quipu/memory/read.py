@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from quipu.errors import Fault, ForbiddenError, NotFoundError
 from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
 from quipu.memory.model import (
     Edge,
     GetRequest,
@@ -151,17 +152,27 @@ class Read:
             found, is_cut = await self._rings(ctx, root, scope, snapshot, stores, request.hops, allowed.count)
             allowed.spend(len(found))
         self.read_log.read(ctx, root.agent_id, list(found.values()))
-        edges = [
-            Edge(source=record.id, target=link.to, rel=link.rel)
-            for record in found.values()
-            for link in record.links
-            if link.to in found
-        ]
+        edges = await self._edges(ctx.tenant, found, snapshot)
         return RelatedResponse(
             nodes=tuple(record_view(one, stores, is_masked=_is_masked(ctx, one)) for one in found.values()),
-            edges=tuple(edges),
+            edges=edges,
             truncated=is_cut,
         )
+
+    async def _edges(self, tenant: str, found: Mapping[str, Record], snapshot: Snapshot) -> tuple[Edge, ...]:
+        """The links between these; one whose target was merged away leads to what that was merged into."""
+        links = [(record.id, link) for record in found.values() for link in record.links]
+        names = [link.to for _, link in links if link.to not in found]
+
+        def passed_on(reader: Reader) -> dict[str, set[str]]:
+            return reader.survivors(names, reader.head().seq if snapshot.seq is None else snapshot.seq)
+
+        survivors = await self.ledger.read(tenant, passed_on) if names else {}
+        edges: dict[Edge, None] = {}
+        for source, link in links:
+            targets = {link.to, *survivors.get(link.to, ())} & found.keys() - {source}
+            edges.update((Edge(source=source, target=one, rel=link.rel), None) for one in sorted(targets))
+        return tuple(edges)
 
     async def _rings(
         self,

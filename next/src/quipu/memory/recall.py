@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from quipu.errors import DeadlineError
+from quipu.errors import DeadlineError, UnsupportedError
 from quipu.fields import DAY_MS
 from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
 from quipu.memory.embedding import Embedding
 from quipu.memory.hits import RankedHit, fitted, hit_of
 from quipu.memory.model import Hit, RecallRequest, RecallResponse
@@ -16,10 +17,12 @@ from quipu.memory.pipeline import Held
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall_budget import RecallBudget
 from quipu.memory.remember import store_view
-from quipu.memory.scope import Scopes
+from quipu.memory.scope import Scopes, scope_among, stores_in
 from quipu.memory.snapshots import Snapshots
+from quipu.memory.unknown_keys import warnings_of
 from quipu.model.record import TRUST_ORDER, Record, Trust
-from quipu.model.search import Found, Restriction, Scope, Search, Snapshot
+from quipu.model.search import Found, Restriction, Scope, Search, Snapshot, WordShares
+from quipu.model.store import Store
 from quipu.operation import Context
 from quipu.search import blending, fusion, hops, relevance
 from quipu.search.engine import SearchEngine
@@ -39,6 +42,16 @@ class RecallGovernor(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What the second read found."""
+
+    shown: Sequence[tuple[Hit, Record]]
+    is_cut: bool
+    below_floor: int
+    evidence: dict[str, Any] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
     """The read that ranks."""
@@ -54,6 +67,7 @@ class Recall:
     weights: blending.Weights
 
     async def recall(self, ctx: Context, request: RecallRequest) -> RecallResponse:
+        _refuse_what_is_missing(request)
         fusion.check_quorum(request.quorum_k, configured=1, answered=1)
         held = await self.governor.check_recall(ctx, request)
         if held is not None:
@@ -79,37 +93,48 @@ class Recall:
 
     async def _recalled(self, ctx: Context, request: RecallRequest, most: int) -> RecallResponse:
         started = time.perf_counter()
-        scope = await self.scopes.of(ctx.principal, request.agent, request.user_id, request.store)
-        stores = await self.scopes.stores(ctx.tenant)
         asked = await self.snapshots.of(ctx, request.as_of)
-
-        # What the query means among the records in reach; from here on everything is of one position.
         weights = hops.widened(self.weights) if request.hops else self.weights
-        shares = await self.ledger.read(
-            ctx.tenant, lambda reader: self.engine.word_shares(reader, scope, asked, request.query)
-        )
+
+        # First read: whom it reaches, and what the query means there. From here on everything is of one position.
+        def understood(reader: Reader) -> tuple[Mapping[str, Store], Scope, WordShares]:
+            stores = stores_in(reader)
+            scope = scope_among(stores, ctx.principal, request.agent, request.user_id, request.store)
+            return stores, scope, self.engine.word_shares(reader, scope, asked, request.query)
+
+        if request.store is not None:
+            await self.scopes.stores(ctx.tenant)  # `main` is always there
+        stores, scope, shares = await self.ledger.read(ctx.tenant, understood, reached=asked.seq or 0)
         query = analyse(
             request.query, shares, weights.common_from, has_own_vector=request.embedding is not None
         )
         snapshot = Snapshot(query.seq, asked.now)
+        vector = await self.embedding.of_query(ctx.tenant, query.embedding_text, request.embedding)
+        model = self.embedding.model(ctx.tenant)
 
         # Every restriction is applied before the best are chosen.
-        vector = await self.embedding.of_query(ctx.tenant, query.embedding_text, request.embedding)
         names = {store.id: store.name for store in stores.values()}
-        search = self._search(ctx, request, scope, snapshot, query, vector, names)
-        found, ranking = await self.ledger.read(
-            ctx.tenant, lambda reader: self._ranked(reader, search, query, request)
-        )
-
-        # How likely each answers; below the floor none is shown.
-        known = relevance.calibration(self.embedding.model(ctx.tenant) if vector is not None else None)
+        search = self._search(request, scope, snapshot, query, vector, model, names)
+        known = relevance.calibration(model if vector is not None else None)
         floor = relevance.floor(request.min_relevance, known)
-        question = relevance.question_of(query, found.searched)
-        sureness = relevance.relevances([item.candidate for item in ranking], known, question)
-        kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= floor]
 
-        ranked = await self._fused(request, scope, snapshot, kept[: min(max(4 * request.k, 20), 2000)])
-        hits, records, is_cut = await self._shown(ctx, request, snapshot, ranked, names, most)
+        # Second read: find, rank, judge how likely each answers, leave out what is below the floor, show the rest.
+        def answered(reader: Reader) -> _Answered:
+            found, ranking = self._ranked(reader, search, query, request)
+            question = relevance.question_of(query, found.searched)
+            sureness = relevance.relevances([item.candidate for item in ranking], known, question)
+            kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= floor]
+            best = kept[: min(max(4 * request.k, 20), 2000)]
+            ranked = self._fused(reader, request, scope, snapshot, best)
+            shown, is_cut = self._shown(reader, request, snapshot, ranked, names, most)
+            below = len(sureness) - len(kept)
+            return _Answered(shown, is_cut, below, _evidence(found, question) if request.explain else None)
+
+        answer = await self.ledger.read(ctx.tenant, answered, reached=query.seq)
+        warnings = (
+            () if answer.shown else await warnings_of(self.ledger, scope, snapshot, search.restriction.filter)
+        )
+        records = [record for _, record in answer.shown]
         self.read_log.recalled(
             ctx, request.agent, scope.store_id, request.k, records, counts=request.count_recall
         )
@@ -117,26 +142,27 @@ class Recall:
         store = None if scope.store_id is None else stores[scope.store_id]
         ctx.facts.store = store
         return RecallResponse(
-            results=tuple(hits),
+            results=tuple(hit for hit, _ in answer.shown),
             fusion_used=request.fusion,
             stores_queried=(self.ledger.name,),
             latency_ms=int((time.perf_counter() - started) * 1000),
             seq=query.seq,
             min_relevance=floor,
-            below_floor=len(sureness) - len(kept),
-            truncated=is_cut,
-            evidence=_evidence(found, question) if request.explain else None,
+            below_floor=answer.below_floor,
+            truncated=answer.is_cut,
+            evidence=answer.evidence,
+            warnings=warnings,
             store=None if store is None else store_view(store),
         )
 
     def _search(
         self,
-        ctx: Context,
         request: RecallRequest,
         scope: Scope,
         snapshot: Snapshot,
         query: Query,
         vector: bytes | None,
+        model: str | None,
         store_names: dict[str, str],
     ) -> Search:
         days = request.fresher_than_days
@@ -154,7 +180,7 @@ class Recall:
             ),
             text=request.query,
             vector=vector,
-            model=self.embedding.model(ctx.tenant),
+            model=model,
             limit=max(self.weights.candidates, request.k),
             context=self.weights.context,
             common_from=self.weights.common_from,
@@ -179,8 +205,9 @@ class Recall:
             ranking = hops.led_on(ranking, leading, shared)
         return found, ranking
 
-    async def _fused(
+    def _fused(
         self,
+        reader: Reader,
         request: RecallRequest,
         scope: Scope,
         snapshot: Snapshot,
@@ -190,15 +217,10 @@ class Recall:
         ledger = self.ledger.name
         votes = [fusion.Vote(item.candidate.id, _similarity(item, sure), sure) for item, sure in kept]
         order = fusion.fused({ledger: votes}, request.fusion, quorum_k=request.quorum_k, trusted=ledger)
-        ids = [item.id for item in order]
-        near = (
-            await self.ledger.read(
-                scope.tenant,
-                lambda reader: self.engine.link_distances(reader, scope, snapshot, ids, request.hops),
-            )
-            if request.hops
-            else {}
-        )
+        near: Mapping[str, hops.LinkDistance] = {}
+        if request.hops:
+            ids = [item.id for item in order]
+            near = self.engine.link_distances(reader, scope, snapshot, ids, request.hops)
         by_id = {item.candidate.id: (item, sure) for item, sure in kept}
         scored: list[tuple[fusion.Fused, float]] = []
         for place in order:
@@ -222,31 +244,42 @@ class Recall:
             )
         return ranked
 
-    async def _shown(
+    def _shown(
         self,
-        ctx: Context,
+        reader: Reader,
         request: RecallRequest,
         snapshot: Snapshot,
         ranked: Sequence[RankedHit],
-        store_names: dict[str, str],
+        store_names: Mapping[str, str],
         most: int,
-    ) -> tuple[list[Hit], list[Record], bool]:
-        """The hits, read at the same position, masked, and as many as fit."""
-        ids = [item.blended.candidate.id for item in ranked]
-        records = await self.ledger.records(ctx.tenant, ids, snapshot.seq)
+    ) -> tuple[list[tuple[Hit, Record]], bool]:
+        """The hits with their records, read at the same position, masked, and as many as fit."""
         pairs: list[tuple[Hit, Record]] = []
-        for item in ranked:
-            record = records.get(item.blended.candidate.id)
-            # A record that was erased between search and read is gone here, and that is right.
-            if record is None or record.is_emptied or record.is_expired(snapshot.now):
-                continue
-            if request.min_trust is not None and _is_less_trusted(record, request.min_trust):
-                continue
-            store = store_names.get(record.store_id, "")
-            pairs.append((hit_of(item, record, store, len(pairs), request), record))
-            if len(pairs) == most:
-                break
+        for start in range(0, len(ranked), most):  # mostly the first few are all that is needed
+            some = ranked[start : start + most]
+            records = reader.records([item.blended.candidate.id for item in some], snapshot.seq)
+            for item in some:
+                record = records.get(item.blended.candidate.id)
+                # A record that was erased between search and read is gone here, and that is right.
+                if record is None or record.is_emptied or record.is_expired(snapshot.now):
+                    continue
+                if request.min_trust is not None and _is_less_trusted(record, request.min_trust):
+                    continue
+                store = store_names.get(record.store_id, "")
+                pairs.append((hit_of(item, record, store, len(pairs), request), record))
+                if len(pairs) == most:
+                    return fitted(pairs, request.max_tokens)
         return fitted(pairs, request.max_tokens)
+
+
+def _refuse_what_is_missing(request: RecallRequest) -> None:
+    """Nothing that was asked for is passed over."""
+    if request.sign_for is not None:
+        raise UnsupportedError("Hits are not signed here.", reason="sign_for", hint="Leave out `sign_for`.")
+    if request.neighbours:
+        raise UnsupportedError(
+            "Turns beside a hit are not added here.", reason="neighbours", hint="Leave out `neighbours`."
+        )
 
 
 def _leaves_out_secrets(request: RecallRequest) -> bool:

@@ -73,7 +73,7 @@ class Remember:
         return await self._change(planning, request, request.id)
 
     async def _creation(self, planning: Planning, request: RememberRequest) -> Plan[RememberResponse]:
-        store = await self.scopes.store(planning, request.store)
+        store = await self.scopes.store(planning, request.store, planning.guard.checked_at)
         await self.check_links(planning, request)
         record = drafts.new_record(
             request, planning, self.limits, store=store, record_id=planning.new_id("mem")
@@ -97,7 +97,7 @@ class Remember:
             if clean.content != record.content:
                 embedding = None
             record = clean
-        stores = await self.scopes.stores(planning.tenant)
+        stores = await self.scopes.stores(planning.tenant, planning.guard.checked_at)
         superseded = await self._superseded(planning, request, record)
         has_same_text = (
             embedding is None

@@ -1,12 +1,13 @@
 """Whose records a request is about: from a caller and a request to a scope. Out of reach is the same as not there."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from quipu.errors import ConflictError, NotFoundError
 from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
 from quipu.ledger.table import Table
 from quipu.model.journal import Draft
 from quipu.model.principal import Principal
@@ -16,7 +17,8 @@ from quipu.model.store import MAIN, Store
 from quipu.model.value import JsonObject
 from quipu.search.filters import canonical, matches
 
-STORES = Table("store", Store, key=("id",), unique=("name",))
+#: A write is refused when stores have changed since it was checked: none goes into one that is just deleted.
+STORES = Table("store", Store, key=("id",), unique=("name",), guards=True)
 #: A tenant has few stores; beyond this many a name may not be found.
 _MOST_STORES = 10_000
 
@@ -37,13 +39,23 @@ class Scopes:
     ledger: Ledger
     clock: Callable[[], int]
     new_id: Callable[[str], str]
+    #: Tenant → the stores, and the position that they were read at.
+    _known: dict[str, tuple[int, Mapping[str, Store]]] = field(default_factory=dict[str, Any], init=False)
 
-    async def stores(self, tenant: str) -> Mapping[str, Store]:
-        """The tenant's stores by name and by id. `main` is made when it is first asked for."""
-        found = await self.ledger.page(STORES, tenant, limit=_MOST_STORES)
-        if all(store.name != MAIN for store in found):
-            found = [*found, await self._main(tenant)]
-        return {store.id: store for store in found} | {store.name: store for store in found}
+    async def stores(self, tenant: str, checked_at: int | None = None) -> Mapping[str, Store]:
+        """The tenant's stores by name and by id. `main` is made when it is first asked for.
+
+        checked_at: The position that a write is checked at: what was read at this one need not be read again.
+        """
+        known = self._known.get(tenant)
+        if known is not None and known[0] == checked_at:
+            return known[1]
+        at, found = await self.ledger.read(tenant, lambda reader: (reader.head().guarded, stores_in(reader)))
+        if MAIN not in found:
+            main = await self._main(tenant)
+            return {**found, main.id: main, main.name: main}
+        self._known[tenant] = (at, found)
+        return found
 
     async def _main(self, tenant: str) -> Store:
         now = self.clock()
@@ -55,9 +67,9 @@ class Scopes:
             (store,) = await self.ledger.matching(STORES, tenant, "name", [MAIN])
         return store
 
-    async def store(self, reach: Reach, name: str) -> Store:
+    async def store(self, reach: Reach, name: str, checked_at: int | None = None) -> Store:
         """A store by name or id; one that the caller does not see is as if it were not there."""
-        found = (await self.stores(reach.tenant)).get(name)
+        found = (await self.stores(reach.tenant, checked_at)).get(name)
         if found is None or not reach.reaches_store(found.name):
             raise no_store()
         return found
@@ -65,20 +77,36 @@ class Scopes:
     async def of(
         self, reach: Reach, agent_id: str | None, user_id: str | None = None, store: str | None = None
     ) -> Scope:
-        """What a request reaches. Naming a shared store reaches all agents' records in it."""
-        stores = await self.stores(reach.tenant)
-        found = None if store is None else stores.get(store)
-        if store is not None and (found is None or not reach.reaches_store(found.name)):
-            raise no_store()
-        seen = {one.id for one in stores.values() if reach.reaches_store(one.name)}
-        return Scope(
-            tenant=reach.tenant,
-            agent_id=None if found is not None and found.is_shared else agent_id,
-            user_id=user_id,
-            store_id=None if found is None else found.id,
-            reader=agent_id,
-            stores=None if len(seen) == len({one.id for one in stores.values()}) else frozenset(seen),
-        )
+        """What a request reaches."""
+        return scope_among(await self.stores(reach.tenant), reach, agent_id, user_id, store)
+
+
+def stores_in(reader: Reader) -> Mapping[str, Store]:
+    """The stores that are there, by name and by id."""
+    found = [row.value for row in reader.rows(STORES, limit=_MOST_STORES)]
+    return {store.id: store for store in found} | {store.name: store for store in found}
+
+
+def scope_among(
+    stores: Mapping[str, Store],
+    reach: Reach,
+    agent_id: str | None,
+    user_id: str | None = None,
+    store: str | None = None,
+) -> Scope:
+    """What a request reaches. Naming a shared store reaches all agents' records in it."""
+    found = None if store is None else stores.get(store)
+    if store is not None and (found is None or not reach.reaches_store(found.name)):
+        raise no_store()
+    seen = {one.id for one in stores.values() if reach.reaches_store(one.name)}
+    return Scope(
+        tenant=reach.tenant,
+        agent_id=None if found is not None and found.is_shared else agent_id,
+        user_id=user_id,
+        store_id=None if found is None else found.id,
+        reader=agent_id,
+        stores=None if len(seen) == len({one.id for one in stores.values()}) else frozenset(seen),
+    )
 
 
 def no_store() -> NotFoundError:

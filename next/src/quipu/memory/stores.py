@@ -15,7 +15,7 @@ from quipu.memory.model import (
     ListStoresResponse,
     StoreView,
 )
-from quipu.memory.pipeline import Pipeline, Plan
+from quipu.memory.pipeline import Guard, Pipeline, Plan
 from quipu.memory.remember import store_view
 from quipu.memory.scope import STORES, Scopes
 from quipu.model.journal import Draft
@@ -25,7 +25,6 @@ from quipu.model.store import MAIN, Store
 from quipu.operation import Context, invalid
 
 _BEGINNING = -(2**62)
-_ATTEMPTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +37,26 @@ class Stores:
     forget: Forget
 
     async def create(self, ctx: Context, request: CreateStoreRequest) -> StoreView:
-        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
-        clean = guard.clean(request)
         await self.scopes.stores(ctx.tenant)  # so that `main` is there first, and its name is taken
-        now = ctx.clock()
-        store = Store(
-            id=self.pipeline.new_id("ms"),
-            name=clean.name,
-            scope=clean.scope,
-            tier=clean.tier,
-            namespace=clean.namespace,
-            description=clean.description,
-            created_at=now,
-        )
-        draft = Draft(op="create_store", actor=ctx.principal.name, at=now, store=store.id)
-        commit = Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(STORES, store, 0),))
-        ctx.facts.store = store
-        return await self.pipeline.commit(
-            ctx, Plan(commits=(commit,), answer=lambda _: store_view(store)), guard
-        )
+        now, name = ctx.clock(), self.pipeline.new_id("ms")
+
+        async def plan(guard: Guard) -> Plan[StoreView]:
+            clean = guard.clean(request)
+            store = Store(
+                id=name,
+                name=clean.name,
+                scope=clean.scope,
+                tier=clean.tier,
+                namespace=clean.namespace,
+                description=clean.description,
+                created_at=now,
+            )
+            draft = Draft(op="create_store", actor=ctx.principal.name, at=now, store=store.id)
+            commit = Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(STORES, store, 0),))
+            ctx.facts.store = store
+            return Plan(commits=(commit,), answer=lambda _: store_view(store))
+
+        return await self.pipeline.carry_out(ctx, plan)
 
     async def listed(self, ctx: Context, request: ListStoresRequest) -> ListStoresResponse:
         found = {store.id: store for store in (await self.scopes.stores(ctx.tenant)).values()}
@@ -73,17 +73,7 @@ class Stores:
             raise invalid([Fault("/confirm", "bad_value", "the name of the store once more")])
         if store.name == MAIN:
             raise ConflictError("The store main is always there.", reason="store_in_use")
-        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
-        for attempt in range(_ATTEMPTS):
-            try:
-                return await self.pipeline.commit(ctx, await self._deletion(ctx, store, request), guard)
-            except ConflictError as conflict:  # something was written into it meanwhile
-                if (
-                    conflict.reason not in ("version_mismatch", "derived_meanwhile")
-                    or attempt + 1 == _ATTEMPTS
-                ):
-                    raise
-        raise ConflictError  # unreachable: the last turn raises or returns
+        return await self.pipeline.carry_out(ctx, lambda _: self._deletion(ctx, store, request))
 
     async def _deletion(
         self, ctx: Context, store: Store, request: DeleteStoreRequest

@@ -6,6 +6,8 @@ from quipu.model.value import Json, JsonObject
 
 #: The hash that the first entry of a tenant follows.
 GENESIS = bytes(32)
+#: What an entry's detail holds for whoever verifies: rows by digest, versions that ended, records that were erased.
+WITNESS = frozenset({"nonce", "side", "ends", "erased"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from quipu.errors import ConflictError, Fault, InvalidError
-from quipu.model.search import Candidate, Found, Neighbours, Scope, Search, SharedWord, Snapshot, WordShares
+from quipu.model.search import (
+    Candidate,
+    Found,
+    Neighbours,
+    Restriction,
+    Scope,
+    Search,
+    SharedWord,
+    Snapshot,
+    WordShares,
+)
 from quipu.search import hops, names
+from quipu.search.alike import alike
 from quipu.search.arrays import Mask, Rows, best
 from quipu.search.bm25 import KeywordScores, keyword_scores, query_terms, session_turns
 from quipu.search.cache import Loaded, PartitionCache
@@ -77,6 +88,34 @@ class SearchEngine:
                 tree = compiled(restriction.filter, plain_names="fields")
                 mask = mask & loaded.columns.mask(tree, partition, seq, source, restriction.store_names)
             return _found(search, visible, mask, found)
+
+    def alike(
+        self,
+        source: Source,
+        scope: Scope,
+        snapshot: Snapshot,
+        restriction: Restriction,
+        ids: Sequence[str],
+        *,
+        nearness: float,
+        most: int,
+    ) -> list[tuple[str, str, float]]:
+        """Pairs of records that say much the same, with their cosine: for each of these ids the nearest others."""
+        with self._cache.partition(source, scope) as (loaded, current):
+            partition = loaded.partition
+            seq = current if snapshot.seq is None else snapshot.seq
+            visible = loaded.visible_rows.of(partition, scope, seq, snapshot.now)
+            mask = narrowed(partition, visible.mask, restriction, snapshot.now)
+            found = (visible.row_of(record_id) for record_id in ids)
+            rows = np.array([row for row in found if row is not None], np.int64)
+            pairs = alike(partition, mask, rows, nearness, most)
+            firsts, seconds = (
+                [name for name, _ in partition.keys(np.array([pair[side] for pair in pairs], np.int64))]
+                for side in (0, 1)
+            )
+            return [
+                (*both, pair[2]) for both, pair in zip(zip(firsts, seconds, strict=True), pairs, strict=True)
+            ]
 
     def neighbours(self, source: Source, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         """What is one step away from each record, in reach: what it is linked with, the turns next to it in its session,

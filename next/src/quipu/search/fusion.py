@@ -1,7 +1,8 @@
 """How the rankings of several backends become one.
 
 - `rrf`: the sum of 1 / (60 + rank), ranks from 0; what backends report as scores plays no part.
-- `max`: the largest score. `weighted`: the sum of weight times score. A score that is not a number does not count.
+- `max`: the largest score. `weighted`: the sum of weight times score. A score counts as much as 0 to 1,
+  whatever a backend claims; one that is not a number counts 0.
 - With a trusted backend (the ledger among its mirrors) `rrf` counts its votes alone, so that its own order stands; what
   only others found comes behind, in the order of their sum.
 - Ties (scores equal to 12 decimals): by the plain sum where votes were left out; known before foreign, in more rankings,
@@ -152,6 +153,10 @@ def _distinct(ranking: Sequence[Vote]) -> list[Vote]:
     return list(distinct.values())
 
 
+def _believed(score: float) -> float:
+    return 0.0 if math.isnan(score) else min(1.0, max(0.0, score))
+
+
 def _item(
     id: str,
     ballot: Sequence[tuple[str, int, Vote]],
@@ -161,16 +166,12 @@ def _item(
 ) -> Fused:
     shares = {name: 1 / (RRF_CONSTANT + rank) for name, rank, _ in ballot}
     plain_sum = math.fsum(shares.values())
-    counted = [
-        (weights.get(name, DEFAULT_WEIGHT), vote.score)
-        for name, _, vote in ballot
-        if math.isfinite(vote.score)
-    ]
+    counted = [(weights.get(name, DEFAULT_WEIGHT), _believed(vote.score)) for name, _, vote in ballot]
     match method:
         case "rrf":
             score = plain_sum if trusted is None else shares.get(trusted, _UNTRUSTED * plain_sum)
         case "max":
-            score = max((value for _, value in counted), default=0.0)
+            score = max(value for _, value in counted)
         case "weighted":
             score = math.fsum(weight * value for weight, value in counted)
         case _:

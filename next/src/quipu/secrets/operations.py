@@ -11,7 +11,13 @@ ADD_SECRET = Operation(
     permission=Permission.MANAGE,
     limits=WHOLE,
     http=post("/v1/secrets"),
-    cli=Command(name="secret add", arguments=("label", "value")),
+    cli=Command(
+        name="secret add",
+        arguments=("label",),
+        examples=("quipu secret add database-password < password.txt",),
+        creates=True,
+        hidden="value",
+    ),
 )
 LIST_SECRETS = Operation(
     name="list_secrets",
@@ -30,7 +36,7 @@ REMOVE_SECRET = Operation(
     permission=Permission.MANAGE,
     limits=WHOLE,
     http=delete("/v1/secrets/{id}"),
-    cli=Command(name="secret remove", arguments=("id",)),
+    cli=Command(name="secret remove", arguments=("id",), examples=("quipu secret remove sec_01…",)),
 )
 
 OPERATIONS = (ADD_SECRET, LIST_SECRETS, REMOVE_SECRET)

@@ -6,11 +6,13 @@ Values that cannot be unsealed stop every write: better none than one with a sec
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from quipu.errors import NotFoundError, QuipuError, UnverifiableError
+from quipu.errors import ConflictError, NotFoundError, UnverifiableError
 from quipu.ledger.commit import Commit, Drop, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
+from quipu.ledger.table import Table
 from quipu.model.journal import Draft
 from quipu.operation import AnyBinding, Binding, Context
 from quipu.secrets import operations as ops
@@ -26,9 +28,11 @@ from quipu.secrets.model import (
 )
 from quipu.secrets.redaction import Guard
 from quipu.secrets.registered import RegisteredValue, checked_label, checked_value, compiled
-from quipu.secrets.sealing import Sealer
+from quipu.secrets.sealing import Sealer, Sealing
 
 _MOST = 100_000
+#: Each time somebody else has registered a value meanwhile, the label is checked again.
+_MOST_ATTEMPTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,25 @@ class _Known:
 
 
 class Secrets:
-    """One list for each tenant. `base` is the guard without registered values: detectors, policy, marker."""
+    """One list for each tenant."""
 
-    def __init__(self, ledger: Ledger, sealer: Sealer, base: Guard, new_id: Callable[[str], str]) -> None:
-        self._ledger, self._sealer, self._base, self._new_id = ledger, sealer, base, new_id
+    def __init__(
+        self,
+        ledger: Ledger,
+        sealer: Sealer,
+        base: Guard,
+        new_id: Callable[[str], str],
+        *,
+        sealed: Sequence[Table[Any]] = (),
+    ) -> None:
+        """`base` is the guard without registered values: detectors, policy, marker. `sealed`: other capabilities' tables
+        that keep something under the same key."""
+        self._ledger, self._base, self._new_id = ledger, base, new_id
+        #: For whoever else seals with the key.
+        self.sealing = Sealing(ledger, sealer, (SECRETS, *sealed))
         self._known: dict[str, _Known] = {}
         #: What runs at work have resolved: tenant and run → values by label. Nowhere else, and gone with the run.
         self._resolved: dict[tuple[str, str], dict[str, str]] = {}
-        self._has_right_key = False
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -85,7 +100,7 @@ class Secrets:
 
     def _compiled(self, known: _Known, tenant: str, run_id: str | None) -> Guard:
         values = [
-            RegisteredValue(one.label, self._sealer.unseal(one.sealed, _place(tenant, one.id)).decode())
+            RegisteredValue(one.label, self.sealing.unseal(one.sealed, tenant, one.id).decode())
             for one in known.secrets
             if one.run_id in (None, run_id)
         ]
@@ -116,7 +131,7 @@ class Secrets:
         """The value of a registered secret, for a run that may resolve it."""
         for one in (await self._read(tenant)).secrets:
             if one.label == label and one.run_id is None:
-                return self._sealer.unseal(one.sealed, _place(tenant, one.id)).decode()
+                return self.sealing.unseal(one.sealed, tenant, one.id).decode()
         return None
 
     def resolve(self, tenant: str, run_id: str, label: str, value: str) -> None:
@@ -134,8 +149,6 @@ class Secrets:
     async def add(self, ctx: Context, request: AddSecretRequest) -> SecretView:
         value = checked_value(request.value)
         checked_label(request.label, value)
-        self._base.clean(request)  # label and run stand in the journal, where nothing goes again
-        await self._check_key(ctx.tenant)
         secret_id = self._new_id("sec")
         secret = Secret(
             id=secret_id,
@@ -143,12 +156,22 @@ class Secrets:
             run_id=request.run_id,
             created_at=ctx.clock(),
             created_by=ctx.principal.name,
-            sealed=self._sealer.seal(value.encode(), _place(ctx.tenant, secret_id)),
+            sealed=await self.sealing.seal(value.encode(), ctx.tenant, secret_id),
         )
-        self._has_right_key = True
         draft = self._draft(ctx, "add_secret", secret)
-        await self._ledger.commit(Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(SECRETS, secret, 0),)))
-        return _view(secret)
+        commit = Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(SECRETS, secret, 0),))
+        for _ in range(_MOST_ATTEMPTS):
+            # Label and run stand in the journal, where nothing goes again: no secret that was there before is in them.
+            guard = await self.guard(ctx.tenant, None)
+            guard.clean(request)
+            try:
+                await self._ledger.commit(commit, checked_at=guard.checked_at)
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed":
+                    raise
+            else:
+                return _view(secret)
+        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
 
     async def listed(self, ctx: Context, request: ListSecretsRequest) -> ListSecretsResponse:
         secrets = await self._ledger.page(SECRETS, ctx.tenant, limit=_MOST)
@@ -175,31 +198,6 @@ class Secrets:
             run=secret.run_id,
             detail={"secret": secret.id, "label": secret.label},
         )
-
-    async def _check_key(self, tenant: str) -> None:
-        """Something that was sealed before must open: a second key would make the first one's values unreadable."""
-        if self._has_right_key:
-            return
-        sealed = (await self._read(tenant)).secrets
-        refused: QuipuError | None = None
-        for one in sealed:
-            try:
-                self._sealer.unseal(one.sealed, _place(tenant, one.id))
-            except UnverifiableError as error:
-                refused = error
-            else:
-                return
-        if refused is not None:
-            raise UnverifiableError(
-                "The key that the secrets of this tenant were sealed with is not there.",
-                reason="missing_key",
-                hint="Put its file back. Where it is lost for good, remove the secrets and add them again.",
-            ) from refused
-
-
-def _place(tenant: str, secret_id: str) -> bytes:
-    """What binds a sealed value to where it is kept."""
-    return f"{tenant}/{secret_id}".encode()
 
 
 def _view(secret: Secret) -> SecretView:

@@ -1,6 +1,7 @@
 """The driver of a server: a pool, transactions that end as they say, a COMMIT whose answer may be lost."""
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -8,14 +9,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import psycopg
-from psycopg import errors as pg_errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from quipu.errors import BackendUnavailableError, TamperedError, UnsupportedError
+from quipu.errors import BackendUnavailableError, UnsupportedError
 from quipu.ledger.driver import Bind, Cursor, OutcomeUnknownError
+from quipu.ledger.postgres.faults import meaning
+from quipu.ledger.postgres.listen import Announcements
+from quipu.ledger.postgres.replica import Replica, reached_by
+from quipu.ledger.postgres.schema import schema_faults
 from quipu.ledger.queries import POSTGRES, Query
 from quipu.ledger.table import Row, Value
 
@@ -24,20 +29,26 @@ Connection: TypeAlias = psycopg.Connection[Row]
 
 # One message each. Settings are forced whatever the database is set to. A writer must see what was committed while it
 # waited for the head's lock, so its isolation is READ COMMITTED; a reader sees one moment.
-_WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on"
+_WRITING = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = {durable}; "
+    "SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+)
 _READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: IF NOT EXISTS alone fails when two come at once.
 _SCHEMA_LOCK = b"SELECT pg_advisory_xact_lock(7239)"
-#: How long closing waits for a vacuum.
-_VACUUM_PATIENCE_S = 10.0
-_CHANNEL = "quipu_commits"
+#: How long closing waits for a vacuum, and opening for a server.
+_VACUUM_PATIENCE_S, _CONNECT_S = 10.0, 10
+#: A server whose machine has gone without a word is noticed in half a minute; by itself TCP takes a quarter of an hour.
+#: What an address says about it wins.
+_NOTICED: Final[Mapping[str, Any]] = {
+    **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
+    **{"tcp_user_timeout": 25_000, "connect_timeout": _CONNECT_S},
+}
 #: Tables from which an erasure takes something.
 _ERASABLE = (
     *("record", "vector", "link", "mark", "reason", "answer", "answer_record"),
     *("proposal", "proposal_subject"),
 )
-#: What a tenant may look like on the channel; anything else there is not ours.
-_TENANT = re.compile(r"[^\x00-\x1f]{1,256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +89,41 @@ class PostgresDriver:
     name = "postgresql"
     dialect = POSTGRES
 
-    def __init__(self, url: str, size: int = 8, patience_s: float = 10.0) -> None:
+    def __init__(self, url: str, size: int = 8, replica: str | None = None, patience_s: float = 10.0) -> None:
+        """`size` is how many connections it may have; `replica` a server that recall is answered by where it has caught up."""
         self.writers = self.readers = max(1, size // 2)
-        self._url, self._failure = url, None
-        self._closing = threading.Event()
-        self._listener: threading.Thread | None = None
-        self._announced: list[str] = []
+        self._url, self._failure, self._process = url, None, os.getpid()
         self._vacuum: threading.Thread | None = None
         self._vacuuming = threading.Lock()
         self._owes_vacuum = False
-        kwargs = {"autocommit": True, "client_encoding": "utf8", "application_name": "quipu"}
-        self._pool = ConnectionPool[Connection](
-            url, min_size=1, max_size=size, timeout=patience_s, kwargs=kwargs, open=False
-        )
+        with self._connect("quipu") as connection:  # says at once, and clearly, why there is none
+            _check_encoding(connection)
+            # Stronger than `on` is kept; anything weaker would answer before the commit is durable.
+            row = connection.execute("SHOW synchronous_commit").fetchone()
+            durable = "remote_apply" if row == ("remote_apply",) else "on"
+        self._begin_writing = _WRITING.format(durable=durable).encode()
+        self._pool = _pool(url, size, patience_s)
+        self._pool.open()
+        self._announcements = Announcements(self._connect)
+        self._replica: Replica | None = None
+        self._replica_pool: ConnectionPool[Connection] | None = None
+        if replica is not None:
+            pool = self._replica_pool = _pool(replica, size, patience_s)
+            pool.open()
+            self._replica = Replica(lambda patience: _replica_reading(pool, patience))
+
+    def _connect(self, name: str) -> psycopg.Connection[Any]:
+        """A connection of one's own, outside of the pool."""
         try:
-            self._pool.open(wait=True, timeout=patience_s)
-        except PoolTimeout as error:
-            self._pool.close()
-            raise BackendUnavailableError(
-                "The database cannot be reached.",
-                reason="unreachable",
-                hint="Look at its address, user and password, and whether the server runs.",
-            ) from error
+            return psycopg.connect(
+                self._url,
+                autocommit=True,
+                client_encoding="utf8",
+                application_name=name,
+                **_noticed(self._url),
+            )
+        except psycopg.Error as error:
+            raise meaning(error) or error from error
 
     def lane(self, tenant: str) -> str:
         return tenant
@@ -107,24 +131,44 @@ class PostgresDriver:
     # -- transactions -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Generator[Cursor]:
+    def reading(self, tenant: str = "", reached: int | None = None) -> Generator[Cursor]:
+        replica = self._replica
+        if replica is None:
+            with self._transaction(_READING) as connection:
+                yield PostgresCursor(connection)
+            return
+        if reached is not None:
+            with _told(), replica.reading(tenant, reached, lambda: self._reached(tenant)) as cursor:
+                if cursor is not None:
+                    yield cursor
+                    return
         with self._transaction(_READING) as connection:
-            yield PostgresCursor(connection)
+            cursor = PostgresCursor(connection)
+            replica.note(tenant, reached_by(cursor, tenant))
+            yield cursor
+
+    def _reached(self, tenant: str) -> tuple[int, int]:
+        with self._transaction(_READING) as connection:
+            return reached_by(PostgresCursor(connection), tenant)
 
     @contextmanager
     def writing(self, lane: str) -> Generator[Cursor]:
         try:
-            with self._transaction(_WRITING) as connection:
+            with self._transaction(self._begin_writing) as connection:
                 yield PostgresCursor(connection)
         except BackendUnavailableError as error:
             self._failure = error.reason
             raise
+        finally:
+            if self._replica is not None:
+                self._replica.wrote(lane)
         self._failure = None
 
     @contextmanager
     def _transaction(self, begin: bytes) -> Generator[Connection]:
+        self._check_process()
         try:
-            with self._pool.connection() as connection:
+            with _told(), self._pool.connection() as connection:
                 connection.execute(begin)
                 try:
                     yield connection
@@ -136,30 +180,23 @@ class PostgresDriver:
                     ended = connection.execute(b"COMMIT")
                 except psycopg.OperationalError as error:
                     raise OutcomeUnknownError from error
-                if (
-                    ended.statusmessage != "COMMIT"
-                ):  # a failed transaction answers COMMIT with ROLLBACK, and no error
-                    raise BackendUnavailableError("The database did not keep it.", reason="rolled_back")
+                _check_kept(ended.statusmessage)
         except OutcomeUnknownError:
             self._check_pool()
             raise
-        except (pg_errors.DiskFull, pg_errors.OutOfMemory) as error:
+        except BackendUnavailableError as error:
+            if error.reason == "unreachable":
+                self._check_pool()
+            raise
+
+    def _check_process(self) -> None:
+        """Two processes on one connection would read each other's answers."""
+        if os.getpid() != self._process:
             raise BackendUnavailableError(
-                "The database has no room left.",
-                reason="disk_full",
-                hint="Make room; nothing was half written.",
-            ) from error
-        except (pg_errors.ReadOnlySqlTransaction, pg_errors.InsufficientPrivilege) as error:
-            raise BackendUnavailableError(
-                "The database does not let us write.",
-                reason="read_only",
-                hint="Look at the rights of its user.",
-            ) from error
-        except pg_errors.DataCorrupted as error:
-            raise TamperedError("The database is damaged.", reason="damaged_file") from error
-        except (psycopg.OperationalError, PoolTimeout) as error:
-            self._check_pool()
-            raise BackendUnavailableError("The database does not answer.", reason="unreachable") from error
+                "The memory was opened before this process was forked.",
+                reason="forked",
+                hint="Open it in the process that uses it.",
+            )
 
     def _check_pool(self) -> None:
         """A server that went away took all connections with it: else each of them costs an attempt."""
@@ -169,41 +206,15 @@ class PostgresDriver:
     # -- schema -------------------------------------------------------------------------------------------------------
 
     def create(self, statements: Sequence[str]) -> None:
-        with self._transaction(_WRITING) as connection:
+        with self._transaction(self._begin_writing) as connection:
             connection.execute(_SCHEMA_LOCK)
             if connection.execute(b"SELECT to_regclass('journal')").fetchone() == (None,):
                 for statement in (*statements, *_triggers()):
                     connection.execute(statement.encode())
 
     def schema_faults(self, statements: Sequence[str]) -> list[str]:
-        expected = {
-            (named[1].lower(), named[2])
-            for statement in (*statements, *_triggers())
-            if (named := re.match(r"CREATE (TABLE|INDEX|TRIGGER) (\w+)", statement)) is not None
-        }
-        with self._transaction(_READING) as connection:
-            tables = connection.execute(
-                b"SELECT 'table', tablename FROM pg_tables WHERE schemaname = current_schema()"
-            ).fetchall()
-            indexes = connection.execute(
-                b"SELECT 'index', indexname FROM pg_indexes WHERE schemaname = current_schema()"
-            ).fetchall()
-            triggers = connection.execute(
-                b"SELECT 'trigger', t.tgname, t.tgenabled, p.prosrc FROM pg_trigger AS t "
-                b"JOIN pg_class AS c ON c.oid = t.tgrelid JOIN pg_proc AS p ON p.oid = t.tgfoid "
-                b"JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-                b"WHERE n.nspname = current_schema() AND NOT t.tgisinternal"
-            ).fetchall()
-        found = {(kind, name) for kind, name, *_ in (*tables, *indexes, *triggers)}
-        faults = [f"{name} is missing" for kind, name in sorted(expected) if (kind, name) not in found]
-        for _, name, enabled, source in triggers:
-            is_ours = ("trigger", name) in expected
-            is_whole = (
-                enabled in ("O", "A", b"O", b"A") and "RAISE EXCEPTION 'the journal is append-only'" in source
-            )
-            if is_ours and not is_whole:
-                faults.append(f"{name} is not as it was made")
-        return faults
+        with self._transaction(self._begin_writing) as connection:
+            return schema_faults(connection, (*statements, *_triggers()))
 
     def integrity_faults(self) -> list[str]:
         return []  # a server checks its own pages
@@ -211,39 +222,17 @@ class PostgresDriver:
     # -- other processes ------------------------------------------------------------------------------------------------
 
     def announce(self, tenant: str, seq: int) -> None:
-        """After the commit, never inside: a NOTIFY in a transaction would make all tenants wait for each other."""
-        if self._listener is not None:
-            self._announced.append(tenant)
+        self._announcements.announce(tenant)
 
     def listen(self, heard: Callable[[str | None], None]) -> None:
-        if self._listener is None:
-            self._listener = threading.Thread(
-                target=self._listen, args=(heard,), name="ledger-listen", daemon=True
-            )
-            self._listener.start()
+        replica = self._replica
 
-    def _listen(self, heard: Callable[[str | None], None]) -> None:
-        while not self._closing.is_set():
-            try:
-                with psycopg.connect(
-                    self._url, autocommit=True, application_name="quipu-listen"
-                ) as connection:
-                    connection.execute(f"LISTEN {_CHANNEL}".encode())
-                    heard(None)  # whatever came while nobody listened
-                    while not self._closing.is_set():
-                        self._send(connection)
-                        for notice in connection.notifies(timeout=0.05):
-                            if _TENANT.fullmatch(notice.payload):
-                                heard(notice.payload)
-            except psycopg.Error as error:
-                _log.warning("The database's announcements cannot be heard: %s", type(error).__name__)
-                heard(None)
-                self._closing.wait(1.0)
+        def noted(tenant: str | None) -> None:
+            if replica is not None:
+                replica.wrote(tenant)
+            heard(tenant)
 
-    def _send(self, connection: psycopg.Connection[Any]) -> None:
-        waiting, self._announced = self._announced, []
-        for tenant in dict.fromkeys(waiting):
-            connection.execute(b"SELECT pg_notify(%s, %s)", (_CHANNEL, tenant))
+        self._announcements.listen(noted)
 
     # -- the rest -------------------------------------------------------------------------------------------------------
 
@@ -266,13 +255,13 @@ class PostgresDriver:
                 self._owes_vacuum = False
             try:
                 self._maintain(f"VACUUM {', '.join(_ERASABLE)}")
-            except psycopg.Error as error:
+            except (psycopg.Error, BackendUnavailableError) as error:
                 _log.warning("Erased rows are left to the server's own vacuum: %s", type(error).__name__)
                 return
 
     def _maintain(self, statement: str) -> None:
         """Outside of the pool: it may take long, and must not take a place that callers wait for."""
-        with psycopg.connect(self._url, autocommit=True, application_name="quipu-maintenance") as connection:
+        with self._connect("quipu-maintenance") as connection:
             connection.execute(statement.encode())
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -298,12 +287,67 @@ class PostgresDriver:
         return self._failure
 
     def close(self) -> None:
-        self._closing.set()
-        if self._listener is not None:
-            self._listener.join()
+        if os.getpid() != self._process:
+            return
+        self._announcements.close()
         if self._vacuum is not None:
             self._vacuum.join(_VACUUM_PATIENCE_S)  # what is left is done by the server's own vacuum
         self._pool.close()
+        if self._replica_pool is not None:
+            self._replica_pool.close()
+
+
+def _noticed(url: str) -> dict[str, Any]:
+    given = conninfo_to_dict(url)
+    return {name: value for name, value in _NOTICED.items() if name not in given}
+
+
+def _pool(url: str, size: int, patience_s: float) -> ConnectionPool[Connection]:
+    kwargs = {
+        **{"autocommit": True, "client_encoding": "utf8", "application_name": "quipu"},
+        **_noticed(url),
+    }
+    return ConnectionPool[Connection](
+        url, min_size=1, max_size=size, timeout=patience_s, kwargs=kwargs, open=False
+    )
+
+
+@contextmanager
+def _replica_reading(pool: ConnectionPool[Connection], patience_s: float) -> Generator[PostgresCursor]:
+    """One moment of a replica. Its errors are psycopg's own: nobody is told of them."""
+    with pool.connection(timeout=patience_s) as connection:
+        connection.execute(_READING)
+        try:
+            yield PostgresCursor(connection)
+        finally:
+            with suppress(psycopg.Error):
+                connection.rollback()
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """psycopg's errors in our words; where a statement is at fault, as they are."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise meaning(error) or error from error
+
+
+def _check_kept(answer: str | None) -> None:
+    """A transaction in which something failed answers COMMIT with ROLLBACK, and with no error."""
+    if answer != "COMMIT":
+        raise BackendUnavailableError("The database did not keep it.", reason="rolled_back")
+
+
+def _check_encoding(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a database that cannot keep every text."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):
+        raise BackendUnavailableError(
+            f"The database keeps texts as {encoding}; UTF8 is needed.",
+            reason="not_utf8",
+            hint="Make one with `createdb --encoding=UTF8 --template=template0`. This one was not touched.",
+        )
 
 
 def _triggers() -> list[str]:

@@ -7,6 +7,10 @@ INSERT INTO tenant (tenant, created_at) VALUES (:tenant, :at) ON CONFLICT (tenan
 -- The one query that crosses tenants: whoever runs the server lists them.
 SELECT tenant, created_at FROM tenant WHERE tenant > :tenant ORDER BY tenant LIMIT :limit
 
+-- name: next_journaled_tenant
+-- Whose journal comes next, whether it is listed as a tenant or not.
+SELECT min(tenant) FROM journal WHERE tenant > :tenant
+
 -- name: tenant_created
 SELECT created_at FROM tenant WHERE tenant = :tenant
 
@@ -183,6 +187,21 @@ SELECT id, version, metadata FROM record WHERE tenant = :tenant AND id IN $ids
 SELECT $record FROM record AS r WHERE r.tenant = :tenant AND (r.id, r.version) > (:after_id, :after_version)
 ORDER BY r.id, r.version LIMIT :limit
 
+-- name: stored_versions
+-- The same with everything that verification looks at.
+SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.terms FROM record AS r
+WHERE r.tenant = :tenant AND (r.id, r.version) > (:after_id, :after_version) ORDER BY r.id, r.version LIMIT :limit
+
+-- name: stored_versions_of
+SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.terms FROM record AS r
+WHERE r.tenant = :tenant AND r.id IN $ids ORDER BY r.id, r.version
+
+-- name: links_of
+SELECT from_id, to_id, rel, born, died FROM link WHERE tenant = :tenant AND from_id IN $ids
+
+-- name: vectors_of
+SELECT id, version, space, data FROM vector WHERE tenant = :tenant AND id IN $ids
+
 -- name: not_emptied
 SELECT id, version FROM record WHERE tenant = :tenant AND id IN $ids AND emptied IS NULL
 
@@ -217,7 +236,7 @@ WHERE l.tenant = :tenant AND l.to_id IN $ids AND r.emptied IS NULL
 SELECT id, last_recalled_at, recall_count, demoted FROM mark WHERE tenant = :tenant AND id IN $ids
 
 -- name: summary
-SELECT type, count(*), min(created_at), max(created_at), sum(length(content)) FROM record
+SELECT type, count(*), min(created_at), max(created_at), sum(octet_length(content)) FROM record
 WHERE tenant = :tenant AND died IS NULL AND state = 'live' AND born <= :seq
   AND (cast(:agent_id AS text) IS NULL OR agent_id = :agent_id)
   AND (cast(:store_id AS text) IS NULL OR store_id = :store_id)
@@ -228,6 +247,34 @@ GROUP BY type
 -- name: links_at
 SELECT from_id, to_id FROM link WHERE tenant = :tenant AND (from_id IN $ids OR to_id IN $ids)
   AND born <= :seq AND (died IS NULL OR died > :seq)
+
+-- name: survivors
+-- What records were merged into at a position, and what that was merged into. One that was restored is itself again.
+WITH RECURSIVE gone (id, into_id) AS (
+  SELECT r.id, r.merged_into FROM record AS r
+  WHERE r.tenant = :tenant AND r.id IN $ids AND r.merged_into IS NOT NULL AND r.died <= :seq
+    AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
+      AND n.born <= :seq)
+  UNION
+  SELECT g.id, r.merged_into FROM gone AS g JOIN record AS r ON r.id = g.into_id
+  WHERE r.tenant = :tenant AND r.merged_into IS NOT NULL AND r.died <= :seq
+    AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
+      AND n.born <= :seq))
+SELECT id, into_id FROM gone
+
+-- name: merged_away
+-- The same the other way round: what records have taken in.
+WITH RECURSIVE gone (into_id, id) AS (
+  SELECT r.merged_into, r.id FROM record AS r
+  WHERE r.tenant = :tenant AND r.merged_into IN $ids AND r.died <= :seq
+    AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
+      AND n.born <= :seq)
+  UNION
+  SELECT g.into_id, r.id FROM gone AS g JOIN record AS r ON r.merged_into = g.id
+  WHERE r.tenant = :tenant AND r.died <= :seq
+    AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
+      AND n.born <= :seq))
+SELECT into_id, id FROM gone
 
 -- name: load_agent
 -- What search needs to know of each version of one agent.
@@ -307,7 +354,7 @@ INSERT INTO checkpoint (tenant, seq, hash, at, key_id, signature)
 VALUES (:tenant, :seq, :hash, :at, :key_id, :signature) ON CONFLICT (tenant, seq) DO NOTHING
 
 -- name: checkpoints
-SELECT seq, hash, at, key_id, signature FROM checkpoint WHERE tenant = :tenant ORDER BY seq
+SELECT seq, hash, at, key_id, signature FROM checkpoint WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: last_checkpoint
 SELECT seq, hash, at, key_id, signature FROM checkpoint WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1
@@ -347,8 +394,14 @@ SELECT id, version, data FROM vector WHERE tenant = :tenant AND space = :number 
 UPDATE record SET terms = :terms WHERE tenant = :tenant AND id = :id AND version = :version AND emptied IS NULL
 
 -- name: count_records
-SELECT count(*), sum(CASE WHEN died IS NULL THEN 1 ELSE 0 END), sum(length(content)) FROM record
+SELECT count(*), sum(CASE WHEN died IS NULL THEN 1 ELSE 0 END), sum(octet_length(content)
+  + octet_length(coalesce(metadata, '')) + octet_length(coalesce(tags, '')) + octet_length(coalesce(links, ''))
+  + octet_length(coalesce(details, '')) + octet_length(provenance) + coalesce(octet_length(terms), 0)) FROM record
 WHERE tenant = :tenant
 
 -- name: count_entries
-SELECT count(*) FROM journal WHERE tenant = :tenant
+SELECT count(*), sum(octet_length(records) + octet_length(detail) + octet_length(hash)) FROM journal
+WHERE tenant = :tenant
+
+-- name: count_vectors
+SELECT count(*), sum(octet_length(data)) FROM vector WHERE tenant = :tenant

@@ -101,6 +101,7 @@ CREATE INDEX record_emptied ON record (tenant, agent_id, emptied) WHERE emptied 
 CREATE INDEX record_expiry ON record (tenant, expires_at) WHERE expires_at IS NOT NULL AND died IS NULL;
 CREATE INDEX record_created ON record (tenant, agent_id, created_at, id);
 CREATE INDEX record_fact ON record (tenant, agent_id, key) WHERE key IS NOT NULL AND died IS NULL;
+CREATE INDEX record_merged ON record (tenant, merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX record_run ON record (tenant, run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE vector (
@@ -260,6 +261,8 @@ CREATE TABLE proposal (
   given $text NOT NULL,
   -- why it was held, in the words of the rule
   because $text,
+  -- what entity tags of its diff are salted with
+  nonce $text,
   -- what a held write is like, without its text: type, source, sensitivity
   traits $text,
   -- position of the entry that held it
@@ -285,6 +288,8 @@ CREATE TABLE proposal_subject (
   seq $int NOT NULL,
   CONSTRAINT proposal_subject_key PRIMARY KEY (tenant, record_id, proposal_id)
 ) $table_end;
+
+CREATE INDEX proposal_subject_back ON proposal_subject (tenant, proposal_id);
 
 CREATE TABLE webhook (
   tenant $text NOT NULL,

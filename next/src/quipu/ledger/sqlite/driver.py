@@ -4,41 +4,27 @@ import json
 import os
 import re
 import threading
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from queue import LifoQueue
-from typing import Any, Protocol
+from typing import Any
 
 import apsw
 
 from quipu.errors import BackendUnavailableError, TamperedError
 from quipu.ledger.driver import Bind, Cursor
 from quipu.ledger.queries import SQLITE, Query
+from quipu.ledger.sqlite.log import Connection, Log, opened
+from quipu.ledger.sqlite.place import check_not_inherited, check_process, identity
 from quipu.ledger.table import Row, Value
 
-_BUSY_MS = 10_000
 #: Marks a file as one of ours.
 _APPLICATION_ID = 0x51755069
 #: The version of the schema.
 SCHEMA = 1
-#: The log is written back into the file when it is longer than this many pages.
-_LONG_LOG = 4_000
-_PAUSE_S = 0.05
-
-
-class Connection(Protocol):
-    """What is used of apsw's; its own stubs name a type that Python 3.11 does not have."""
-
-    in_transaction: bool
-
-    def execute(self, statements: str, bindings: Mapping[str, Value] | None = None) -> Any: ...
-    def executemany(self, statements: str, sequenceofbindings: Iterable[Mapping[str, Value]]) -> Any: ...
-    def changes(self) -> int: ...
-    def close(self) -> None: ...
 
 
 def _bound(values: Mapping[str, Bind]) -> dict[str, Value]:
@@ -95,32 +81,25 @@ class SqliteDriver:
         self._failure: str | None = None
         self._turn = threading.RLock()
         self.readers = 1 if self._is_memory else readers
+        if not self._is_memory:
+            check_not_inherited(self._path)
+        self._found_log = Path(f"{path}-wal").exists()
         with _errors():
-            self._writer = self._opened(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+            self._writer = opened(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
             self._check_file()
             self._writer.execute("PRAGMA secure_delete = ON")
             if not self._is_memory:
                 self._writer.execute("PRAGMA journal_mode = WAL")
                 self._writer.execute("PRAGMA synchronous = FULL")  # NORMAL would not flush the log at COMMIT
-                self._writer.execute(
-                    "PRAGMA wal_autocheckpoint = 0"
-                )  # a thread does it, so that no caller pays
+                self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # a thread does it: no caller pays
+                self._writer.execute("PRAGMA temp_store = MEMORY")  # no copy in another file
         self._idle: LifoQueue[Connection] = LifoQueue()
-        self._place = None if self._is_memory else _place(self._path)
-        self._closing = threading.Event()
-        self._log_grew = threading.Event()
-        self._owes_scrub = False
-        self._checkpointer: threading.Thread | None = None
-
-    def _opened(self, flags: int) -> Connection:
-        connection: Connection = apsw.Connection(str(self._path), flags=flags)  # pyright: ignore[reportAssignmentType]  our protocol of it
-        connection.set_busy_timeout(_BUSY_MS)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  another process may be writing
-        return connection
+        self._place = None if self._is_memory else identity(self._path)
+        self._log: Log | None = None
 
     def _check_file(self) -> None:
         """A file of another program, or of a newer version of ours, is left alone."""
         mark = next(iter(self._writer.execute("PRAGMA application_id")))[0]
-        version = next(iter(self._writer.execute("PRAGMA user_version")))[0]
         has_tables = next(iter(self._writer.execute("SELECT count(*) FROM sqlite_schema")))[0] > 0
         if has_tables and mark != _APPLICATION_ID:
             raise BackendUnavailableError(
@@ -128,7 +107,10 @@ class SqliteDriver:
                 reason="foreign_file",
                 hint="Name another file.",
             )
-        if version > SCHEMA:
+        self._check_version()
+
+    def _check_version(self) -> None:
+        if next(iter(self._writer.execute("PRAGMA user_version")))[0] > SCHEMA:
             raise BackendUnavailableError(
                 f"{self._path} was made by a newer version of Quipu.",
                 reason="newer_schema",
@@ -141,8 +123,8 @@ class SqliteDriver:
     # -- transactions -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Generator[Cursor]:
-        self._check_process()
+    def reading(self, tenant: str = "", reached: int | None = None) -> Generator[Cursor]:
+        check_process(self._process)
         if self._is_memory:
             with self._turn, _errors():
                 yield from _between(self._writer, "BEGIN")
@@ -151,7 +133,7 @@ class SqliteDriver:
             connection = self._idle.get_nowait()
         except Exception:  # noqa: BLE001  Empty: one more is opened, as many as there are threads
             with _errors():
-                connection = self._opened(apsw.SQLITE_OPEN_READONLY)
+                connection = opened(self._path, apsw.SQLITE_OPEN_READONLY)
         try:
             with _errors():
                 yield from _between(connection, "BEGIN")
@@ -160,34 +142,30 @@ class SqliteDriver:
 
     @contextmanager
     def writing(self, lane: str) -> Generator[Cursor]:
-        self._check_process()
+        check_process(self._process)
         with self._turn:
             try:
                 with _errors():
-                    yield from _between(self._writer, "BEGIN IMMEDIATE", self._check_place)
+                    yield from _between(self._writer, "BEGIN IMMEDIATE", self._check_still_ours)
             except BackendUnavailableError as error:
                 self._failure = error.reason
                 raise
             self._failure = None
-        self._log_grew.set()
+            if self._log is not None:
+                self._log.tend()
 
-    def _check_process(self) -> None:
-        """A forked child must not touch its parent's file: closing it there would drop the parent's locks."""
-        if os.getpid() != self._process:
-            raise BackendUnavailableError(
-                "The memory was opened before this process was forked.",
-                reason="forked",
-                hint="Open it in the process that uses it.",
-            )
-
-    def _check_place(self) -> None:
-        """A file that was moved or replaced while it is open is written no more: nobody would find it again."""
-        if self._place is not None and _place(self._path) != self._place:
+    def _check_still_ours(self) -> None:
+        """A file that was moved, replaced or upgraded while it is open is written no more."""
+        if self._log is None:
+            return
+        if identity(self._path) != self._place:
             raise BackendUnavailableError(
                 f"{self._path} is not where it was opened: it was moved, deleted or replaced.",
                 reason="moved_file",
                 hint="Put it back, or open it again.",
             )
+        self._check_version()
+        self._log.look()
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
@@ -206,11 +184,8 @@ class SqliteDriver:
                     self._writer.execute("ROLLBACK")
                 raise
         if not self._is_memory:
-            self._place = _place(self._path)
-            self._checkpointer = threading.Thread(
-                target=self._checkpoints, name="ledger-checkpoint", daemon=True
-            )
-            self._checkpointer.start()
+            self._place = identity(self._path)
+            self._log = Log(self._path, self._writer, self._turn, is_left=self._found_log)
 
     def schema_faults(self, statements: Sequence[str]) -> list[str]:
         expected: dict[str, str] = {}
@@ -240,58 +215,12 @@ class SqliteDriver:
             found = [row[0] for row in cursor.connection.execute("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else [str(fault) for fault in found]
 
-    # -- the log --------------------------------------------------------------------------------------------------------
-
-    def _checkpoints(self) -> None:
-        """Writes the log back into the file when it is long, on a connection of its own, so that no caller pays."""
-        connection: Connection | None = None
-        while True:
-            self._log_grew.wait()
-            if self._closing.is_set():
-                break
-            self._log_grew.clear()
-            try:
-                connection = connection or self._opened(apsw.SQLITE_OPEN_READWRITE)
-                if self._owes_scrub:
-                    self._owes_scrub = not self._truncated(connection)
-                elif self._log_pages() > _LONG_LOG:
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            except apsw.Error:
-                pass  # busy, or the disk is full: the log goes on growing, and the next write tries again
-            self._closing.wait(_PAUSE_S)
-        if connection is not None:
-            connection.close()
-
-    def _log_pages(self) -> int:
-        try:
-            return Path(f"{self._path}-wal").stat().st_size // 4096
-        except OSError:
-            return 0
+    # -- the rest -------------------------------------------------------------------------------------------------------
 
     def scrub(self, patience_ms: int) -> bool:
-        """Erased bytes stand in the log until it is written back and cut; a reader may hold it for a while."""
-        if self._is_memory:
-            return True
-        until = time.monotonic() + patience_ms / 1000
-        while True:
-            with self._turn, _errors():
-                if self._truncated(self._writer):
-                    return True
-            if time.monotonic() > until:
-                self._owes_scrub = True
-                self._log_grew.set()
-                return False
-            time.sleep(_PAUSE_S)
-
-    @staticmethod
-    def _truncated(connection: Connection) -> bool:
-        try:
-            busy, _, _ = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
-        except apsw.BusyError:
-            return False
-        return not busy
-
-    # -- the rest -------------------------------------------------------------------------------------------------------
+        """Erased bytes stand in the log until it is cut."""
+        with _errors():
+            return self._log is None or self._log.cut(patience_ms)
 
     def announce(self, tenant: str, seq: int) -> None:
         """Other processes with the same file look at it themselves."""
@@ -335,12 +264,10 @@ class SqliteDriver:
     def close(self) -> None:
         if os.getpid() != self._process:
             return
-        self._closing.set()
-        self._log_grew.set()
-        if self._checkpointer is not None:
-            self._checkpointer.join()
         while not self._idle.empty():
             self._idle.get().close()
+        if self._log is not None:
+            self._log.close()
         self._writer.close()
 
 
@@ -351,14 +278,6 @@ def _triggers() -> list[str]:
 
 def _squeezed(text: str) -> str:
     return " ".join(re.sub(r"--[^\n]*", " ", text).split())
-
-
-def _place(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _between(connection: Connection, begin: str, check: Callable[[], None] | None = None) -> Iterator[Cursor]:
@@ -385,7 +304,7 @@ def _errors() -> Generator[None]:
         raise BackendUnavailableError(
             "The disk is full.", reason="disk_full", hint="Make room; nothing was half written."
         ) from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise TamperedError(
             "The file is damaged, or no database.", reason="damaged_file", hint="Restore the latest backup."
         ) from error

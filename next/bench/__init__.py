@@ -1,0 +1,1 @@
+"""How fast it is: one installation beside another, in alternating runs. Ratios count, times are this machine's."""

@@ -1,0 +1,1 @@
+"""Proof of what happened, outside of the database too, and undoing what one cause did."""

@@ -1,0 +1,1 @@
+"""What becomes of a write: rules, proposals that wait for a person, reviews and decisions."""

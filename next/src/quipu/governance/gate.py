@@ -1,0 +1,225 @@
+"""The pipeline's govern step: every write is judged here, whatever path it came by, before anything of it is done."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quipu.governance.model import Rule
+from quipu.governance.proposals import Proposals, removed_count
+from quipu.governance.recall_approvals import RecallApprovals
+from quipu.governance.rule_list import Rules
+from quipu.governance.rules import Facts, Question, Subject, decided, together
+from quipu.governance.similarity import SimilarMemories
+from quipu.governance.text_classes import all_words, said
+from quipu.ledger.commit import Commit
+from quipu.ledger.ledger import Ledger
+from quipu.memory.drafts import trust_of
+from quipu.memory.model import RecallRequest, RememberManyRequest, RememberRequest
+from quipu.memory.pipeline import Guard, Held, Plan, Verdict
+from quipu.memory.scope import Scopes
+from quipu.model.journal import Draft
+from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record, State
+from quipu.model.search import Selection, Snapshot
+from quipu.operation import Context, Request
+
+_EVER: frozenset[State] = frozenset({"live", "archived", "forgotten"})
+#: What takes memories away, or changes what several say: rules look at what there is before it.
+_REMOVING = frozenset({"forget", "merge", "expire"})
+
+Planned = Callable[[], Awaitable[Plan[Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Asks the rules, and looks up only what they ask for."""
+
+    ledger: Ledger
+    rules: Rules
+    proposals: Proposals
+    recall_approvals: RecallApprovals
+    similar: SimilarMemories
+    scopes: Scopes
+    #: Whether a secret was masked in a text.
+    is_marked: Callable[[str], bool]
+
+    async def judge(
+        self, ctx: Context, operation: str, request: Request, guard: Guard, plan: Planned
+    ) -> Verdict:
+        rules = await self.rules.in_force(ctx.tenant, guard.checked_at)
+        caller_asks = _asks(request)
+        if not rules and not caller_asks and self.rules.default == "allow":
+            return Verdict()
+        facts = self.facts(ctx.principal, operation, request)
+        return await self.verdict(ctx, rules, facts, plan, caller_asks=caller_asks)
+
+    async def verdict(
+        self,
+        ctx: Context,
+        rules: Sequence[Rule],
+        facts: Facts,
+        plan: Planned,
+        *,
+        caller_asks: bool = False,
+    ) -> Verdict:
+        """What these rules say. Memories that are written together are judged each for itself."""
+        now, default = ctx.clock(), self.rules.default
+        if facts.subjects is None and facts.operation == "remember_many":
+            facts = await self._looked_up(ctx, Question.PLAN, facts, plan)
+        verdicts: list[Verdict] = []
+        for one in facts.apart():
+            known = one
+            verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
+            while isinstance(verdict, Question):
+                known = await self._looked_up(ctx, verdict, known, plan)
+                verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
+            verdicts.append(verdict)
+        return verdicts[0] if len(verdicts) == 1 else together(verdicts)
+
+    async def hold(
+        self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
+    ) -> tuple[Commit, Held]:
+        return self.proposals.hold(ctx, operation, request, plan, verdict)
+
+    async def denied(self, ctx: Context, operation: str, request: Request, verdict: Verdict) -> None:
+        draft = Draft(
+            op="deny",
+            actor=ctx.principal.name,
+            at=ctx.clock(),
+            agent=getattr(request, "agent_id", None),
+            detail={"operation": operation, "rules": list(verdict.rules)},
+        )
+        await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft))
+
+    async def check_recall(self, ctx: Context, request: RecallRequest) -> Held | None:
+        return await self.recall_approvals.check(ctx, request)
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+
+    def facts(self, principal: Principal, operation: str, request: Request) -> Facts:
+        """What is known without looking. A new memory is known from its request: most writes need no plan for it."""
+        items: Sequence[Request] = request.items if isinstance(request, RememberManyRequest) else (request,)
+        fresh = [item for item in items if isinstance(item, RememberRequest) and item.id is None]
+        is_known = operation in ("remember", "remember_many") and len(fresh) == len(items)
+        return Facts(
+            operation=operation,
+            agent_id=getattr(request, "agent_id", None),
+            principal=principal.name,
+            is_admin=principal.may(Permission.ADMIN),
+            is_hard=bool(getattr(request, "hard_delete", False)),
+            is_forgetting=operation == "expire" and getattr(request, "action", None) == "forget",
+            subjects=tuple(self._of_request(principal, item, place) for place, item in enumerate(fresh))
+            if is_known
+            else None,
+            count=len(items) if is_known else None,
+        )
+
+    def _of_request(self, principal: Principal, item: RememberRequest, place: int) -> Subject:
+        privacy = item.privacy_intent
+        words = all_words(item.content, item.tags or (), item.source, item.metadata or {}, item.details)
+        return Subject(
+            agent_id=item.agent_id or "",
+            store=item.store,
+            type=item.type,
+            tags=item.tags or (),
+            user_id=item.user_id,
+            source=item.source,
+            trust=trust_of(principal.trust, item.source),
+            sensitivity=(privacy.sensitivity if privacy is not None else None) or "internal",
+            confidence=1.0 if item.confidence is None else item.confidence,
+            text=item.content
+            if isinstance(item.content, str)
+            else json.dumps(item.content, ensure_ascii=False),
+            words=words,
+            has_secret=self.is_marked(words),
+            place=place,
+        )
+
+    def subject(self, record: Record, place: int) -> Subject:
+        """A version as rules see it."""
+        words, privacy = said(record), record.privacy
+        return Subject(
+            agent_id=record.agent_id,
+            store=record.store_id,
+            type=record.type,
+            tags=record.tags,
+            user_id=record.user_id,
+            source=record.source,
+            trust=record.provenance.trust,
+            sensitivity=(privacy.sensitivity if privacy is not None else None) or "internal",
+            confidence=record.confidence,
+            text=record.content,
+            words=words,
+            is_imported=record.provenance.import_id is not None,
+            has_secret=self.is_marked(words),
+            place=place,
+            record=record,
+        )
+
+    async def _looked_up(self, ctx: Context, question: Question, facts: Facts, plan: Planned) -> Facts:
+        match question:
+            case Question.STORES:
+                return replace(facts, stores=await self.scopes.stores(ctx.tenant))
+            case Question.PLAN:
+                planned = await plan()
+                return await self._planned(facts, planned)
+            case Question.NEW_SOURCE:
+                record = await self._record(facts, plan)
+                return replace(facts, is_new_source=record is not None and await self._is_new(ctx, record))
+            case Question.CONFLICTS:
+                record = await self._record(facts, plan)
+                has_conflict = record is not None and await self.similar.has_conflict(ctx.tenant, record)
+                return replace(facts, has_conflict=has_conflict)
+
+    async def _planned(self, facts: Facts, plan: Plan[Any]) -> Facts:
+        """What would be written; of a removal, what would go."""
+        if facts.kind in _REMOVING:
+            records = plan.before
+            count = max(removed_count(plan), len(records))
+        else:
+            records = _written(plan)
+            count = len(records)
+        if facts.operation == "remember_many" and facts.subjects is not None:  # judged apart: its own version
+            place = facts.subjects[0].place
+            records, count = records[place : place + 1], facts.count or count
+        agent_id = facts.agent_id or (records[0].agent_id if records else "")
+        subjects = tuple(self.subject(record, place) for place, record in enumerate(records))
+        return replace(facts, agent_id=agent_id, subjects=subjects, count=count)
+
+    async def _record(self, facts: Facts, plan: Planned) -> Record | None:
+        """The new version that a question about its neighbours is about."""
+        if facts.kind not in ("remember", "restore"):
+            return None
+        known = facts.subjects[0].record if facts.subjects else None
+        if known is not None:
+            return known
+        looked_up = await self._planned(facts, await plan())
+        return looked_up.subjects[0].record if looked_up.subjects else None
+
+    async def _is_new(self, ctx: Context, record: Record) -> bool:
+        """Whether nothing of the agent's has come from there before; what names no source has none that is new."""
+        if record.source is None:
+            return False
+        selection = Selection(
+            tenant=ctx.tenant,
+            agent_id=record.agent_id,
+            states=_EVER,
+            matches=lambda other: other.source == record.source and other.id != record.id,
+        )
+        async for _ in self.ledger.scan(selection, Snapshot(None, ctx.clock())):
+            return False
+        return True
+
+
+def _asks(request: Request) -> bool:
+    """Whether the caller wants a person to look at it; of what is written together, at any of it."""
+    items: Sequence[Request] = request.items if isinstance(request, RememberManyRequest) else (request,)
+    return any(getattr(item, "approval_required", False) for item in items)
+
+
+def _written(plan: Plan[Any]) -> Sequence[Record]:
+    """The new versions, without those that only say that an older fact has ended."""
+    before = {record.id for record in plan.before}
+    fresh = [record for record in plan.after if record.version == 1 or record.id in before]
+    return fresh or plan.after[:1]

@@ -1,0 +1,353 @@
+"""What a reviewer sees of a held write, and what a decision carries out: effect and decision are one transaction.
+
+What is shown is read off the very plan that an approval commits. The held request is redacted, validated and planned
+again with what is known then: who wrote it stays its author, and it gets the ids that were promised.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quipu.access.model import Token
+from quipu.access.service import AccessService
+from quipu.errors import (
+    ConflictError,
+    Fault,
+    ForbiddenError,
+    InvalidError,
+    QuipuError,
+    UnsupportedError,
+)
+from quipu.governance import diffs
+from quipu.governance.gate import Gate
+from quipu.governance.held_write import HeldWrite, HeldWrites
+from quipu.governance.model import (
+    PROPOSALS,
+    DecideRequest,
+    DecideResponse,
+    PreviewWriteRequest,
+    PreviewWriteResponse,
+    Proposal,
+    Review,
+    ReviewRequest,
+)
+from quipu.governance.operations import PREVIEWED
+from quipu.governance.proposals import Proposals, already_decided, view_fields
+from quipu.governance.reviewer_scope import ReviewerScope
+from quipu.governance.similarity import SimilarMemories
+from quipu.ledger.commit import Change, Commit, Committed, Keep
+from quipu.ledger.ledger import Ledger
+from quipu.memory.pipeline import Guard, Pipeline, Plan, naming
+from quipu.model.journal import Draft
+from quipu.model.principal import Permission
+from quipu.model.record import Record
+from quipu.operation import Context, authorised, invalid
+
+#: Conflicts that pass when the proposal is read, redacted and planned again.
+_PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
+_MOST_ATTEMPTS = 64
+
+
+class _ChangedError(Exception):
+    """Something has changed between reading and committing: decide again, on what is there now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """Shows and decides."""
+
+    ledger: Ledger
+    pipeline: Pipeline
+    held: HeldWrites
+    access: AccessService
+    gate: Gate
+    proposals: Proposals
+    scope: ReviewerScope
+    similar: SimilarMemories
+
+    # -- showing ------------------------------------------------------------------------------------------------------
+
+    async def review(self, ctx: Context, request: ReviewRequest) -> Review:
+        """A held write with what an approval would change now."""
+        kept = await self.proposals.found(ctx, request.id)
+        fields = view_fields(kept.value)
+        # Who wrote it sees it too, but what is there only as far as they may read.
+        may_look = ctx.principal.may(Permission.REVIEW) or ctx.principal.may(Permission.READ)
+        if not kept.value.is_pending or not may_look:
+            return Review(**fields)
+        try:
+            waiting = await self.held.read(ctx.tenant, kept)
+        except InvalidError as error:
+            return Review(**fields, problem=error.message)
+        plan, problem = await self._shown(ctx, waiting)
+        shown = await self._diff(ctx, plan, with_related=request.related)
+        return Review(
+            **fields,
+            diff=shown if problem is None else None,
+            etag=diffs.etag(kept.value.nonce or "", plan, None if problem is None else problem.reason),
+            problem=None if problem is None else problem.message,
+        )
+
+    async def preview(self, ctx: Context, request: PreviewWriteRequest) -> PreviewWriteResponse:
+        """What would become of a write; nothing is written, and nothing waits."""
+        write = self.held.memory.writes[request.operation]
+        operation = PREVIEWED[request.operation]
+        given = authorised(ctx.principal, operation, operation.request.parse(request.request))
+        guard = await self.pipeline.redactor.guard(ctx.tenant, getattr(given, "run_id", None))
+        clean = guard.clean(given)
+        plan = await write.plan(self.pipeline.planning(ctx.principal, ctx.clock(), guard), clean)
+
+        async def planned() -> Plan[Any]:
+            return plan
+
+        verdict = await self.gate.judge(ctx, write.operation, clean, guard, planned)
+        if verdict.effect == "deny":
+            raise ForbiddenError(
+                f"A rule forbids this: {', '.join(verdict.rules)}.", reason="denied", hint=verdict.because
+            )
+        would_hold = verdict.effect == "hold" and bool(plan.commits)
+        return PreviewWriteResponse(
+            would_hold=would_hold,
+            held_by=verdict.rules if would_hold else (),
+            because=verdict.because if would_hold else None,
+            approvals=verdict.approvals,
+            diff=await self._diff(ctx, plan, with_related=False),
+            etag=diffs.etag(self.proposals.random(8).hex(), plan),
+        )
+
+    async def _shown(self, ctx: Context, waiting: HeldWrite) -> tuple[Plan[Any], QuipuError | None]:
+        """What an approval would do; or why it cannot be done as things stand, which may change too."""
+        try:
+            return await self.held.plan(ctx, waiting, None), None
+        except QuipuError as error:
+            return diffs.NOTHING, error
+
+    async def _diff(self, ctx: Context, plan: Plan[Any], *, with_related: bool) -> Any:
+        more = await self.ledger.newest_versions(ctx.tenant, diffs.needed(plan))
+        fresh = diffs.fresh_record(plan) if with_related else None
+        related: Sequence[tuple[Record, float]] = ()
+        if fresh is not None:
+            scope = await self.scope.scopes.of(ctx.principal, fresh.agent_id, fresh.user_id)
+            related = await self.similar.to(ctx.tenant, fresh, scope.stores)
+        return diffs.diff(plan, more, related, masks=not ctx.principal.may(Permission.ADMIN))
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
+
+    async def decide(self, ctx: Context, request: DecideRequest) -> DecideResponse:
+        return await self._decide(ctx, request, is_in_place=False)
+
+    async def decide_in_place(self, ctx: Context, request: DecideRequest) -> DecideResponse:
+        """The same by a person at the client that wrote it: they were shown the diff that the etag names."""
+        if not ctx.principal.may(Permission.REVIEW):
+            raise ForbiddenError(hint=f"It needs the permission {Permission.REVIEW}.")
+        if request.etag is None:
+            raise invalid([Fault("/etag", "missing_field", "the etag of what the person was shown")])
+        return await self._decide(ctx, request, is_in_place=True)
+
+    async def _decide(self, ctx: Context, request: DecideRequest, *, is_in_place: bool) -> DecideResponse:
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return await self._decided(ctx, request, is_in_place)
+            except _ChangedError:
+                continue
+        raise ConflictError("This keeps being changed by others.", reason="row_changed")
+
+    async def _decided(self, ctx: Context, request: DecideRequest, is_in_place: bool) -> DecideResponse:
+        now = ctx.clock()
+        kept = await self.proposals.found(ctx, request.id)
+        _check_waiting(kept.value, now, approves=request.approved)
+        if not await self.scope.decides(ctx.principal, kept.value):
+            raise ForbiddenError(
+                hint=f"It needs the permission {Permission.REVIEW}, for this agent and operation."
+            )
+        if request.approved:
+            kept = await self.proposals.as_held(ctx.tenant, request.id)
+            _check_waiting(kept.value, now, approves=True)
+            detail = await self._may_approve(ctx, kept.value, is_in_place)
+            waiting = await self.held.read(ctx.tenant, kept)
+            said = waiting.guard.clean(request)
+            self.scope.check_decision(ctx.principal, said)
+            return await self._approve(ctx, waiting, said, detail)
+        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+        said = guard.clean(request)
+        rejection = await self.proposals.closing(
+            ctx.tenant, kept, now, ctx.principal.name, reason=said.reason
+        )
+        return await self._commit(
+            ctx, said, Plan(commits=(), answer=lambda _: _answer(ctx, said)), guard, rejection
+        )
+
+    async def _approve(
+        self, ctx: Context, waiting: HeldWrite, said: DecideRequest, detail: dict[str, Any]
+    ) -> DecideResponse:
+        proposal = waiting.proposal
+        etag: str | None = None
+        if said.etag is not None or proposal.approvals > 1:
+            plan, problem = await self._shown(ctx, waiting)
+            reason = None if problem is None else problem.reason
+            if said.etag is not None and not diffs.is_etag_of(said.etag, plan, reason):
+                raise ConflictError(
+                    "What this would change has changed since it was shown.",
+                    reason="stale_proposal",
+                    hint="Look at it again, then decide.",
+                )
+            etag = diffs.etag(proposal.nonce or "", plan, reason)
+        if proposal.approvals > 1:
+            others = await self._others(ctx, proposal, etag or "", said)
+            if len(others) + 1 < proposal.approvals:
+                return await self._agree(ctx, waiting, said, [*others, _given(ctx, etag or "")])
+            detail["with"] = [one["reviewer"] for one in others]
+        plan = await self.held.plan(ctx, waiting, said)
+        approval = await self.proposals.closing(
+            ctx.tenant,
+            waiting.kept,
+            ctx.clock(),
+            ctx.principal.name,
+            approved=True,
+            reason=said.reason,
+            detail={**detail, **_extra(said)},
+        )
+
+        def answer(done: Sequence[Committed]) -> DecideResponse:
+            return _answer(ctx, said)
+
+        carried_out = replace(
+            plan,
+            commits=_apart_from(naming(plan.commits, "proposal", proposal.id), proposal.id),
+            answer=answer,
+        )
+        return await self._commit(ctx, said, carried_out, waiting.guard, approval)
+
+    async def _commit(
+        self, ctx: Context, said: DecideRequest, plan: Plan[Any], guard: Guard, decision: Commit
+    ) -> DecideResponse:
+        ctx.facts.proposal_id = said.id
+        try:
+            return await self.pipeline.commit(ctx, plan, guard, before=[decision])
+        except ConflictError as conflict:
+            if conflict.reason in _PASSING:
+                raise _ChangedError from conflict
+            raise
+
+    async def _may_approve(self, ctx: Context, proposal: Proposal, is_in_place: bool) -> dict[str, Any]:
+        """What the entry says of who approves; ForbiddenError where it is their own write."""
+        principal = ctx.principal
+        if proposal.writer != principal.name:
+            makers = await self.access.tokens.makers(ctx.tenant, principal.token_id)
+            if proposal.writer in makers:
+                raise ForbiddenError(
+                    "Nobody approves what was written by who made their credential.",
+                    reason="self_approval",
+                    hint="A reviewer whose token somebody else made can approve it.",
+                )
+            return {"in_place": True} if is_in_place else {}
+        if proposal.approvals == 1 and is_in_place:
+            return {"in_place": True}
+        if proposal.approvals == 1 and await self.access.is_solo(ctx):
+            return {"self_approved": True}
+        raise ForbiddenError(
+            "Nobody approves their own write.",
+            reason="self_approval",
+            hint="Let another reviewer decide; `quipu token create NAME --roles reviewer` makes one.",
+        )
+
+    # -- several who must agree ---------------------------------------------------------------------------------------
+
+    async def _others(
+        self, ctx: Context, proposal: Proposal, etag: str, said: DecideRequest
+    ) -> list[Mapping[str, Any]]:
+        """Approvals of other people to what would happen now.
+
+        One to something that has changed since does not count, nor does that of somebody who was shut out since.
+        """
+        if said.does_more:
+            raise UnsupportedError(
+                "Where several must agree, they agree to what was proposed.",
+                reason="review_action",
+                hint="Reject it, and have the changed one proposed.",
+            )
+        tokens, now = await self.access.tokens.every(ctx.tenant), ctx.clock()
+        return [
+            one
+            for one in proposal.given
+            if one["reviewer"] != ctx.principal.name and one["etag"] == etag and stands(one, tokens, now)
+        ]
+
+    async def _agree(
+        self, ctx: Context, waiting: HeldWrite, said: DecideRequest, given: Sequence[Mapping[str, Any]]
+    ) -> DecideResponse:
+        """One of several approves; the proposal goes on waiting."""
+        proposal = waiting.proposal
+        left = proposal.approvals - len(given)
+        draft = Draft(
+            op="agree",
+            actor=ctx.principal.name,
+            at=ctx.clock(),
+            store=proposal.store_id,
+            agent=proposal.agent_id or None,
+            detail={
+                "proposal": proposal.id,
+                "operation": proposal.operation,
+                "approvals": len(given),
+                "left": left,
+            },
+        )
+        kept = Keep(PROPOSALS, replace(proposal, given=tuple(given)), waiting.kept.seq)
+        commit = Commit(tenant=ctx.tenant, draft=draft, changes=(kept,))
+        answer = _answer(ctx, said).model_copy(update={"approvals_left": left})
+        return await self._commit(ctx, said, Plan(commits=(), answer=lambda _: answer), waiting.guard, commit)
+
+
+def _check_waiting(proposal: Proposal, now: int, *, approves: bool) -> None:
+    if not proposal.is_pending or (approves and proposal.has_lapsed(now)):
+        raise already_decided()
+
+
+def stands(given: Mapping[str, Any], tokens: Sequence[Token], now: int) -> bool:
+    """Whether nobody has taken away the credential of somebody who approved before others.
+
+    A token that was rotated goes on under the same name, and one that merely expired was good when it was used. Whoever
+    has no token here, such as who comes from an identity provider, cannot be said to have lost it.
+    """
+    own = [token for token in tokens if token.name == given["reviewer"]]
+    taken = [token.revoked_at for token in own if token.revoked_at is not None]
+    return all(_goes_on(own, at) for at in taken if given["at"] <= at <= now)
+
+
+def _goes_on(own: Sequence[Token], at: int) -> bool:
+    """Whether another token of the same name was good when one was revoked."""
+    return any(token.created_at <= at and token.is_good(at) for token in own)
+
+
+def _given(ctx: Context, etag: str) -> dict[str, Any]:
+    return {"reviewer": ctx.principal.name, "at": ctx.clock(), "etag": etag}
+
+
+def _extra(said: DecideRequest) -> dict[str, Any]:
+    """What the journal says of an approval that does more than was proposed."""
+    detail: dict[str, Any] = {}
+    if said.edit is not None:
+        detail["edited"] = sorted(said.edit.model_fields_set)
+    if said.merge_into is not None:
+        detail["merged"] = True
+    if said.supersedes:
+        detail["supersedes"] = list(said.supersedes)
+    return detail
+
+
+def _apart_from(commits: Sequence[Commit], proposal_id: str) -> tuple[Commit, ...]:
+    """The same but for the proposal itself, which an erasure reaches like any other: the decision closes it."""
+
+    def is_itself(change: Change) -> bool:
+        return isinstance(change, Keep) and change.table is PROPOSALS and change.value.id == proposal_id
+
+    return tuple(
+        replace(commit, changes=tuple(change for change in commit.changes if not is_itself(change)))
+        for commit in commits
+    )
+
+
+def _answer(ctx: Context, said: DecideRequest) -> DecideResponse:
+    return DecideResponse(
+        approved=said.approved, reviewer=ctx.principal.name, reviewed_at=ctx.clock(), reason=said.reason
+    )

@@ -1,0 +1,1 @@
+"""Other machines are told of held writes and decisions."""

@@ -1,0 +1,174 @@
+"""The commands `mcp` and `mcp install`."""
+
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import click
+
+from quipu.command import HandCommand, Session
+from quipu.errors import Fault
+from quipu.mcp.install import CLIENTS, snippet
+from quipu.mcp.settings import PROFILES, McpSettings
+from quipu.model.principal import DEFAULT_TENANT, Permission, Principal, local
+from quipu.operation import invalid
+
+_TOKEN = "QUIPU_TOKEN"  # noqa: S105  the name of a variable, not a token
+
+
+async def _mcp(
+    session: Session,
+    *,
+    agent: str | None,
+    tenant: str | None,
+    user: str | None,
+    scopes: str | None,
+    profile: str | None,
+    **shown: Any,
+) -> None:
+    session.stay_here("mcp")
+    settings = session.settings
+    if "agent" in settings.model_fields_set:
+        agent = agent or settings.agent
+    principal = _person(
+        local(tenant or DEFAULT_TENANT, settings.agent),
+        only_agent=agent,
+        user_id=user,
+        scopes=_scopes(scopes),
+    )
+    told = McpSettings(profile=_profile(profile or settings.mcp_profile), **shown)
+    # By name: this module stands below the one that puts all capabilities together.
+    bootstrap = import_module("quipu.bootstrap")
+    with _logging(is_verbose=session.is_verbose):
+        async with session.container("creates") as container:
+            await bootstrap.speak_mcp(container, principal, told)
+
+
+def _person(
+    whole: Principal, *, only_agent: str | None, user_id: str | None, scopes: frozenset[Permission]
+) -> Principal:
+    """The person at this machine, as far as they lend their memory to the client."""
+    agents = ("*",) if only_agent is None else (only_agent,)
+    default = only_agent or whole.default_agent
+    return replace(whole, permissions=scopes, agents=agents, default_agent=default, user_id=user_id)
+
+
+def _scopes(text: str | None) -> frozenset[Permission]:
+    """Everything, unless said otherwise."""
+    named = (text or "").replace(",", " ").split()
+    known = {permission.value: permission for permission in Permission}
+    if any(name not in known for name in named):
+        raise invalid([Fault("/scopes", "bad_value", f"some of {', '.join(known)}")])
+    return frozenset(known[name] for name in named) or frozenset(known.values())
+
+
+def _profile(name: str) -> str:
+    if name not in PROFILES:
+        raise invalid([Fault("/profile", "bad_value", f"one of {', '.join(PROFILES)}")])
+    return name
+
+
+@contextmanager
+def _logging(*, is_verbose: bool) -> Generator[None]:
+    """Warnings on standard error, ours and the SDK's: on standard output they would break the protocol."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    loggers = [logging.getLogger("quipu"), logging.getLogger("mcp")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG if is_verbose else logging.WARNING)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+
+
+def _install(
+    session: Session, *, client: str, url: str | None, agent: str | None, profile: str | None
+) -> None:
+    """The client will use the memory that this command would use."""
+    server = session.server_of()
+    if url is None and server is not None:
+        url = f"{server.rstrip('/')}/mcp"
+    words: list[str] = []
+    if url is None:
+        words = ["--store-url", session.store_address()]
+        words += [] if agent is None else ["--agent", agent]
+    found = snippet(client, url=url, words=words, profile=None if profile is None else _profile(profile))
+    notes = [*found.notes]
+    if _TOKEN in found.text:
+        notes.insert(0, f"Set {_TOKEN} where the client starts; `quipu token create` makes a token.")
+    body = {"client": found.client, "where": found.where, "snippet": found.text, "notes": notes}
+    session.note(f"{found.where}:")
+    session.answer(body, found.text)
+    for note in notes:
+        session.note(note)
+
+
+_PROFILE = click.Option(
+    ["--profile"],
+    metavar="NAME",
+    help=f"Which tools the client sees: {', '.join(PROFILES)}. Else QUIPU_MCP_PROFILE, else default.",
+)
+MCP = HandCommand(
+    name="mcp",
+    help="""Serve the memory to one MCP client, on standard input and output.
+
+    The client starts this command itself: `quipu mcp install` says what to tell it. It acts as the person at this
+    machine, as far as the options let it.""",
+    run=_mcp,
+    parameters=(
+        click.Option(
+            ["--agent"],
+            metavar="NAME",
+            help="The only agent there is. Left out: QUIPU_AGENT, and any that is named.",
+        ),
+        click.Option(["--tenant"], metavar="NAME", help="Whose memory. Else default."),
+        click.Option(["--user"], metavar="NAME", help="The only person whose memories there are."),
+        click.Option(
+            ["--scopes"],
+            metavar="WORDS",
+            help="What it may do, such as `memory:read,memory:write`. Else everything.",
+        ),
+        click.Option(["--store"], metavar="NAME", help="The only memory store there is."),
+        _PROFILE,
+        click.Option(
+            ["--prefix"], metavar="TEXT", default="", help="Stands before each tool's name, such as memory_."
+        ),
+        click.Option(["--read-only"], is_flag=True, help="Nothing can be changed."),
+        click.Option(
+            ["--extension", "has_extension"],
+            is_flag=True,
+            help="Also offer the experimental methods memory/…",
+        ),
+    ),
+    examples=("quipu mcp", "quipu mcp --agent helper --read-only"),
+    logs_itself=True,
+)
+INSTALL = HandCommand(
+    name="mcp install",
+    help=f"""Say how to tell an MCP client about this memory: {", ".join(CLIENTS)}.
+
+    Nothing is changed: copy what is shown to where it says.""",
+    run=_install,
+    parameters=(
+        click.Argument(["client"], metavar="CLIENT", help="Which client, of those above."),
+        click.Option(
+            ["--url"], metavar="URL", help="A server's /mcp address, instead of a command on this machine."
+        ),
+        click.Option(["--agent"], metavar="NAME", help="The only agent there is."),
+        _PROFILE,
+    ),
+    examples=(
+        "quipu mcp install claude-desktop",
+        "quipu mcp install cursor --url https://memory.example/mcp",
+    ),
+)

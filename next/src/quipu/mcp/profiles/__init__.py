@@ -1,0 +1,1 @@
+"""Profiles whose tools have a shape of their own."""

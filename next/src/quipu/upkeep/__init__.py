@@ -1,0 +1,1 @@
+"""Keeping a memory in shape: its index, its size, its copies."""

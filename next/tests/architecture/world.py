@@ -1,0 +1,255 @@
+"""An installation with something of every kind in it, and for each operation a request that it can carry out there.
+
+The walks send these requests on behalf of somebody who may not, and with secrets in every place. An operation that is
+new is walked by itself where it needs no field; otherwise it needs a line in `REQUESTS`, or the walks fail.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN
+from quipu.bootstrap import Container, open_container
+from quipu.config import Settings
+from quipu.governance.operations import DECIDE, SET_RULES
+from quipu.governance.suggestions.operations import SUGGESTED_RULES
+from quipu.governance.webhooks.operations import CREATE_WEBHOOK
+from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER
+from quipu.model.principal import Principal, local
+from quipu.operation import AnyOperation, Response, dispatch, dispatch_stream
+from quipu.schemas import schema
+from quipu.secrets.operations import ADD_SECRET
+from quipu.testing.embedders import WordEmbedder
+
+#: Words of a memory that somebody else must not see.
+PRIVATE = "tangerine lighthouse"
+#: Where nothing listens and no name leads.
+NOWHERE = "https://nowhere.invalid/hook"
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Stands in a request for the id of something of this kind."""
+
+    kind: str
+
+
+RECORD, TWIN, FORGOTTEN, STORE = Thing("record"), Thing("twin"), Thing("forgotten"), Thing("store")
+PROPOSAL, OWN_PROPOSAL, RULE = Thing("proposal"), Thing("own proposal"), Thing("suggested rule")
+TOKEN, SECRET, WEBHOOK, TENANT = Thing("token"), Thing("secret"), Thing("webhook"), Thing("tenant")
+FRESH, FILE = Thing("fresh name"), Thing("file")
+
+#: What each operation needs; those that are not here need nothing.
+REQUESTS: Mapping[str, Mapping[str, Any]] = {
+    "remember": {"content": "something new"},
+    "update": {"id": RECORD, "tags": ["seen"]},
+    "remember_many": {"items": [{"content": "something new"}]},
+    "recall": {"query": PRIVATE, "min_relevance": 0},
+    "note_recalled": {"ids": [RECORD]},
+    "forget": {"ids": [RECORD]},
+    "merge": {"canonical": RECORD, "duplicates": [TWIN]},
+    "expire": {"policy": {"type": "emotional"}},
+    "get": {"id": RECORD},
+    "history": {"id": RECORD},
+    "related": {"id": RECORD},
+    "restore": {"id": FORGOTTEN},
+    "create_store": {"name": FRESH},
+    "delete_store": {"name": STORE, "confirm": STORE},
+    "changes": {"since": 0},
+    "add_secret": {"label": "label", "value": "nobody-knows-this-value"},
+    "remove_secret": {"id": SECRET},
+    "create_token": {"name": FRESH, "roles": ["reviewer"]},
+    "revoke_token": {"id": TOKEN},
+    "rotate_token": {"id": TOKEN},
+    "create_signin_link": {"token_id": TOKEN},
+    "create_tenant": {"tenant": FRESH},
+    "suspend_tenant": {"tenant": TENANT},
+    "resume_tenant": {"tenant": TENANT},
+    "review": {"id": PROPOSAL},
+    "decide": {"id": PROPOSAL, "approved": True},
+    "preview_write": {"operation": "update", "request": {"id": RECORD, "tags": ["seen"]}},
+    "withdraw_proposal": {"id": OWN_PROPOSAL},
+    "set_rules": {"rules": []},
+    "test_rules": {"rules": [{"id": "r", "effect": "hold"}]},
+    "answer_suggested_rule": {"id": RULE, "accept": False},
+    "create_webhook": {"url": NOWHERE},
+    "delete_webhook": {"id": WEBHOOK},
+    "test_webhook": {"id": WEBHOOK},
+    "backup": {"target": FILE},
+    "undo": {"source": "nothing came from here"},
+}
+#: Operations that cannot succeed in this world, and the reason that they give.
+REFUSED = {"test_webhook": "unknown_host"}
+#: What a stream that goes on for ever is asked for.
+_ENDLESS = frozenset({"changes"})
+
+
+def makes_names(operation: AnyOperation) -> bool:
+    """Whether its request names something new."""
+    return FRESH in REQUESTS.get(operation.name, {}).values()
+
+
+@dataclass
+class World:
+    """Everything belongs to one agent, one user and one store of a tenant."""
+
+    container: Container
+    folder: Path
+    tenant: str = "default"
+    agent: str = "theirs"
+    user: str | None = None
+    store: str = "main"
+    #: Who sends the requests, where it is not the person whose world it is.
+    sender: Principal | None = None
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @property
+    def owner(self) -> Principal:
+        """The person whose world it is."""
+        return local(self.tenant, self.agent)
+
+    async def __call__(
+        self, operation: AnyOperation, principal: Principal | None = None, /, **fields: Any
+    ) -> Any:
+        return await dispatch(self.container.context(principal or self.owner), operation, fields)
+
+    async def request(self, operation: AnyOperation) -> dict[str, Any]:
+        """What the operation can carry out, with things that were made for it."""
+        needed = schema(operation.request).get("required", ())
+        given = REQUESTS.get(operation.name, {})
+        missing = set(needed) - set(given)
+        assert not missing, f"{operation.name} needs a line in tests/architecture/world.py: {sorted(missing)}"
+        await self(SET_RULES, rules=[])  # whatever an earlier request has set
+        made: dict[str, str] = {}
+        body = {name: await self._filled(value, made) for name, value in given.items()}
+        known = operation.request.model_fields
+        return body | ({"dry_run": False} if "dry_run" in known else {})
+
+    async def _filled(self, value: Any, made: dict[str, str]) -> Any:
+        match value:
+            case Thing(kind):
+                if kind not in made:
+                    made[kind] = await self.thing(kind)
+                return made[kind]
+            case dict():
+                return {name: await self._filled(item, made) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            case list():
+                return [await self._filled(item, made) for item in value]  # pyright: ignore[reportUnknownVariableType]
+            case _:
+                return value
+
+    async def thing(self, kind: str) -> str:
+        """The id of something new of this kind."""
+        return await self._makers[kind]()
+
+    @property
+    def _makers(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
+        return {
+            "record": self._record,
+            "twin": self._record,
+            "forgotten": self._forgotten,
+            "store": self._store,
+            "proposal": lambda: self._proposal(replace(self.owner, name="writer", is_local=False)),
+            "own proposal": lambda: self._proposal(self.sender or self.owner),
+            "suggested rule": self._suggested_rule,
+            "token": self._token,
+            "secret": self._secret,
+            "webhook": self._webhook,
+            "tenant": self._tenant,
+            "fresh name": self._fresh,
+            "file": self._file,
+        }
+
+    async def _fresh(self) -> str:
+        return f"fresh-{self.tenant}-{next(self._numbers)}"
+
+    async def _file(self) -> str:
+        return str(self.folder / f"{await self._fresh()}.db")
+
+    def _words(self) -> dict[str, Any]:
+        return {
+            "content": f"{PRIVATE} {next(self._numbers)}",
+            "store": self.store,
+            **({} if self.user is None else {"user_id": self.user}),
+        }
+
+    async def _record(self) -> str:
+        return (await self(REMEMBER, **self._words())).id
+
+    async def _forgotten(self) -> str:
+        record = await self._record()
+        await self(FORGET, ids=[record])
+        return record
+
+    async def _store(self) -> str:
+        name = await self._fresh()
+        await self(CREATE_STORE, name=name)
+        await self(REMEMBER, **{**self._words(), "store": name})
+        return name
+
+    async def _proposal(self, writer: Principal) -> str:
+        held = await self(REMEMBER, writer, **self._words(), approval_required=True)
+        return held.approval_url.rpartition("/")[2]
+
+    async def _suggested_rule(self) -> str:
+        writer = replace(self.owner, name=f"writer {next(self._numbers)}", is_local=False)
+        for _ in range(5):
+            held = await self(REMEMBER, writer, **self._words(), approval_required=True)
+            await self(DECIDE, id=held.approval_url.rpartition("/")[2], approved=True)
+        return (await self(SUGGESTED_RULES)).suggestions[-1].id
+
+    async def _token(self) -> str:
+        return (await self(CREATE_TOKEN, name=await self._fresh(), roles=["agent"])).token.id
+
+    async def _secret(self) -> str:
+        value = f"not-to-be-told-{next(self._numbers)}"
+        return (await self(ADD_SECRET, label=f"label-{next(self._numbers)}", value=value)).id
+
+    async def _webhook(self) -> str:
+        return (await self(CREATE_WEBHOOK, url=NOWHERE)).webhook.id
+
+    async def _tenant(self) -> str:
+        name = await self._fresh()
+        await self(CREATE_TENANT, tenant=name)
+        return name
+
+    async def answers(
+        self, operation: AnyOperation, body: Mapping[str, Any], principal: Principal | None = None
+    ) -> list[Response]:
+        """The answer, or all answers of a stream so far."""
+        ctx = self.container.context(principal or self.owner)
+        if not operation.is_stream:
+            return [await dispatch(ctx, operation, body)]
+        found: list[Response] = []
+        last = (await self.container.ledger.head(ctx.tenant)).seq
+        stream = dispatch_stream(ctx, operation, body)
+        if operation.name not in _ENDLESS:
+            return [item async for item in stream]
+        async for item in _until(stream, last):
+            found.append(item)
+        return found
+
+
+async def _until(stream: AsyncIterator[Any], last: int) -> AsyncIterator[Any]:
+    """What an endless stream has to say up to a position; it is asked no longer than a moment."""
+    try:
+        async with asyncio.timeout(0.2):
+            async for item in stream:
+                yield item
+                if item.seq >= last:
+                    return
+    except TimeoutError:
+        return
+
+
+async def open_world(folder: Path, **given: Any) -> World:
+    """Over a file, as a server has it."""
+    container = await open_container(
+        Settings(audit_anchor=f"file://{folder / 'anchors'}"),
+        stores=[str(folder / "memory.db")],
+        embedder=WordEmbedder(),
+    )
+    return World(container=container, folder=folder, **given)
