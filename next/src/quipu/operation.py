@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from threading import RLock
 from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -22,12 +23,27 @@ WHOLE: Limits = "whole"
 SERVER: Limits = "server"
 
 
+_BUILDING = RLock()
+
+
 class _Value(BaseModel):
     """A frozen value whose fields are written once; every face is derived from them."""
 
+    # A validator is built when it is first needed: a command uses few of all the messages.
     model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        defer_build=True,
     )
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **given: Any) -> bool | None:
+        """Build the validator. One thread at a time: pydantic takes it away for a moment while it is built."""
+        with _BUILDING:
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **given)
 
 
 class Message(_Value):

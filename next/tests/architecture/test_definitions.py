@@ -10,7 +10,7 @@ from quipu.fields import Name, Redact
 from quipu.http.openapi import document
 from quipu.memory.operations import REMEMBER
 from quipu.methods import async_source
-from quipu.operation import Operation, Request
+from quipu.operation import Message, Operation, Request
 from quipu.schemas import fields, schema
 
 # -- what a secret in a field means ------------------------------------------------------------------------------------
@@ -21,7 +21,7 @@ def unmarked(annotation: Any, mark: bool = False) -> bool:
     if typing.get_origin(annotation) is typing.Annotated:
         inner, *metadata = typing.get_args(annotation)
         return unmarked(inner, mark or any(isinstance(one, Redact) for one in metadata))
-    if annotation is str or annotation is dict:
+    if annotation in (str, dict, Any, object):
         return not mark
     if typing.get_origin(annotation) is typing.Literal:
         return False
@@ -44,6 +44,23 @@ def test_every_text_field_of_every_request_says_what_a_secret_in_it_means() -> N
         if is_unmarked_field(operation.request, name)
     ]
     assert missing == []
+
+
+def test_a_text_without_a_mark_is_seen_wherever_it_is() -> None:
+    class Inner(Message):
+        text: str
+
+    class Outer(Request):
+        nested: tuple[Inner, ...]
+        listed: list[str] | None
+        free: dict[str, Any]
+        anything: Any
+        marked: Name
+        number: int
+        word: typing.Literal["a", "b"]
+
+    unmarked_fields = [name for name in Outer.model_fields if is_unmarked_field(Outer, name)]
+    assert unmarked_fields == ["nested", "listed", "free", "anything"]
 
 
 # -- one definition ----------------------------------------------------------------------------------------------------

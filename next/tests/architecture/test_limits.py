@@ -15,9 +15,10 @@ import pytest
 
 from quipu.bootstrap import OPERATIONS, TABLES
 from quipu.errors import ForbiddenError, QuipuError
+from quipu.fields import Name
 from quipu.memory.operations import REMEMBER
 from quipu.model.principal import Permission, Principal
-from quipu.operation import FILTERED, NAMED, WHOLE, AnyOperation, authorised
+from quipu.operation import FILTERED, NAMED, WHOLE, AnyOperation, Operation, Request, Response, authorised
 from tests.architecture.world import PRIVATE, REFUSED, REQUESTS, Thing, World, open_world
 
 EVERYTHING_BUT_OPERATE = frozenset(Permission) - {Permission.OPERATE}
@@ -28,8 +29,6 @@ LIMITED: dict[str, dict[str, Any]] = {
 }
 #: Open to every credential; what they show is the handler's to decide: what the caller wrote itself.
 OPEN = {"whoami", "review", "withdraw_proposal"}
-#: What a limited credential may be told although it is not about its own things: of the server, not of a memory.
-_OF_THE_SERVER = {"whoami", "health", "capabilities"}
 
 
 @pytest.fixture
@@ -86,6 +85,25 @@ async def test_the_owner_can_do_everything_that_the_walks_ask_for(world: World) 
         said, reason = await outcome(world, operation, body, world.owner)
         assert reason == REFUSED.get(operation.name), (operation.name, said)
     assert set(REQUESTS) <= {operation.name for operation in OPERATIONS}, "a line for what is not there"
+
+
+async def test_an_operation_that_is_new_is_walked_by_itself_or_asks_for_its_line(world: World) -> None:
+    class Nothing(Request):
+        """Ask for nothing."""
+
+    class Something(Request):
+        """Ask for something."""
+
+        id: Name
+
+    def planted(request: type[Request]) -> AnyOperation:
+        return Operation(
+            name="planted", request=request, response=Response, permission=Permission.READ, limits=FILTERED
+        )
+
+    assert await world.request(planted(Nothing)) == {}
+    with pytest.raises(AssertionError, match="planted needs a line"):
+        await world.request(planted(Something))
 
 
 @pytest.mark.parametrize("limit", LIMITED)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ _READ_AS_SOMETHING_ELSE = {
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.chdir(tmp_path)  # a backup is written where its name says
     opened = await open_world(tmp_path)
+    opened.sender = replace(
+        opened.owner, name="olga", is_local=False
+    )  # whose reads are counted and journaled
     yield opened
     await opened.container.close()
 
@@ -84,7 +88,7 @@ async def test_a_registered_secret_in_any_place_of_any_request_is_neither_kept_n
                 base = base or await world.request(operation)
                 body = {**base, **await companions(world, operation, name), name: value}
                 try:
-                    answers = await world.answers(operation, body)
+                    answers = await world.answers(operation, body, world.sender)
                     said = " ".join(one.model_dump_json() for one in answers)
                     base = None
                     reached.add((operation.name, name))
@@ -125,7 +129,7 @@ async def test_a_secret_that_is_registered_while_a_request_is_under_way_is_kept_
             body = {**base, **await companions(world, operation, name), name: value}
             with monkeypatch.context() as patched, suppress(QuipuError):
                 patched.setattr(secrets, "guard", late)
-                await world.answers(operation, body)
+                await world.answers(operation, body, world.sender)
             if registered:
                 checked.add(operation.name)
             else:

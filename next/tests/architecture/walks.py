@@ -5,6 +5,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -35,6 +36,10 @@ ENDS = {
     "remember": (("ledger/groups.py", "commit"), ("ledger/sqlite/driver.py", "writing")),
     "recall": (("ledger/ledger.py", "read"), ("search/engine.py", "find")),
 }
+
+
+#: Tasks that the call begins inherit it.
+_TRACED: ContextVar[bool] = ContextVar("traced", default=False)
 
 
 @dataclass
@@ -68,7 +73,7 @@ class Trace:
         sys.setprofile(self._note)
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
-        if self.is_on and event == "call" and (file := _ours(frame)) is not None:
+        if self.is_on and event == "call" and self._is_of_the_call() and (file := _ours(frame)) is not None:
             if file in self._first and (file, frame.f_code.co_name) not in self._ends:
                 return
             stack = _stack(frame)
@@ -76,13 +81,19 @@ class Trace:
             if (file, frame.f_code.co_name) in self._ends:
                 self._way = list(dict.fromkeys([*self._way, *stack]))
 
+    def _is_of_the_call(self) -> bool:
+        """A job that was begun before, such as writing the read log, is no part of it."""
+        return threading.current_thread() is not threading.main_thread() or _TRACED.get()
+
     async def of(self, name: str, work: Callable[[], Awaitable[Any]]) -> Walk:
         self._first, self._way, self._ends = {}, [], ENDS[name]
         self.is_on = True
+        token = _TRACED.set(True)
         try:
             await work()
         finally:
             self.is_on = False
+            _TRACED.reset(token)
         steps: dict[str, list[str]] = {file: [] for file in self._way}
         for file, stack in self._first.items():
             if file not in steps:
@@ -119,7 +130,7 @@ async def walk(trace: Trace, container: Container, name: str, *, is_http: bool) 
     ctx = lambda: container.context(local(agent_id="agent"))  # noqa: E731
     await dispatch(ctx(), REMEMBER, FIELDS["remember"])
     await dispatch(ctx(), RECALL, FIELDS["recall"])
-    await container.memory.read_log.flush()
+    await container.memory.read_log.close()  # its timer would be met on the way
     if not is_http:
         principal = local(agent_id="agent")
 
@@ -132,6 +143,7 @@ async def walk(trace: Trace, container: Container, name: str, *, is_http: bool) 
     transport = httpx.ASGITransport(http_app(container, is_open=True))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         await http.post(PATHS[name], json=FIELDS[name])
+        await container.memory.read_log.close()
         return await trace.of(name, lambda: http.post(PATHS[name], json=FIELDS[name]))
 
 

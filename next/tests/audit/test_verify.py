@@ -1,6 +1,7 @@
 """Whatever somebody alters who has the database is told, and nothing else."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from quipu.audit.chain import Life, Lives
 from quipu.audit.model import TenantReport
 from quipu.audit.operations import SIGN_CHECKPOINT, VERIFY
 from quipu.audit.verify import Verifier
+from quipu.bootstrap import open_container
+from quipu.config import Settings
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import Ledger
@@ -16,6 +19,8 @@ from quipu.ledger.reader import Reader
 from quipu.memory.operations import FORGET, REMEMBER, UPDATE
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission, local
+from quipu.operation import dispatch
+from quipu.testing.embedders import WordEmbedder
 from tests.audit.conftest import TABLES, Audited, audited
 from tests.audit.tampering import Owner, live, others, verifier
 from tests.fixtures.memories import open_memory
@@ -272,6 +277,26 @@ async def test_a_row_that_no_entry_names_is_told(busy: Audited, owner: Owner) ->
         "SELECT tenant, 'ms_x', 'x', scope, tier, created_at, salt, digest, seq FROM store"
     )
     assert kinds(await report(busy)) == {"unjournaled_row"}
+
+
+async def test_a_row_that_lost_what_an_erased_memory_said_verifies_and_another_empty_one_does_not(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "memory.db"
+    container = await open_container(Settings(), stores=[str(place)], embedder=WordEmbedder())
+    ctx = lambda: container.context(local(agent_id="agent"))  # noqa: E731
+    erased = (await dispatch(ctx(), REMEMBER, {"content": "x"})).id
+    for content, of in (("y", {"id": erased}), ("z", {})):
+        await dispatch(ctx(), REMEMBER, {"content": content, "approval_required": True, **of})
+    await dispatch(ctx(), FORGET, {"ids": [erased], "hard_delete": True})
+    owner = Owner(place)
+    assert owner("SELECT count(*) FROM proposal WHERE salt IS NULL") == [(1,)]
+    verify = container.audit.verifier
+    assert (await verify.tenant(T)).faults == ()
+    owner("UPDATE proposal SET salt = NULL, request = NULL, reason = NULL, traits = NULL")
+    assert kinds(await verify.tenant(T)) == {"altered_row"}
+    owner.close()
+    await container.close()
 
 
 def test_so_many_lives_are_remembered_and_no_more() -> None:

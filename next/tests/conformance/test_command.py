@@ -74,12 +74,15 @@ def other_server(memory: OtherMake) -> Any:
     return app
 
 
-def test_without_an_address_a_throw_away_memory_plays(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_address_a_throw_away_memory_plays(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     code, body = told(capsys, *only(*ANY))
     assert (code, body["counts"]) == (0, {"pass": 3, "fail": 0, "not promised": 0})
     assert [one["name"] for one in body["results"]] == list(ANY)
     assert all(one["assertions"] for one in body["results"])
-    assert list(Path.home().iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_unknown_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from quipu.client.transport import Call
 from quipu.errors import ConflictError, QuipuError
-from quipu.testing.scenarios.scenario import Result, played
+from quipu.testing.scenarios.scenario import Result, Scenario, played
+from quipu.testing.scenarios.store import StoreSubject
 from quipu.testing.scenarios.subject import MovedClock
 from quipu.testing.scenarios.suite import SCENARIOS
 from quipu.testing.scenarios.wire import WireSubject, described
-from tests.conformance.conftest import START, named
+from tests.conformance.conftest import START, Open, named
 from tests.conformance.other_make import OtherMake
 
 #: What a server can be asked that speaks v0 alone.
@@ -225,3 +226,16 @@ async def test_a_server_that_breaks_one_clause_is_told_by_the_clause(wrong: type
     result = await result_of(wrong(MovedClock(START)), name)
     assert result.outcome == "fail"
     assert says in result.detail
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in SCENARIOS if not one.is_large], ids=lambda scenario: scenario.name
+)
+async def test_any_object_that_speaks_memorywire_plays_what_its_five_operations_can_tell(
+    at_file: Open, scenario: Scenario
+) -> None:
+    subject = StoreSubject(at_file.memory(), label="object", clock=at_file.clock)
+    result = await played(subject, scenario)
+    is_of_v0 = scenario.name in PLAYED | {"isinstance_protocol"}
+    assert result.outcome == "pass" if is_of_v0 else result.outcome in ("pass", "not promised"), result.detail
+    assert subject.left_behind == []

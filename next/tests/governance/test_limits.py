@@ -1,5 +1,6 @@
 """What lies beyond a reviewer's limits answers as what does not exist."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -169,3 +170,27 @@ async def test_an_ordinary_merge_is_held_for_who_sees_both(office: Office) -> No
     main = await office.token("main", "reviewer", review_stores=["main"])
     clinic = await office.token("clinic", "reviewer", review_stores=["clin*"])
     assert (await seen(office, main), await seen(office, clinic)) == (set(), {held.proposal_id})
+
+
+async def test_past_writes_are_tried_within_the_limits(office: Office) -> None:
+    """Of the journal a limited reviewer learns what lies within the limits for certain."""
+    await office(CREATE_STORE, name="clinic")
+    tea = await office(REMEMBER, content="Ana likes tea")
+    ill = await office(REMEMBER, content="Ana is ill", store="clinic")
+    theirs = await office(REMEMBER, agent_id="other", content="Bo likes tea")
+    gone = await office(REMEMBER, content="Ana likes rain")
+    for ids in ([tea.id, ill.id], [gone.id]):
+        await office(FORGET, ids=ids, hard_delete=len(ids) == 1)
+
+    async def tried(**limits: Any) -> list[tuple[str, int | None]]:
+        who = await office.token(f"carla {next(numbers)}", "reviewer", **limits)
+        return [(one.operation, one.seq) for one in (await office(TEST_RULES, who)).replayed]
+
+    numbers = count()
+    wrote = [("remember", one.seq) for one in (tea, ill, theirs, gone)]
+    everything = await tried()
+    assert [one for one in reversed(everything) if one[0] == "remember"] == wrote
+    assert await tried(review_stores=["main"]) == [
+        one for one in everything if one[0] == "erase" or one in (wrote[0], wrote[2], wrote[3])
+    ]
+    assert await tried(agents=["other"]) == [wrote[2]]

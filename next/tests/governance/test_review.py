@@ -11,6 +11,8 @@ from quipu.governance.model import PROPOSAL_SUBJECTS, PROPOSALS
 from quipu.governance.operations import LIST_REVIEWS, PREVIEW_WRITE, REVIEW, WITHDRAW_PROPOSAL
 from quipu.governance.proposals import LIFE_MS
 from quipu.memory.operations import (
+    CREATE_STORE,
+    DELETE_STORE,
     EXPIRE,
     FORGET,
     GET,
@@ -255,6 +257,40 @@ async def test_an_approval_with_an_edit_keeps_what_the_reviewer_says(office: Off
     assert (await office.entries("approve"))[-1].detail["edited"] == ["content", "tags"]
 
 
+async def test_a_held_change_is_edited_too_and_may_supersede_but_goes_into_no_other(office: Office) -> None:
+    kept, old = (
+        await office(REMEMBER, content="Ana likes tea"),
+        await office(REMEMBER, content="Ana likes rain"),
+    )
+    held = await office(UPDATE, id=kept.id, content="Ana likes milk", approval_required=True)
+    with pytest.raises(InvalidError):
+        await office.decide(held.proposal_id, merge_into={"canonical": old.id})
+    with pytest.raises(InvalidError):  # its type is fixed
+        await office.decide(held.proposal_id, edit={"type": "emotional"})
+    await office.decide(held.proposal_id, edit={"content": "Ana likes oat milk"}, supersedes=[old.id])
+    assert await office.texts() == ["Ana likes oat milk"]
+
+
+async def test_a_vector_that_the_writer_computed_goes_with_the_words_that_are_masked_later(
+    office: Office,
+) -> None:
+    await office(REMEMBER, content="anything")
+    space = await office.container.ledger.space("default")
+    assert space is not None
+    given = {"model": space.model, "vector": [1.0] + [0.0] * (space.dimensions - 1)}
+    texts = {"plain": "nothing to hide", "secret": f"the pass is {SECRET}"}
+    held = {
+        name: await office(REMEMBER, content=text, embedding=given, approval_required=True)
+        for name, text in texts.items()
+    }
+    await office(ADD_SECRET, label="pass", value=SECRET)
+    for one in held.values():
+        await office.decide(one.proposal_id)
+    keys = {name: (one.id, 1) for name, one in held.items()}
+    kept = await office.container.ledger.vectors("default", list(keys.values()))
+    assert kept[keys["plain"]] != kept[keys["secret"]]
+
+
 async def test_a_new_memory_goes_into_another_one(office: Office) -> None:
     old = await office(REMEMBER, content="Ana likes tea", metadata={"entity_name": "ana"})
     held = await office(REMEMBER, content="Ana likes green tea", approval_required=True)
@@ -496,6 +532,25 @@ async def test_an_erasure_reaches_what_waits(any_office: Office) -> None:
     await office.decide(removal.proposal_id)
     with pytest.raises(NotFoundError):
         await office(GET, id=other.id)
+
+
+async def test_a_store_that_is_deleted_for_good_takes_what_waits_for_it_along(office: Office) -> None:
+    await office(CREATE_STORE, name="crew", scope="team")
+    kept = await office(REMEMBER, content="Ana was here", store="crew")
+    await office(REMEMBER, content="Bo was here", store="crew", tags=["none"])
+    waiting = [
+        await office(REMEMBER, content="Ana is ill", store="crew", approval_required=True),
+        await office(UPDATE, id=kept.id, content="Ana is very ill", approval_required=True),
+    ]
+    elsewhere = await office(REMEMBER, content="Bo", approval_required=True)
+    await office(FORGET, filter={"tags": "none"}, store="crew", hard_delete=True)  # not the store itself
+    assert (await office.review(waiting[0].proposal_id)).status == "pending"
+    await office(DELETE_STORE, name="crew", confirm="crew", hard_delete=True)
+    for one in waiting:
+        shown = await office.review(one.proposal_id)
+        assert (shown.status, shown.reviewer, shown.request) == ("rejected", "erased", None)
+    (left,) = await office.container.ledger.page(PROPOSAL_SUBJECTS, "default")
+    assert left.proposal_id == elsewhere.proposal_id
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from quipu.fields import DAY_MS
 from quipu.governance.model import PROPOSAL_SUBJECTS, PROPOSALS, Proposal, ProposalSubject
-from quipu.governance.similarity import SimilarMemories
+from quipu.governance.similar_memories import SimilarMemories
 from quipu.governance.suggestions.memories import Suggestions
 from quipu.governance.suggestions.operations import SUGGESTIONS
 from quipu.ledger.commit import Commit, Keep, Put

@@ -35,7 +35,7 @@ from quipu.governance.webhooks.operations import (
     LIST_WEBHOOKS,
     TEST_WEBHOOK,
 )
-from quipu.ledger.commit import Commit, Keep
+from quipu.ledger.commit import Commit, Keep, Suspend
 from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.sqlite.driver import SqliteDriver
@@ -221,6 +221,15 @@ async def test_one_tenant_is_told_nothing_of_another(office: Office) -> None:
     for operation in (DELETE_WEBHOOK, TEST_WEBHOOK):
         with pytest.raises(NotFoundError):
             await office(operation, local("acme"), id=(await office.only()).id)
+
+
+async def test_a_suspended_tenant_hears_nothing_until_it_is_let_in_again(office: Office) -> None:
+    await office(CREATE_WEBHOOK, url=URL)
+    await office.held()
+    for at, arrived in ((1, 0), (None, 1)):
+        draft = Draft(op="suspend_tenant", actor="x", at=1)
+        await office.ledger.commit(Commit(tenant="default", draft=draft, changes=(Suspend(at),)))
+        assert await office.deliver() == arrived
 
 
 async def test_content_is_told_only_where_it_was_asked_for_and_never_what_is_secret() -> None:

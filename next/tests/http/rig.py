@@ -83,6 +83,7 @@ class Rig:
             Binding(_operation("rig_echo", post("/rig/echo")), self.echo),
             Binding(_operation("rig_item", get("/rig/items/{id}")), self.echo),
             Binding(_operation("rig_deep", get("/rig/items/{id}/deep")), self.deep),
+            Binding(_operation("rig_rest", get("/rig/rest/{id:path}")), self.echo),
             Binding(_operation("rig_public", get("/rig/public", is_public=True)), self.echo),
             Binding(_operation("rig_wait", post("/rig/wait")), self.wait),
             Binding(_operation("rig_fail", post("/rig/fail")), self.fail),

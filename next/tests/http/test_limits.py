@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.http import limits
-from quipu.http.limits import MOST_KNOWN, Places, network_of
+from quipu.http.limits import MOST_KNOWN, Place, Places, network_of
 from quipu.model.principal import Principal
 from tests.http.conftest import Server, Servers
 from tests.http.rig import Call, until
@@ -22,6 +22,12 @@ JSON = {"content-type": "application/json"}
 NDJSON = {"content-type": "application/x-ndjson"}
 GZIP = {**JSON, "content-encoding": "gzip"}
 MOST = 10_000
+
+
+def entered(places: Places, credential: bytes, network: str) -> Place:
+    place = places.beside(credential, network)
+    places.enter(place)
+    return place
 
 
 def somebody(name: str) -> Principal:
@@ -36,38 +42,34 @@ def test_of_two_hundred_places_each_credential_has_fifty_and_strangers_have_thei
     assert (places.most, places.share, places.strangers) == (200, 50, 32)
     for number in range(4):
         for _ in range(50):
-            places.entered(b"", f"net {number}").sign_in(somebody(f"agent {number}"))
-        waiting = places.entered(b"", "net")
+            entered(places, b"", f"net {number}").sign_in(somebody(f"agent {number}"))
+        waiting = entered(places, b"", "net")
         with pytest.raises(BackendUnavailableError) as raised:
             waiting.sign_in(somebody(f"agent {number}"))
         assert (raised.value.reason, raised.value.retry_after_s) == ("overloaded", 1)
         waiting.leave()
     assert (places.at_work, places.waiting) == (200, 0)
-    another = places.entered(b"", "net")
+    another = entered(places, b"", "net")
     with pytest.raises(BackendUnavailableError):
         another.sign_in(somebody("agent 9"))
 
 
 def test_strangers_shut_nobody_out_who_is_known() -> None:
     places = Places(200)
-    known = places.entered(b"token", "home")
+    known = entered(places, b"token", "home")
     known.sign_in(somebody("ada"))
     known.leave()
-    strangers = [places.entered(b"", f"net {number % 2}") for number in range(32)]
+    strangers = [entered(places, b"", f"net {number % 2}") for number in range(32)]
     with pytest.raises(BackendUnavailableError):
-        places.entered(b"guess", "elsewhere")
-    again = places.entered(b"token", "home")
+        entered(places, b"guess", "elsewhere")
+    again = entered(places, b"token", "home")
     assert (again.is_known, places.at_work, places.waiting) == (True, 1, 32)
     again.refuse()
     with pytest.raises(BackendUnavailableError):
-        places.entered(b"token", "home")
+        entered(places, b"token", "home")
     for place in strangers:
         place.leave()
-    one_network = [places.entered(b"", "net") for _ in range(16)]
-    with pytest.raises(BackendUnavailableError):
-        places.entered(b"", "net")
-    assert places.entered(b"", "another")
-    assert one_network
+    assert entered(places, b"", "net")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=60))
@@ -75,7 +77,7 @@ def test_whoever_leaves_gives_back_what_they_had(visits: list[tuple[int, bool, b
     places, inside = Places(16), []
     for who, signs_in, leaves in visits:
         try:
-            place = places.entered(f"token {who}".encode() if who else b"", f"net {who}")
+            place = entered(places, f"token {who}".encode() if who else b"", f"net {who}")
             inside.append(place)
             if signs_in:
                 place.sign_in(somebody(str(who)))
@@ -89,18 +91,18 @@ def test_whoever_leaves_gives_back_what_they_had(visits: list[tuple[int, bool, b
         place.leave()
         place.leave()
     assert (places.at_work, places.waiting) == (0, 0)
-    for _ in range(places.strangers // 2):
-        places.entered(b"", "net 0")
+    for _ in range(places.strangers):
+        entered(places, b"", "net 0")
 
 
 def test_memory_of_credentials_is_bounded() -> None:
     places = Places(10)
     for number in range(MOST_KNOWN + 10):
-        place = places.entered(b"%d" % number, "net")
+        place = entered(places, b"%d" % number, "net")
         place.sign_in(somebody("ada"))
         place.leave()
-    assert not places.entered(b"1", "net").is_known
-    assert places.entered(b"%d" % (MOST_KNOWN + 9), "net").is_known
+    assert not entered(places, b"1", "net").is_known
+    assert entered(places, b"%d" % (MOST_KNOWN + 9), "net").is_known
 
 
 def test_addresses_of_one_network_are_one() -> None:
@@ -129,6 +131,29 @@ async def test_too_many_at_once_are_told_to_come_back_and_the_operator_can_still
     for call in calls:
         assert (await call.done()).status == 200
     assert (await server.http.get("/rig/who")).status_code == 200
+
+
+async def test_a_client_that_begins_with_many_requests_at_once_waits_for_its_turn(server: Server) -> None:
+    answers = await asyncio.gather(*(server.http.get("/rig/who") for _ in range(50)))
+    assert [answer.status_code for answer in answers] == [200] * 50
+    limits_layer = server.app.asgi._app  # type: ignore[attr-defined]
+    assert (limits_layer.places.at_work, limits_layer.places.waiting) == (0, 0)
+
+
+async def test_who_is_not_signed_in_waits_a_moment_and_no_longer(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_TURN_S", 0.05)
+    places = server.app.asgi._app.places  # type: ignore[attr-defined]
+    strangers = [entered(places, b"", "net") for _ in range(places.strangers)]
+    refused = await server.http.get("/rig/who")
+    assert (refused.status_code, refused.json()["reason"]) == (503, "overloaded")
+    monkeypatch.setattr(limits, "_TURN_S", 10)
+    waiting = asyncio.ensure_future(server.http.get("/rig/who"))
+    await until(lambda: len(places._line) == 1)
+    strangers.pop().leave()
+    async with asyncio.timeout(5):  # it is told, and does not find out by itself
+        assert (await waiting).status_code == 200
 
 
 async def test_an_event_stream_takes_no_place(servers: Servers) -> None:

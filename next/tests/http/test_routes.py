@@ -1,13 +1,23 @@
 """Every operation over HTTP: what is accepted, what is answered, what is refused."""
 
 import json
+from typing import Any
 
 import pytest
+from starlette.requests import Request as HttpRequest
+from starlette.responses import PlainTextResponse
+from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
 
 from quipu.client.remote import segment
 from quipu.errors import ERRORS, NotFoundError
+from quipu.http.authentication import Authentication
+from quipu.http.exchange import Exchanges
+from quipu.http.limits import Limits
 from quipu.http.problems import STATUS
+from quipu.http.routes import Addresses, Endpoint
 from quipu.memory.pipeline import Verdict
+from quipu.model.principal import Principal
 from tests.http.conftest import OPERATIONS, Server
 from tests.http.rig import Told
 
@@ -168,6 +178,59 @@ async def test_a_name_in_a_path_may_hold_anything(server: Server, odd: str) -> N
     assert (await server.http.get(f"/rig/items/{sent}")).json()["id"] == odd
     found = (await server.http.get(f"/rig/items/{sent}/deep")).json()
     assert (found["id"], found["type"]) == (odd, "deep")
+
+
+async def test_a_name_at_the_end_may_be_all_that_follows(server: Server) -> None:
+    for path, name in (("a", "a"), ("a/b/c", "a/b/c"), ("a%2Fb/c%20d", "a/b/c d")):
+        assert (await server.http.get(f"/rig/rest/{path}")).json()["id"] == name
+    assert (await server.http.get("/rig/rest/")).status_code == 404
+
+
+async def test_routes_of_protocols_stand_beside_operations_at_the_same_address(server: Server) -> None:
+    async def own(http: HttpRequest) -> HttpResponse:
+        return PlainTextResponse(f"own {http.path_params['name']}")
+
+    addresses = Addresses(
+        [("GET", "/both/{id}", operation_endpoint(server))],
+        [Route("/both/{name}", own, methods=["PUT"]), Route("/own/{name}", own)],
+    )
+    outermost = server.app.asgi
+    assert isinstance(outermost, Exchanges)
+    limits = outermost._app
+    assert isinstance(limits, Limits)
+    limits._app = addresses
+    assert (await server.http.get("/both/x")).json()["id"] == "x"
+    assert (await server.http.put("/both/x")).text == "own x"
+    assert (await server.http.get("/own/x")).text == "own x"
+    wrong = await server.http.delete("/both/x")
+    assert (wrong.status_code, wrong.json()["reason"]) == (405, "bad_method")
+    assert (await server.http.get("/neither")).json()["reason"] == "address"
+
+
+def operation_endpoint(server: Server) -> Endpoint:
+    """The one that answers with what it was given."""
+    (found,) = [one for one in server.rig.operations if one.name == "rig_item"]
+    tokens = server.tokens
+
+    class Tokens:
+        async def principal(self, text: str) -> Principal:
+            return tokens[text]
+
+    authentication = Authentication(Tokens(), lambda principal: server.memory.context(principal))
+    return Endpoint(operation=found, authentication=authentication)
+
+
+async def test_a_web_socket_is_shut_at_once(server: Server) -> None:
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message["type"])
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    await server.app({"type": "websocket", "path": "/own", "headers": []}, receive, send)
+    assert said == ["websocket.close"]
 
 
 async def test_a_fixed_word_and_a_name_may_stand_in_the_same_place(server: Server) -> None:

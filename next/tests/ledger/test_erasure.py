@@ -173,7 +173,9 @@ class Beside:
         self.one, self.other = (Ledger(SqliteDriver(path), tables) for _ in range(2))
 
     async def erased_by_the_other(self) -> apsw.Connection:
-        await self.one.commit(commit(put("mem_x", content=WORD)))
+        # Long enough that the next commit does not happen to overwrite all of it in the log.
+        await self.one.commit(commit(put("mem_x", content=WORD * 20_000)))
+        assert self.one._driver.scrub(patience_ms=5_000)  # nothing is owed from before
         reader = apsw.Connection(str(self.path))
         reader.execute("BEGIN").fetchall()
         assert reader.execute("SELECT count(*) FROM record").get == 1

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import apsw
@@ -109,6 +110,23 @@ def test_under_writers_who_never_pause_the_log_is_begun_anew(filled: Filled) -> 
     assert longest >= LATE
     assert filled.log.pages < longest
     assert filled.log_pages <= longest  # the file does not grow on
+
+
+def test_what_the_thread_has_left_is_written_back_by_the_writer_and_the_log_begins_anew(
+    filled: Filled,
+) -> None:
+    for number in range(SOON // 2):
+        filled.write(number)
+
+    numbers = count(100)
+
+    def is_begun_anew() -> bool:  # not while the thread itself writes back
+        filled.log._is_due = True  # as the thread says when it has written back a long one
+        filled.write(next(numbers))
+        filled.write(next(numbers))
+        return filled.log.pages < SOON // 2
+
+    until(is_begun_anew)
 
 
 def test_where_no_thread_can_be_had_the_writer_writes_back_a_long_log(

@@ -12,6 +12,7 @@ import quipu.ledger
 from quipu.bootstrap import TABLES
 from quipu.ledger.canonical import canonical, canonical_plain
 from quipu.ledger.queries import SQL, SQLITE, schema_statements
+from quipu.ledger.table import stored_tables
 from quipu.memory.scope import STORES
 
 SOURCE = Path(quipu.ledger.__file__).parent
@@ -65,6 +66,30 @@ def test_the_quick_form_gives_the_same_bytes(value: dict[str, object]) -> None:
 def test_every_statement_carries_the_tenant() -> None:
     without = [name for name, query in SQL.items() if ":tenant" not in query.text]
     assert without == []
+
+
+def test_every_table_that_a_statement_looks_into_is_bound_to_the_tenant() -> None:
+    """Not only the outer one: what is looked into beside it would cross tenants as well."""
+    unbound: list[str] = []
+    tables = {table.name for table in stored_tables(schema_statements(SQLITE))}
+    for name, query in SQL.items():
+        named = re.findall(r"\b(?:FROM|JOIN|UPDATE|INSERT INTO) (\w+)", query.text)
+        looked_into = sum(table in tables for table in named)
+        bound = len(re.findall(r"\b(?:\w+\.)?tenant (?:=|>) (?::tenant|\w+\.tenant)", query.text))
+        bound += query.text.count("(tenant,")  # an INSERT
+        if bound < looked_into:
+            unbound.append(name)
+    assert unbound == []
+
+
+def test_no_table_has_a_key_without_the_tenant_and_none_is_found_by_a_number_of_the_engine() -> None:
+    for statement in schema_statements(SQLITE):
+        if statement.startswith("CREATE TABLE"):
+            assert re.search(r"PRIMARY KEY \(tenant\b", statement), statement
+            assert "WITHOUT ROWID" in statement, statement
+        elif statement.startswith("CREATE"):
+            assert re.search(r" ON \w+ \(tenant\b", statement), statement
+    assert not [name for name, query in SQL.items() if re.search(r"\browid\b", query.text, re.I)]
 
 
 def test_every_named_query_is_used() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from quipu.bootstrap import open_container
 from quipu.config import Settings
+from quipu.errors import UnauthenticatedError
 from quipu.mcp import subscriptions
 from quipu.mcp.resources import address
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER
@@ -306,33 +307,44 @@ async def test_nobody_hears_of_what_they_may_not_read(world: World) -> None:
         assert [await heard.next(), await heard.next()] == [STORES, recall]
 
 
-async def test_a_stream_ends_with_its_credential(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_ends_with_its_credential_however_much_there_is_to_tell(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subscriptions, "_LOOK_S", 0.05)
     is_good = True
 
     async def renewed() -> Any:
-        from quipu.errors import UnauthenticatedError
-
         if not is_good:
             raise UnauthenticatedError
         return world.principal
 
-    caller = world.caller(renewed=renewed)
-    server = world.server(caller)
-    heard = Heard()
-    async with Client(server.server, mode=world.mode, message_handler=heard) as client:
+    async def write() -> None:
+        while True:
+            await world(REMEMBER, content="one more")
+
+    server = world.server(world.caller(renewed=renewed))
+    async with Client(server.server, mode=world.mode, message_handler=Heard()) as client, asyncio.timeout(20):
         if world.mode == "legacy":
             await client.subscribe_resource(STORES)
             (session,) = server.subscriptions._sessions.values()
-            is_good = False
             assert session.telling is not None
-            async with asyncio.timeout(10):
-                await session.telling
+            ended: asyncio.Future[Any] = session.telling
         else:
-            async with client.listen(resource_subscriptions=[STORES]) as subscription:
-                is_good = False
-                async with asyncio.timeout(10):
-                    assert [event async for event in subscription] == []
+            stack = AsyncExitStack()
+            subscription = await stack.enter_async_context(client.listen(resource_subscriptions=[STORES]))
+
+            async def read_all() -> None:
+                async for _ in subscription:
+                    pass
+
+            ended = asyncio.ensure_future(read_all())
+        writing = asyncio.create_task(write())
+        is_good = False
+        await ended
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        if world.mode != "legacy":
+            await stack.aclose()
 
 
 async def test_writes_of_other_processes_are_heard(world: World, tmp_path: Path) -> None:

@@ -190,7 +190,9 @@ async def test_a_merge_that_changes_no_word_keeps_the_vector(
     assert hit.why["cosine"] is not None
 
 
-async def test_a_link_follows_its_target_through_every_merge_and_back(memory: TestMemory) -> None:
+async def test_a_link_follows_its_target_through_every_merge_and_back(ledger: Ledger) -> None:
+    """On both engines: the ledger walks the merges."""
+    memory = open_memory(ledger)
     first, second, last = [await kept(memory, f"harbour {name}") for name in ("one", "two", "three")]
     linked = await kept(memory, "harbour four", links=[{"to": first, "rel": "about"}])
     before = (await memory.ledger.head("default")).seq
@@ -208,6 +210,7 @@ async def test_a_link_follows_its_target_through_every_merge_and_back(memory: Te
     await memory(RESTORE, id=first)
     hits = {hit.id: hit for hit in await memory(RECALL, query="harbour", hops=1, min_relevance="off")}
     assert hits[linked].supporting == (first,)
+    await memory.service.read_log.close()
 
 
 async def test_a_guarded_change_that_is_repeated_by_its_key_is_answered_again(memory: TestMemory) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quipu.errors import ConflictError, InvalidError, TamperedError
 from quipu.ledger.index import Known, News, Owner, Space
-from quipu.model.record import Record
+from quipu.model.record import PrivacyIntent, Record
 from quipu.model.search import Scope, SessionContext
 from quipu.search import visibility
 from quipu.search.arrays import best
@@ -145,6 +145,39 @@ def test_every_restriction_is_applied_before_the_best_are_chosen(
     expected = nearest(asker, fitting, limit)
     found = asker.ranked(QUERY, limit=limit, **restriction)
     assert found == [record_id for *_, record_id in expected]
+
+
+@pytest.mark.parametrize(
+    "restriction",
+    [
+        {"types": frozenset({"episodic"})},
+        {"session_id": "s1"},
+        {"created_from": 100},
+        {"filter": {"metadata.n": 1}},
+        {"filter": {"tags": "far"}},
+        {"without_sensitivity": frozenset({"secret"})},
+    ],
+)
+def test_what_a_restriction_leaves_is_found_though_much_else_is_nearer(restriction: Fields) -> None:
+    asker = Asker()
+    near, far = unit([1.0, *[0.0] * 7]), unit([0.6, 0.8, *[0.0] * 6])
+    wanted = {
+        "type": "episodic",
+        "session_id": "s1",
+        "created_at": 100,
+        "metadata": {"n": 1},
+        "tags": ("far",),
+    }
+    secret = PrivacyIntent(sensitivity="secret")
+    for number in range(60):
+        is_wanted = number % 12 == 0
+        fields: Fields = wanted if is_wanted else {"created_at": 1, "privacy": secret}
+        asker.ledger.put("tea", id=f"mem_{number:02}", vector=far if is_wanted else near, **fields)
+    expected = [f"mem_{number:02}" for number in range(0, 60, 12)]
+    assert asker.ranked(near, limit=3, **restriction) == expected[:3]
+    words = asker.search("tea", limit=3, **restriction)
+    assert {one.id for one in words.candidates} <= set(expected)
+    assert words.searched == 5
 
 
 @given(HISTORY, st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join))

@@ -5,6 +5,7 @@ takes a part of what is left out of the row, and gives memories out of that part
 never exceeds a budget; what a server has taken and not given out is at most a fiftieth of it.
 """
 
+import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -195,7 +196,7 @@ class Budgets:
         if own := principal.recall_budget or self._recall_budget:
             limits[principal.tenant, principal.name, ""] = own
         if agent_id is not None and self._recall_budget:
-            limits[principal.tenant, "", agent_id] = max(self._recall_budget, own)
+            limits[principal.tenant, "", _hidden(agent_id)] = max(self._recall_budget, own)
         return limits
 
     async def _filled(self, limits: Mapping[_Key, int], count: int, now: int) -> list[_Part]:
@@ -262,6 +263,11 @@ def _spent(empty: Sequence[tuple[int, _Part]], now: int) -> QuotaExceededError:
         hint=f"At most {min(limit for limit, _ in empty)} memories an hour; try again in {wait} s.",
         retry_after_s=wait,
     )
+
+
+def _hidden(agent_id: str) -> str:
+    """What an agent's use is counted under: whoever reads may name an agent that nobody has checked for secrets."""
+    return hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _unused(key: _Key, now: int) -> RecallUse:

@@ -69,7 +69,7 @@ class RecallUse:
 
     #: The credential's name; empty where an agent's use is counted, whoever asks.
     principal: str
-    #: Empty where a credential's use is counted, whatever the agent.
+    #: SHA-256 of the agent's name; empty where a credential's use is counted, whatever the agent.
     agent_id: str
     since: int
     used: int

@@ -10,7 +10,7 @@ from quipu.governance.proposals import Proposals, removed_count
 from quipu.governance.recall_approvals import RecallApprovals
 from quipu.governance.rule_list import Rules
 from quipu.governance.rules import Facts, Question, Subject, decided, together
-from quipu.governance.similarity import SimilarMemories
+from quipu.governance.similar_memories import SimilarMemories
 from quipu.governance.text_classes import all_words, said
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import Ledger

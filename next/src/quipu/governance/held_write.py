@@ -13,8 +13,8 @@ from quipu.governance.model import DecideRequest, Edit, Proposal
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.ledger.commit import Close
 from quipu.ledger.ledger import Kept
-from quipu.memory.model import ForgetRequest, MergeRequest, RememberRequest
-from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning
+from quipu.memory.model import ForgetRequest, MergeRequest, RememberRequest, UpdateRequest
+from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, without_foreign_vector
 from quipu.memory.service import MemoryService
 from quipu.model.principal import Permission, Principal
 from quipu.operation import Context, Request, invalid
@@ -54,12 +54,13 @@ class HeldWrites:
         write = self.memory.writes.get(proposal.operation)
         if write is None or proposal.request is None:
             raise InvalidError("What waits here cannot be read.", reason="altered_proposal")
-        return HeldWrite(kept, guard.clean(write.request.parse(body)), guard)
+        request = write.request.parse(body)
+        return HeldWrite(kept, without_foreign_vector(request, guard.clean(request)), guard)
 
     async def plan(self, ctx: Context, waiting: HeldWrite, said: DecideRequest | None = None) -> Plan[Any]:
         """What an approval does, and what the reviewer adds to it."""
         request = waiting.request
-        if said is not None and said.does_more and not isinstance(request, RememberRequest):
+        if said is not None and said.does_more and not isinstance(request, RememberRequest | UpdateRequest):
             raise invalid(
                 [Fault("/edit", "bad_value", "nothing: only a memory is edited, merged or supersedes")]
             )
@@ -77,7 +78,7 @@ class HeldWrites:
 
     def _planning(self, ctx: Context, waiting: HeldWrite) -> Planning:
         """As its author, with the reach that the author had, and the ids that were promised."""
-        promised = waiting.proposal.traits.get("makes", ())
+        promised = waiting.proposal.listed("makes")
         fresh = iter([name for name in promised if name not in _named(waiting.request)])
 
         def new_id(prefix: str) -> str:
@@ -103,10 +104,9 @@ class HeldWrites:
         self, ctx: Context, planning: Planning, request: Request, plan: Plan[Any], said: DecideRequest
     ) -> Plan[Any]:
         """The memory goes into another instead of standing beside it."""
-        assert isinstance(request, RememberRequest)
         assert said.merge_into is not None
         fresh = diffs.fresh_record(plan)
-        if request.id is not None or fresh is None:
+        if not isinstance(request, RememberRequest) or request.id is not None or fresh is None:
             raise invalid(
                 [Fault("/merge_into", "bad_value", "nothing: only a new memory is merged into another")]
             )
@@ -128,7 +128,7 @@ class HeldWrites:
         self, ctx: Context, planning: Planning, request: Request, plan: Plan[Any], said: DecideRequest
     ) -> Plan[Any]:
         """Other memories are forgotten with it."""
-        assert isinstance(request, RememberRequest)
+        assert isinstance(request, RememberRequest | UpdateRequest)
         wanted = ForgetRequest(
             agent_id=request.agent, user_id=request.user_id, ids=said.supersedes, reason=said.reason
         )

@@ -1,8 +1,8 @@
 """Rules, proposals and reviews: what is kept, and what the operations take and give."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs]  it has none
 from pydantic import (
@@ -242,7 +242,7 @@ class Proposal:
     because: str | None = None
     #: What entity tags of its diff are salted with.
     nonce: str | None = None
-    #: What it is like, without its text; `Traits` says which.
+    #: What it is like, without its text: kind and source, whose and where, how far its author reached.
     traits: Mapping[str, Any]
     #: The entry that held it.
     held_seq: int = 0
@@ -259,6 +259,11 @@ class Proposal:
     def reviewed_by_somebody(self) -> bool:
         """Whether a person decided; else it was taken back, given up, or its memory was erased."""
         return self.reviewer not in (None, "withdrawn", "lapsed", "erased")
+
+    def listed(self, trait: str) -> Sequence[Any]:
+        """A trait that is a list."""
+        value = self.traits.get(trait)
+        return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
     def has_lapsed(self, now: int) -> bool:
         return self.lapses_at is not None and self.lapses_at <= now

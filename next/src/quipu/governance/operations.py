@@ -65,7 +65,6 @@ DECIDE = Operation(
     permission=Permission.REVIEW,
     limits=FILTERED,
     http=post("/v1/proposals/{id}/decision"),
-    span="update_memory",
 )
 PREVIEW_WRITE = Operation(
     name="preview_write",

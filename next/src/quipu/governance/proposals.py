@@ -272,35 +272,31 @@ class Proposals:
     async def reached(
         self, tenant: str, scope: Scope, asked: Sequence[str], erased: Sequence[str]
     ) -> Reached:
-        """What waits with words of what is erased: a memory that is not there yet is erased by its id too."""
+        """What waits with words of what is erased: a memory that is not there yet is erased by its id too, and with a
+        whole store everything that waits to get into it."""
         names = list(dict.fromkeys([*asked, *erased]))
-
-        def work(reader: Reader) -> list[Kept[Proposal]]:
-            subjects = [
-                kept.value
-                for start in range(0, len(names), _PAGE)
-                for kept in reader.matching(PROPOSAL_SUBJECTS, "record_id", names[start : start + _PAGE])
-            ]
-            ids = dict.fromkeys(one.proposal_id for one in subjects)
-            return [kept for name in ids if (kept := reader.kept(PROPOSALS, name)) is not None]
-
         gone = frozenset(erased)
+        # Nobody reads it any more: the store itself goes.
+        store_id = scope.store_id if scope.agent_id is None and scope.reader is None else None
+        naming, entering = await self.ledger.read(
+            tenant, lambda reader: (_naming(reader, names), _entering(reader, store_id))
+        )
         changes: list[Change] = []
-        found: list[str] = []
-        for kept in await self.ledger.read(tenant, work):
+        found: dict[str, None] = {}
+        for kept in naming:
             proposal = kept.value
-            made = [name for name in _list(proposal.traits.get("makes")) if name in names]
+            made = [name for name in proposal.listed("makes") if name in names]
             own = [name for name in made if name in gone or _is_owned(proposal, name, scope)]
-            if made and not own:
-                continue
-            changed = replace(proposal, because=None, request=_without_words(proposal.request))
-            if own:
-                found += own
-                changed = replace(changed, request=None, reason=None, nonce=None, given=())
-            if own and proposal.is_pending:
-                changed = replace(changed, status="rejected", reviewer="erased")
-            changes.append(Keep(PROPOSALS, changed, kept.seq))
-        return Reached(changes=tuple(changes), ids=tuple(dict.fromkeys(found)))
+            if own or not made:
+                found |= dict.fromkeys(own)
+                changes.append(Keep(PROPOSALS, _emptied(proposal, with_request=bool(own)), kept.seq))
+        known = {kept.value.id for kept in naming}
+        for kept in entering:
+            if kept.value.id not in known:
+                changes.append(Keep(PROPOSALS, _emptied(kept.value, with_request=True), kept.seq))
+                subjects = await self._subjects(tenant, kept.value.id)
+                changes += [Drop(PROPOSAL_SUBJECTS, key) for key in subjects if key[0] not in gone]
+        return Reached(changes=tuple(changes), ids=tuple(found))
 
 
 def no_proposal() -> NotFoundError:
@@ -400,11 +396,45 @@ def _is_wanted(proposal: Proposal, request: ListReviewsRequest) -> bool:
     )
 
 
+def _naming(reader: Reader, names: Sequence[str]) -> list[Kept[Proposal]]:
+    """What would make, change or take away these memories."""
+    subjects = [
+        kept.value
+        for start in range(0, len(names), _PAGE)
+        for kept in reader.matching(PROPOSAL_SUBJECTS, "record_id", names[start : start + _PAGE])
+    ]
+    ids = dict.fromkeys(one.proposal_id for one in subjects)
+    return [kept for name in ids if (kept := reader.kept(PROPOSALS, name)) is not None]
+
+
+def _entering(reader: Reader, store_id: str | None) -> list[Kept[Proposal]]:
+    """What waits to get into a store."""
+    found: list[Kept[Proposal]] = []
+    after: tuple[str] | None = None
+    while store_id is not None:
+        page = reader.rows(PROPOSALS, {"status": "pending"}, after, _PAGE)
+        found += [
+            kept for kept in page if kept.value.listed("makes") and store_id in kept.value.listed("stores")
+        ]
+        if len(page) < _PAGE:
+            break
+        after = (page[-1].value.id,)
+    return found
+
+
+def _emptied(proposal: Proposal, *, with_request: bool) -> Proposal:
+    """Without words of what is erased; what would only bring them is closed."""
+    if not with_request:
+        return replace(proposal, because=None, request=_without_words(proposal.request))
+    empty = replace(proposal, because=None, request=None, reason=None, nonce=None, given=())
+    return replace(empty, status="rejected", reviewer="erased") if proposal.is_pending else empty
+
+
 def _is_owned(proposal: Proposal, name: str, scope: Scope) -> bool:
     """Whether a memory that it would make is in the reach of who erases."""
-    request, stores = proposal.request or {}, set(_list(proposal.traits.get("stores")))
+    request, stores = proposal.request or {}, set(proposal.listed("stores"))
     bodies = [*_list(request.get("items"))] or [request]
-    body = bodies[_list(proposal.traits.get("makes")).index(name)]
+    body = bodies[proposal.listed("makes").index(name)]
     agent_id = body.get("agent_id") or proposal.agent_id
     user_id = body.get("user_id") or (proposal.user_id if len(bodies) == 1 else None)
     return (

@@ -34,7 +34,7 @@ from quipu.governance.model import (
 from quipu.governance.operations import PREVIEWED
 from quipu.governance.proposals import Proposals, already_decided, view_fields
 from quipu.governance.reviewer_scope import ReviewerScope
-from quipu.governance.similarity import SimilarMemories
+from quipu.governance.similar_memories import SimilarMemories
 from quipu.ledger.commit import Change, Commit, Committed, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Guard, Pipeline, Plan, naming

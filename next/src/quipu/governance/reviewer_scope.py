@@ -6,7 +6,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.governance.model import PROPOSALS, DecideRequest, Proposal
@@ -63,7 +62,7 @@ class ReviewerScope:
                 return False
             if not is_limited:
                 return True
-            touched = _list(proposal.traits.get("stores"))
+            touched = proposal.listed("stores")
             return not proposal.traits.get("is_open") and _reaches_all(principal, touched, stores)
 
         return decides
@@ -71,8 +70,8 @@ class ReviewerScope:
     @staticmethod
     def _is_within(principal: Principal, proposal: Proposal) -> bool:
         """As far as the proposal says it itself: operation, agents, user."""
-        agents = {proposal.agent_id, *_list(proposal.traits.get("agents"))}
-        users = {proposal.user_id, *_list(proposal.traits.get("users"))}
+        agents = {proposal.agent_id, *proposal.listed("agents")}
+        users = {proposal.user_id, *proposal.listed("users")}
         return (
             reviews(principal, proposal.operation)
             and all(principal.may_act_for(agent) for agent in agents)
@@ -137,7 +136,3 @@ def _reaches_all(principal: Principal, names: Iterable[str], stores: Mapping[str
     """Whether these stores, by name or id, are all within the limits. One that is gone is not."""
     found: Collection[Store | None] = [stores.get(name) for name in names]
     return bool(found) and all(store is not None and principal.reaches_store(store.name) for store in found)
-
-
-def _list(value: object) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()

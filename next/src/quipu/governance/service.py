@@ -14,7 +14,7 @@ from quipu.governance.review import Reviews
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rule_test import RuleTest
-from quipu.governance.similarity import SimilarMemories
+from quipu.governance.similar_memories import SimilarMemories
 from quipu.ledger.ledger import Ledger
 from quipu.memory.embedding import Embedding
 from quipu.memory.pipeline import Pipeline, Redactor

@@ -93,11 +93,11 @@ class Exchanges:
         self._is_tls = settings.tls_cert is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":  # nobody here speaks it, and nothing further in would ask who it is
-            await send({"type": "websocket.close", "code": 1008})
-            return
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            if (
+                scope["type"] == "websocket"
+            ):  # nobody here speaks it, and nothing further in would ask who it is
+                await send({"type": "websocket.close", "code": 1008})
             return
         exchange = Exchange(self._new_id("req"), scope["method"], scope["path"], time.perf_counter())
         body = Body(scope, receive, self._settings)

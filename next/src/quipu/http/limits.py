@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
@@ -24,6 +24,9 @@ from quipu.operation import invalid
 MOST_KNOWN = 4096
 #: A reader of an answer that takes nothing for so long is gone.
 _STALL_S = 60.0
+#: Who is not signed in waits so long for a place.
+_TURN_S = 1.0
+_STRANGER = "a stranger"
 _PIECE = 64 << 10
 #: A body without a limit may unpack to so many times its size; what people send is far below.
 _RATIO = 200
@@ -46,6 +49,7 @@ class Places:
         self.at_work = 0
         self.waiting = 0
         self._taken: dict[str, int] = {}
+        self._line = deque[asyncio.Future[None]]()
         #: Digest of a good credential → whose it is.
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
@@ -53,17 +57,40 @@ class Places:
         """No place at all, for what is always let in."""
         return Place(self, sha256(credential).digest() if credential else b"", network)
 
-    def entered(self, credential: bytes, network: str) -> "Place":
-        """A place, or BackendUnavailableError. A credential that was good before need not be looked at first."""
-        place = self.beside(credential, network)
-        digest = place.digest
-        who = self._known.get(digest)
+    async def turn(self, place: "Place") -> None:
+        """Wait a moment where all places of strangers are taken: a client that begins with many requests is no attack."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _TURN_S
+        while self.waiting >= self.strangers and not place.is_known and len(self._line) < self.most:
+            turn = loop.create_future()
+            self._line.append(turn)
+            try:
+                async with asyncio.timeout_at(end):
+                    await turn
+            except TimeoutError:
+                return
+            finally:
+                if turn in self._line:
+                    self._line.remove(turn)
+        if place.is_known:
+            self.wake()  # whoever is next may have the place that this one does not need
+
+    def wake(self) -> None:
+        """A place has become free."""
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def enter(self, place: "Place") -> None:
+        """Take a place, or BackendUnavailableError. A credential that was good before need not be looked at first."""
+        who = self._known.get(place.digest)
         if who is not None:
-            self._known.move_to_end(digest)
+            self._known.move_to_end(place.digest)
             place.take(who)
         else:
             place.wait()
-        return place
 
     def is_known(self, digest: bytes) -> bool:
         return digest in self._known
@@ -104,13 +131,13 @@ class Place:
         return self._places.is_known(self.digest)
 
     def wait(self) -> None:
-        """Among those that are not signed in; one network may have half of these places."""
-        places, who = self._places, f"from {self._network}"
+        """Among those that are not signed in."""
+        places = self._places
         if places.waiting >= places.strangers:
             raise _crowded("Too many requests are at work that are not signed in.")
-        places.add(who, max(1, places.strangers // 2))
+        places.add(_STRANGER, places.strangers)
         places.waiting += 1
-        self._who = who
+        self._who = _STRANGER
 
     def take(self, who: str) -> None:
         """At work, on behalf of somebody."""
@@ -143,6 +170,7 @@ class Place:
             self._places.at_work -= 1
         else:
             self._places.waiting -= 1
+            self._places.wake()
         self._who, self._is_at_work = None, False
 
 
@@ -257,7 +285,10 @@ class Limits:
             scope["state"]["place"] = self.places.beside(credential, network)
             await self._app(scope, receive, send)
             return
-        scope["state"]["place"] = place = self.places.entered(credential, network)
+        scope["state"]["place"] = place = self.places.beside(credential, network)
+        if self.places.waiting >= self.places.strangers:
+            await self.places.turn(place)
+        self.places.enter(place)
         limit = asyncio.timeout(self._seconds)
         allowance = Allowance(place, limit, scope["state"]["body"], self._lifecycle)
         scope["state"]["allowance"] = allowance

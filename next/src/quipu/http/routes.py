@@ -8,13 +8,13 @@ from urllib.parse import quote, unquote
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
-from starlette.routing import BaseRoute, Router
+from starlette.routing import BaseRoute, Match, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quipu.http.authentication import Authentication
 from quipu.http.exchange import exchange_of
 from quipu.http.limits import allowance_of, lift_limits
-from quipu.http.problems import no_address, wrong_method
+from quipu.http.problems import wrong_method
 from quipu.http.read import (
     NDJSON,
     Preferences,
@@ -187,18 +187,20 @@ class _Node:
     """One part of an address, and what may follow it."""
 
     fixed: dict[str, "_Node"] = field(default_factory=dict[str, "_Node"])
-    #: What stands for any part, or with `is_rest` for all that follow: its name and what comes after it.
-    named: "tuple[str, _Node] | None" = None
+    #: After a part that may be anything.
+    named: "_Node | None" = None
+    #: Whether it may stand for all parts that follow.
     is_rest: bool = False
-    #: Method → address as it was declared, and what answers there.
-    methods: dict[str, tuple[str, ASGIApp]] = field(default_factory=dict[str, tuple[str, ASGIApp]])
+    #: Method → what answers here.
+    methods: "dict[str, _Place]" = field(default_factory=dict[str, "_Place"])
 
 
-@dataclass(slots=True)
-class _Found:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    #: The address as it was declared, and the names in it.
     route: str
+    names: tuple[str, ...]
     app: ASGIApp
-    params: dict[str, str]
 
 
 class Addresses:
@@ -214,43 +216,38 @@ class Addresses:
             self._add(method, path, app)
 
     def _add(self, method: str, path: str, app: ASGIApp) -> None:
-        node = self._root
+        node, names = self._root, list[str]()
         for part in path.strip("/").split("/"):
             if part.startswith("{"):
                 name, _, kind = part.strip("{}").partition(":")
-                if node.named is None:
-                    node.named = (name, _Node())
-                if node.named[0] != name:
-                    raise ValueError(f"{path}: another address calls {{{name}}} {{{node.named[0]}}}")
-                node = node.named[1]
+                names.append(name)
+                node.named = node.named or _Node()
+                node = node.named
                 node.is_rest = node.is_rest or kind == "path"
             else:
                 node = node.fixed.setdefault(part, _Node())
         if method in node.methods:
             raise ValueError(f"two operations at {method} {path}")
-        node.methods[method] = (path, app)
+        node.methods[method] = _Place(path, tuple(names), app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         allowed: set[str] = set()
         found = _found(self._root, _parts(scope), 0, method, allowed)
         if found is not None:
-            exchange_of(scope).route = found.route
-            scope["path_params"] = found.params
-            await found.app(scope, receive, send)
-            return
-        if allowed:
-            exchange_of(scope).route = None
+            place, texts = found
+            exchange_of(scope).route = place.route
+            scope["path_params"] = dict(zip(place.names, reversed(texts), strict=True))
+            await place.app(scope, receive, send)
+        elif allowed and not any(route.matches(scope)[0] is Match.FULL for route in self._others.routes):
             names = allowed | {"HEAD"} if "GET" in allowed else allowed
             raise wrong_method(", ".join(sorted(names)))
-        await self._other(scope, receive, send)
+        else:
+            await self._other(scope, receive, send)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._others.routes:
-            raise no_address()
-        scope["app"] = (
-            self  # Starlette's routes then raise what they refuse, and do not answer in words of their own
-        )
+        # Starlette's routes then raise what they refuse, and do not answer in words of their own.
+        scope["app"] = self
         try:
             await self._others(scope, receive, send)
         finally:
@@ -262,21 +259,23 @@ def _parts(scope: Scope) -> list[str]:
     return raw.decode("latin-1").removeprefix("/").split("/")
 
 
-def _found(node: _Node, parts: list[str], at: int, method: str, allowed: set[str]) -> _Found | None:
-    """Fixed words before what stands for any; where those do not take the method, the others may."""
+def _found(
+    node: _Node, parts: list[str], at: int, method: str, allowed: set[str]
+) -> tuple[_Place, list[str]] | None:
+    """What answers, and the parts that may be anything, last first. Fixed words come before what stands for any; where
+    those do not take the method, the others may."""
     if at == len(parts):
         allowed.update(node.methods)
-        return _Found(*node.methods[method], {}) if method in node.methods else None
+        return (node.methods[method], []) if method in node.methods else None
     fixed = node.fixed.get(parts[at])
     found = None if fixed is None else _found(fixed, parts, at + 1, method, allowed)
     if found is None and node.named is not None and parts[at]:
-        name, after = node.named
-        found = _found(after, parts, at + 1, method, allowed)
         text = parts[at]
-        if found is None and after.is_rest:
-            found, text = _found(after, parts, len(parts), method, allowed), "/".join(parts[at:])
+        found = _found(node.named, parts, at + 1, method, allowed)
+        if found is None and node.named.is_rest:
+            found, text = _found(node.named, parts, len(parts), method, allowed), "/".join(parts[at:])
         if found is not None:
-            found.params[name] = unquote(text)
+            found[1].append(unquote(text))
     return found
 
 

@@ -30,6 +30,7 @@ async def _conformance(
 
     chosen = _chosen(only)
     results: list[Result] = []
+    url = url or session.server_of()
     if wire and url is None:
         raise InvalidError(
             "No server was named.", reason="usage", hint="--wire needs the address of a server."
@@ -162,7 +163,7 @@ CONFORMANCE = HandCommand(
     name="conformance",
     help="""Play memorywire's sixteen scenarios, and Quipu's own, on a memory.
 
-    Without an address on a throw-away memory of this machine. With one, on a server beside what is there: each scenario
+    Without a server on a throw-away memory of this machine; on a server beside what is there: each scenario
     has an agent of its own, and what it wrote is erased afterwards. A server of another make is asked in memorywire v0
     alone, under /memorywire/v0. What a server does not promise is told as such, never as passed. The token is
     QUIPU_TOKEN's; what needs a second person to approve is told as not promised. Exit code 1 when a scenario fails.""",

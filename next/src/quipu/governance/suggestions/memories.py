@@ -9,7 +9,8 @@ from quipu.errors import Fault
 from quipu.fields import DAY_MS
 from quipu.governance.model import PROPOSAL_SUBJECTS, PROPOSALS
 from quipu.governance.reviewer_scope import reviews
-from quipu.governance.similarity import SAME_MATTER, SimilarMemories, relation
+from quipu.governance.similar_memories import SimilarMemories
+from quipu.governance.similarity import SAME_MATTER, relation
 from quipu.governance.suggestions import operations as ops
 from quipu.governance.suggestions.model import (
     Suggestion,

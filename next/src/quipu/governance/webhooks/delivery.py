@@ -207,9 +207,12 @@ class Delivery:
         return await self.ledger.revise(tenant, WEBHOOK_POSITIONS, work)
 
     async def _tenants(self) -> list[str]:
+        """A tenant that is suspended hears nothing until it is let in again; nothing is lost meanwhile."""
         names: list[str] = []
-        while page := await self.ledger.tenants(names[-1] if names else ""):
-            names.extend(one.tenant for one in page)
+        after = ""
+        while page := await self.ledger.tenants(after):
+            names.extend(one.tenant for one in page if one.suspended_at is None)
+            after = page[-1].tenant
         return names
 
 

@@ -250,31 +250,31 @@ SELECT from_id, to_id FROM link WHERE tenant = :tenant AND (from_id IN $ids OR t
 
 -- name: survivors
 -- What records were merged into at a position, and what that was merged into. One that was restored is itself again.
-WITH RECURSIVE gone (id, into_id) AS (
-  SELECT r.id, r.merged_into FROM record AS r
+WITH RECURSIVE gone (tenant, id, into_id) AS (
+  SELECT r.tenant, r.id, r.merged_into FROM record AS r
   WHERE r.tenant = :tenant AND r.id IN $ids AND r.merged_into IS NOT NULL AND r.died <= :seq
     AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
       AND n.born <= :seq)
   UNION
-  SELECT g.id, r.merged_into FROM gone AS g JOIN record AS r ON r.id = g.into_id
+  SELECT r.tenant, g.id, r.merged_into FROM gone AS g JOIN record AS r ON r.tenant = g.tenant AND r.id = g.into_id
   WHERE r.tenant = :tenant AND r.merged_into IS NOT NULL AND r.died <= :seq
     AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
       AND n.born <= :seq))
-SELECT id, into_id FROM gone
+SELECT id, into_id FROM gone WHERE tenant = :tenant
 
 -- name: merged_away
 -- The same the other way round: what records have taken in.
-WITH RECURSIVE gone (into_id, id) AS (
-  SELECT r.merged_into, r.id FROM record AS r
+WITH RECURSIVE gone (tenant, into_id, id) AS (
+  SELECT r.tenant, r.merged_into, r.id FROM record AS r
   WHERE r.tenant = :tenant AND r.merged_into IN $ids AND r.died <= :seq
     AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
       AND n.born <= :seq)
   UNION
-  SELECT g.into_id, r.id FROM gone AS g JOIN record AS r ON r.merged_into = g.id
+  SELECT r.tenant, g.into_id, r.id FROM gone AS g JOIN record AS r ON r.tenant = g.tenant AND r.merged_into = g.id
   WHERE r.tenant = :tenant AND r.died <= :seq
     AND NOT EXISTS (SELECT 1 FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id AND n.version > r.version
       AND n.born <= :seq))
-SELECT into_id, id FROM gone
+SELECT into_id, id FROM gone WHERE tenant = :tenant
 
 -- name: load_agent
 -- What search needs to know of each version of one agent.

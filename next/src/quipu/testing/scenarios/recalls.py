@@ -27,7 +27,7 @@ async def agents_are_apart(at: Subject, check: Check) -> None:
         check.equal((erased.forgotten_ids, erased.hard_delete), ((), True), "what it erases, and the echo")
         check.equal((await at.merge(mine, unreachable)).merged_count, 0, "what it merges away")
         await check.refused(at.merge(unreachable, mine), "not_found", "canonical")
-        if at.is_extended:
+        if at.has_operations:
             await check.refused(at.remember("changed", id=unreachable), "not_found", "record")
             await check.refused(at.update(unreachable, content="changed"), "not_found", "record")
     check.equal(await at.found("spare key shed", agent_id=other), [theirs], "the other agent's own")
@@ -156,10 +156,10 @@ async def expired_is_gone_at_its_millisecond(at: Subject, check: Check) -> None:
     check.equal(await at.found("offer ends"), [], "what is found after")
     for gone in (past, soon):
         await check.refused(at.merge(gone, "mem_unknown"), "not_found", "canonical")
-        if at.is_extended:
+        if at.has_operations:
             await check.refused(at.memory.get(gone), "not_found", "record")
             await check.refused(at.remember("late", id=gone), "not_found", "record")
-    if at.is_extended:
+    if at.has_operations:
         check.equal(await at.listed(), [], "what is listed after")
 
 

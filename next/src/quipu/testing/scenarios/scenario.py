@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -61,11 +61,6 @@ async def played(subject: Subject, scenario: Scenario) -> Result:
         outcome = "pass" if check.count else "fail"
         detail = scenario.says if check.count else "nothing was checked"
     return Result(name=scenario.name, outcome=outcome, detail=detail, assertions=check.count)
-
-
-async def run(subject: Subject, scenarios: Sequence[Scenario]) -> list[Result]:
-    """Every scenario, one after the other."""
-    return [await played(subject, scenario) for scenario in scenarios]
 
 
 def _place(error: Exception) -> str:

@@ -33,6 +33,8 @@ class Subject:
 
     #: Whether it takes what Quipu adds to v0.
     is_extended = True
+    #: Whether it has Quipu's other operations beside memorywire's five.
+    has_operations = True
     #: Whether nobody else is at work: only then can a scenario tell when something was written.
     is_alone = False
     #: How long a scenario may take: one that never ends shall not hold up all that follow.
@@ -256,7 +258,7 @@ class Subject:
 
     async def sound(self, check: Check) -> None:
         """Chain, digests and index check out; asked where that can be asked."""
-        if "verify" in catalogue.PLACES and self.is_extended:
+        if "verify" in catalogue.PLACES and self.has_operations:
             with suppress(QuipuError):  # a credential that may not verify
                 report: Any = await self.memory.call("verify")
                 faults = [*report.faults, *(fault for one in report.tenants for fault in one.faults)]

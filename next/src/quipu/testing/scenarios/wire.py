@@ -107,7 +107,7 @@ class WireConnection:
 class WireSubject(Subject):
     """Such a server, beside whatever is there. What a scenario wrote is erased by its ids."""
 
-    is_extended = False
+    is_extended = has_operations = False
 
     def __init__(
         self,

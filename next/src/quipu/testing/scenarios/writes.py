@@ -254,7 +254,7 @@ async def no_write_is_lost_or_mixed_up(at: Subject, check: Check) -> None:
         check.equal(len(set(ids)), total, f"records written {width} at a time")
         found = await at_once([at.found(text, k=1) for text in texts], width)
         check.equal(found, [[one] for one in ids], f"what each text finds, {width} at a time")
-    if at.is_extended:
+    if at.has_operations:
         lines = await at.kept("start")
         adding = [at.update(lines, content=f"line {number}", update_strategy="append") for number in range(8)]
         await at_once(adding, 8)
