@@ -92,8 +92,8 @@ class Gate:
         )
         await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft))
 
-    async def check_recall(self, ctx: Context, request: RecallRequest) -> Held | None:
-        return await self.recall_approvals.check(ctx, request)
+    async def check_recall(self, ctx: Context, request: RecallRequest, checked_at: int) -> Held | None:
+        return await self.recall_approvals.check(ctx, request, checked_at)
 
     # -- facts --------------------------------------------------------------------------------------------------------
 

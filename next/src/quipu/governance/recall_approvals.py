@@ -32,10 +32,9 @@ class RecallApprovals:
     rules: Rules
     proposals: Proposals
 
-    async def check(self, ctx: Context, request: RecallRequest) -> Held | None:
+    async def check(self, ctx: Context, request: RecallRequest, checked_at: int) -> Held | None:
         """None: go ahead. Raises ForbiddenError where a rule denies it."""
-        head = await self.ledger.head(ctx.tenant)
-        verdict = await self._verdict(ctx, request, head.guarded)
+        verdict = await self._verdict(ctx, request, checked_at)
         if verdict.effect == "allow":
             return None
         if verdict.effect == "deny":

@@ -17,7 +17,7 @@ from quipu.memory.pipeline import Held
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall_budget import RecallBudget
 from quipu.memory.remember import store_view
-from quipu.memory.scope import Scopes, scope_among, stores_in
+from quipu.memory.scope import Scopes, scope_among
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.unknown_keys import warnings_of
 from quipu.model.record import TRUST_ORDER, Record, Trust
@@ -37,8 +37,8 @@ _BEGINNING = -(2**62)
 class RecallGovernor(Protocol):
     """Rules that name recalls."""
 
-    async def check_recall(self, ctx: Context, request: RecallRequest) -> Held | None:
-        """None: go ahead. Raises ForbiddenError where a rule denies it."""
+    async def check_recall(self, ctx: Context, request: RecallRequest, checked_at: int) -> Held | None:
+        """By the rules of this position or a later one. None: go ahead. Raises ForbiddenError where a rule denies it."""
         ...
 
 
@@ -69,17 +69,6 @@ class Recall:
     async def recall(self, ctx: Context, request: RecallRequest) -> RecallResponse:
         _refuse_what_is_missing(request)
         fusion.check_quorum(request.quorum_k, configured=1, answered=1)
-        held = await self.governor.check_recall(ctx, request)
-        if held is not None:
-            ctx.facts.proposal_id = held.proposal_id
-            return RecallResponse(
-                results=(),
-                fusion_used=request.fusion,
-                stores_queried=(),
-                latency_ms=0,
-                pending_approval=True,
-                approval_url=held.approval_url,
-            )
         try:
             async with asyncio.timeout(None if request.deadline_ms is None else request.deadline_ms / 1000):
                 # Reserved before anything is read; what is not shown is given back.
@@ -97,14 +86,20 @@ class Recall:
         weights = hops.widened(self.weights) if request.hops else self.weights
 
         # First read: whom it reaches, and what the query means there. From here on everything is of one position.
-        def understood(reader: Reader) -> tuple[Mapping[str, Store], Scope, WordShares]:
-            stores = stores_in(reader)
+        def understood(reader: Reader) -> tuple[int, Mapping[str, Store], Scope, WordShares]:
+            guarded, stores = self.scopes.read(reader)
             scope = scope_among(stores, ctx.principal, request.agent, request.user_id, request.store)
-            return stores, scope, self.engine.word_shares(reader, scope, asked, request.query)
+            return guarded, stores, scope, self.engine.word_shares(reader, scope, asked, request.query)
 
         if request.store is not None:
             await self.scopes.stores(ctx.tenant)  # `main` is always there
-        stores, scope, shares = await self.ledger.read(ctx.tenant, understood, reached=asked.seq or 0)
+        guarded, stores, scope, shares = await self.ledger.read(
+            ctx.tenant, understood, reached=asked.seq or 0
+        )
+        held = await self.governor.check_recall(ctx, request, guarded)
+        if held is not None:
+            ctx.facts.proposal_id = held.proposal_id
+            return _held_answer(request, held)
         query = analyse(
             request.query, shares, weights.common_from, has_own_vector=request.embedding is not None
         )
@@ -280,6 +275,18 @@ def _refuse_what_is_missing(request: RecallRequest) -> None:
         raise UnsupportedError(
             "Turns beside a hit are not added here.", reason="neighbours", hint="Leave out `neighbours`."
         )
+
+
+def _held_answer(request: RecallRequest, held: Held) -> RecallResponse:
+    """Nothing is shown yet: a person decides."""
+    return RecallResponse(
+        results=(),
+        fusion_used=request.fusion,
+        stores_queried=(),
+        latency_ms=0,
+        pending_approval=True,
+        approval_url=held.approval_url,
+    )
 
 
 def _leaves_out_secrets(request: RecallRequest) -> bool:

@@ -50,12 +50,21 @@ class Scopes:
         known = self._known.get(tenant)
         if known is not None and known[0] == checked_at:
             return known[1]
-        at, found = await self.ledger.read(tenant, lambda reader: (reader.head().guarded, stores_in(reader)))
+        _, found = await self.ledger.read(tenant, self.read)
         if MAIN not in found:
             main = await self._main(tenant)
             return {**found, main.id: main, main.name: main}
-        self._known[tenant] = (at, found)
         return found
+
+    def read(self, reader: Reader) -> tuple[int, Mapping[str, Store]]:
+        """The position that writes must be checked at, and the stores of it; `main` may be missing."""
+        at = reader.head().guarded
+        known = self._known.get(reader.tenant)
+        if known is None or known[0] != at:
+            known = (at, stores_in(reader))
+            if MAIN in known[1]:
+                self._known[reader.tenant] = known
+        return known
 
     async def _main(self, tenant: str) -> Store:
         now = self.clock()

@@ -141,9 +141,10 @@ def relevances(
             judge = KEYWORD_ONLY
             evident = judge.intercept + judge.coverage * candidate.coverage
         else:
-            evident = common + known.cosine * min(candidate.cosine, best.cosine)
             # How much of the chance that there is an answer belongs to a hit so far behind the best.
-            behind = min(candidate.cosine - best.cosine, 0.0)
+            nearest = candidate.cosine if candidate.cosine < best.cosine else best.cosine
+            behind = nearest - best.cosine
+            evident = common + known.cosine * nearest
             lead = known.lead + known.fall * behind + known.lift * candidate.coverage
             share = known.least_share + (1 - known.least_share) / (1 + math.exp(-lead))
         if question.users:

@@ -74,7 +74,7 @@ class SqliteDriver:
     dialect = SQLITE
     writers = 1
 
-    def __init__(self, path: Path | str, readers: int = 4) -> None:
+    def __init__(self, path: Path | str, readers: int = 2) -> None:
         self._is_memory = str(path) == ":memory:"
         self._path = Path(path)
         self._process = os.getpid()
