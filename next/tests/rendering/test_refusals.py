@@ -16,6 +16,8 @@ from quipu.model.principal import local
 from quipu.opening import EmbeddedConnection, Runner
 from quipu.operation import AnyOperation
 from quipu.schemas import Field, fields
+from tests.fixtures.memories import Clock
+from tests.mcp.clients import MODES, World
 from tests.rendering.samples import OPERATIONS, requests
 from tests.rendering.test_walk import piped, words
 
@@ -129,6 +131,27 @@ def test_commands_refuse_as_python_does(capsys: pytest.CaptureFixture[str]) -> N
         if code != 1 or found != wanted:
             wrong.append((operation.name, name, code, found, wanted))
     assert not wrong
+
+
+async def test_tools_refuse_as_python_does(container: Container) -> None:
+    tools = World(container, Clock(), MODES[-1])
+    wrong: list[Any] = []
+    tried = 0
+    async with tools.client(tools.caller(profile="admin")) as client:
+        known = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+        for operation, name, given in CASES:
+            if not given.keys() <= known.get(operation.name, {}).keys():
+                continue  # a field that the tool does not show is refused as unknown
+            wanted = refused(lambda: operation.request.parse(given))  # noqa: B023  called at once
+            assert wanted is not None
+            needed = {"type": "semantic"} if operation.name == "remember" else {}  # a model has to choose one
+            said = (await client.call_tool(operation.name, {**needed, **given})).content[0].text
+            where = (wanted[2] or "").lstrip("/").replace("/", ".")
+            tried += 1
+            if not said.startswith(f"{wanted[0]}: {where}"):
+                wrong.append((operation.name, name, said, wanted))
+    assert not wrong
+    assert tried > 60
 
 
 def _opened(container: Container) -> Any:

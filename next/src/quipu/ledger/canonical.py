@@ -12,7 +12,23 @@ _PLAIN = json.JSONEncoder(
 
 def canonical(value: Any) -> bytes:
     """Any JSON value."""
-    return "".join(_parts(value)).encode()
+    return canonical_plain(value) if _is_plain(value) else "".join(_parts(value)).encode()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the standard encoder writes it as RFC 8785 does: most values are."""
+    match value:
+        case None | str() | bool() | int():
+            return True
+        case float():  # both write the shortest digits, in this range without an exponent
+            return 1e-4 <= abs(value) < 1e15 and not value.is_integer()
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return all(name.isascii() and _is_plain(item) for name, item in members.items())
+        case list() | tuple():
+            return all(map(_is_plain, cast("Sequence[Any]", value)))
+        case _:
+            return False
 
 
 def canonical_plain(value: Any) -> bytes:

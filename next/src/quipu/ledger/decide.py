@@ -289,9 +289,10 @@ class _Entry:
             raise _mismatch(known)
         _check_record(record)
         salt = self._random(16)
-        record = replace(record, version=newest + 1, born=self._seq, salt=salt)
-        digest = record_digest(record, salt).hex()
-        record = replace(record, digest=digest)
+        if record.version != newest + 1:
+            record = replace(record, version=newest + 1)
+        digest = record_digest(record, salt).hex()  # of what stands before `born`
+        record = replace(record, born=self._seq, salt=salt, digest=digest)
         if known is not None and known.is_current:
             state.write(
                 "end_record",

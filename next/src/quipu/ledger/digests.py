@@ -52,6 +52,8 @@ def record_body(record: Record) -> dict[str, Any]:
             value = [[link.to, link.rel] for link in record.links]
         elif isinstance(value, Provenance | PrivacyIntent):
             value = plain_fields(value)
+        elif type(value) is float and value.is_integer():
+            value = int(value)  # written alike, and sooner
         body[name] = [*value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]  names
     return body
 
