@@ -37,9 +37,9 @@ def somebody(name: str) -> Principal:
 # -- places -----------------------------------------------------------------------------------------------------------
 
 
-def test_of_two_hundred_places_each_credential_has_fifty_and_strangers_have_their_own() -> None:
+def test_of_two_hundred_places_each_credential_has_fifty_and_who_is_not_signed_in_has_its_own() -> None:
     places = Places(200)
-    assert (places.most, places.share, places.strangers) == (200, 50, 32)
+    assert (places.most, places.share, places.anonymous) == (200, 50, 32)
     for number in range(4):
         for _ in range(50):
             entered(places, b"", f"net {number}").sign_in(somebody(f"agent {number}"))
@@ -54,12 +54,12 @@ def test_of_two_hundred_places_each_credential_has_fifty_and_strangers_have_thei
         another.sign_in(somebody("agent 9"))
 
 
-def test_strangers_shut_nobody_out_who_is_known() -> None:
+def test_who_is_not_signed_in_shuts_nobody_out_who_is_known() -> None:
     places = Places(200)
     known = entered(places, b"token", "home")
     known.sign_in(somebody("ada"))
     known.leave()
-    strangers = [entered(places, b"", f"net {number % 2}") for number in range(32)]
+    unknown = [entered(places, b"", f"net {number % 2}") for number in range(32)]
     with pytest.raises(BackendUnavailableError):
         entered(places, b"guess", "elsewhere")
     again = entered(places, b"token", "home")
@@ -67,7 +67,7 @@ def test_strangers_shut_nobody_out_who_is_known() -> None:
     again.refuse()
     with pytest.raises(BackendUnavailableError):
         entered(places, b"token", "home")
-    for place in strangers:
+    for place in unknown:
         place.leave()
     assert entered(places, b"", "net")
 
@@ -86,12 +86,12 @@ def test_whoever_leaves_gives_back_what_they_had(visits: list[tuple[int, bool, b
         if leaves and inside:
             inside.pop(0).leave()
         assert places.at_work <= places.most
-        assert places.waiting <= places.strangers
+        assert places.waiting <= places.anonymous
     for place in inside:
         place.leave()
         place.leave()
     assert (places.at_work, places.waiting) == (0, 0)
-    for _ in range(places.strangers):
+    for _ in range(places.anonymous):
         entered(places, b"", "net 0")
 
 
@@ -145,13 +145,13 @@ async def test_who_is_not_signed_in_waits_a_moment_and_no_longer(
 ) -> None:
     monkeypatch.setattr(limits, "_TURN_S", 0.05)
     places = server.app.asgi._app.places  # type: ignore[attr-defined]
-    strangers = [entered(places, b"", "net") for _ in range(places.strangers)]
+    unknown = [entered(places, b"", "net") for _ in range(places.anonymous)]
     refused = await server.http.get("/rig/who")
     assert (refused.status_code, refused.json()["reason"]) == (503, "overloaded")
     monkeypatch.setattr(limits, "_TURN_S", 10)
     waiting = asyncio.ensure_future(server.http.get("/rig/who"))
     await until(lambda: len(places._line) == 1)
-    strangers.pop().leave()
+    unknown.pop().leave()
     async with asyncio.timeout(5):  # it is told, and does not find out by itself
         assert (await waiting).status_code == 200
 

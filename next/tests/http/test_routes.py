@@ -125,7 +125,7 @@ async def test_a_misspelt_word_in_a_query_is_refused(server: Server) -> None:
     assert twice.status_code == 400
 
 
-async def test_health_is_told_without_detail_to_strangers_and_whole_to_callers(server: Server) -> None:
+async def test_health_is_told_without_detail_to_anybody_and_whole_to_callers(server: Server) -> None:
     for path in ("/healthz", "/readyz"):
         answer = await server.http.get(path, headers={"Authorization": ""})
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})

@@ -80,7 +80,8 @@ class Shown:
         return getattr(self._stream, name)
 
     def _leave(self, error: OSError) -> None:
-        leave(self._stream)  # also where it is an error: what is buffered would fail once more when the program ends
+        # Also where it is an error: what is buffered would fail once more when the program ends.
+        leave(self._stream)
         if not self._is_error and error.errno not in _GONE:
             raise error
 

@@ -131,7 +131,7 @@ def _announce(session: Session, url: str, token: str | None, link: str | None, *
 
 
 def check_exposure(settings: Settings, *, is_open: bool) -> None:
-    """Refuse an address where strangers could read along, or come in without a word."""
+    """Refuse an address where others could read along, or come in without a word."""
     is_behind_proxy = bool(settings.trusted_proxies)
     if is_open and (is_behind_proxy or not _is_loopback(settings.host)):
         raise InvalidError(

@@ -57,7 +57,7 @@ class Exchange:
 
 
 class Observer(Protocol):
-    """Is told of every exchange. It must not fail and must not wait."""
+    """Hears of every exchange. It must not fail and must not wait."""
 
     def began(self, exchange: Exchange) -> None: ...
 
@@ -171,7 +171,7 @@ def note(exchange: Exchange, error: Exception) -> QuipuError:
 
 
 def line(exchange: Exchange) -> dict[str, Any]:
-    """What is told of an exchange."""
+    """What is recorded of an exchange."""
     principal = exchange.principal
     return {
         "request_id": exchange.request_id,

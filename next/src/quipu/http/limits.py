@@ -26,7 +26,7 @@ MOST_KNOWN = 4096
 _STALL_S = 60.0
 #: Who is not signed in waits so long for a place.
 _TURN_S = 1.0
-_STRANGER = "a stranger"
+_ANONYMOUS = "not signed in"
 _PIECE = 64 << 10
 #: A body without a limit may unpack to so many times its size; what people send is far below.
 _RATIO = 200
@@ -45,7 +45,7 @@ class Places:
     def __init__(self, most: int) -> None:
         """Of 200 places a credential may have 50, and 32 more are for whoever is not signed in."""
         self.most, self.share = most, max(1, most // 4)
-        self.strangers = max(1, most * 4 // 25)
+        self.anonymous = max(1, most * 4 // 25)
         self.at_work = 0
         self.waiting = 0
         self._taken: dict[str, int] = {}
@@ -58,10 +58,10 @@ class Places:
         return Place(self, sha256(credential).digest() if credential else b"", network)
 
     async def turn(self, place: "Place") -> None:
-        """Wait a moment where all places of strangers are taken: a client that begins with many requests is no attack."""
+        """Wait a moment where all places of those not signed in are taken: a client that begins with many requests is no attack."""
         loop = asyncio.get_running_loop()
         end = loop.time() + _TURN_S
-        while self.waiting >= self.strangers and not place.is_known and len(self._line) < self.most:
+        while self.waiting >= self.anonymous and not place.is_known and len(self._line) < self.most:
             turn = loop.create_future()
             self._line.append(turn)
             try:
@@ -133,11 +133,11 @@ class Place:
     def wait(self) -> None:
         """Among those that are not signed in."""
         places = self._places
-        if places.waiting >= places.strangers:
+        if places.waiting >= places.anonymous:
             raise _crowded("Too many requests are at work that are not signed in.")
-        places.add(_STRANGER, places.strangers)
+        places.add(_ANONYMOUS, places.anonymous)
         places.waiting += 1
-        self._who = _STRANGER
+        self._who = _ANONYMOUS
 
     def take(self, who: str) -> None:
         """At work, on behalf of somebody."""
@@ -286,7 +286,7 @@ class Limits:
             await self._app(scope, receive, send)
             return
         scope["state"]["place"] = place = self.places.beside(credential, network)
-        if self.places.waiting >= self.places.strangers:
+        if self.places.waiting >= self.places.anonymous:
             await self.places.turn(place)
         self.places.enter(place)
         limit = asyncio.timeout(self._seconds)

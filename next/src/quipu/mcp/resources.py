@@ -35,7 +35,7 @@ _TEMPLATES = (
 )
 _TYPES = ("semantic", "episodic", "procedural", "emotional")
 _PAGE = 1000
-#: What is told of a held write.
+#: What is shown of a held write.
 _SHOWN = ("id", "operation", "agent_id", "writer", "held_by", "created_at", "lapses_at")
 
 

@@ -215,7 +215,7 @@ class Subscriptions:
         return all(map(is_there, wanted))
 
     async def _now(self, caller: Caller) -> int:
-        """The journal position from which on changes are told of."""
+        """The journal position from which on changes are notified."""
         return (await self._parts.ledger.head(caller.principal.tenant)).seq
 
     async def _tell(

@@ -1,1 +1,1 @@
-"""Other machines are told of held writes and decisions."""
+"""Held writes and decisions are sent to other machines."""

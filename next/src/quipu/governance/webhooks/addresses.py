@@ -53,7 +53,7 @@ class Webhooks:
         )
 
     async def create(self, ctx: Context, request: CreateWebhookRequest) -> CreateWebhookResponse:
-        """It is told of what happens after this; its key is shown this once."""
+        """It gets what happens after this; its key is shown this once."""
         if await self.ledger.count(WEBHOOKS, ctx.tenant) >= MOST_WEBHOOKS:
             raise invalid([Fault("/url", "too_large", f"at most {MOST_WEBHOOKS} webhooks")])
         webhook_id, key = self.new_id("whk"), self.random(32).hex()

@@ -18,7 +18,7 @@ LEASE_MS = 60_000
 
 
 def is_wanted(webhook: Webhook, entry: Entry) -> bool:
-    """Whether it asked to be told of this entry."""
+    """Whether it asked for the events of this entry."""
     if EVENTS.get(entry.op) not in webhook.events:
         return False
     return "*" in webhook.agents or (

@@ -11,7 +11,7 @@ from quipu.ledger.table import Table
 from quipu.operation import Request, Response
 from quipu.outbound import address_of
 
-#: What a webhook can be told of.
+#: Events that a webhook can get.
 EventType: TypeAlias = Literal["proposal.held", "proposal.approved", "proposal.rejected"]
 #: Operations of journal entries, and the event that each is.
 EVENTS: Mapping[str, EventType] = {
@@ -26,7 +26,7 @@ EVENTS: Mapping[str, EventType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An address that is told of what happens to some agents."""
+    """An address that gets the events of some agents."""
 
     id: str
     url: str
@@ -101,7 +101,7 @@ class WebhookView(Response):
 
     id: str = Field(description="Its id.")
     url: str = Field(description="Where deliveries go.")
-    events: tuple[EventType, ...] = Field(description="What it is told of.")
+    events: tuple[EventType, ...] = Field(description="Which events are sent to it.")
     agents: tuple[str, ...] = Field(description="Patterns of the agents it is told about.")
     with_content: bool = Field(description="Whether it gets held writes themselves.")
     created_at: int = Field(description="Milliseconds since 1970.")

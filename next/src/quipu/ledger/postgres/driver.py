@@ -314,7 +314,7 @@ def _pool(url: str, size: int, patience_s: float) -> ConnectionPool[Connection]:
 
 @contextmanager
 def _replica_reading(pool: ConnectionPool[Connection], patience_s: float) -> Generator[PostgresCursor]:
-    """One moment of a replica. Its errors are psycopg's own: nobody is told of them."""
+    """One moment of a replica. Its errors are psycopg's own: nobody hears of them."""
     with pool.connection(timeout=patience_s) as connection:
         connection.execute(_READING)
         try:

@@ -229,7 +229,7 @@ async def privacy_is_kept(at: Subject, check: Check) -> None:
         privacy_intent={"sensitivity": "secret"},
     )
     for hit in await at.recall("attic safe", min_relevance="off"):
-        check.equal((hit.id, hit.content), (hidden, "[redacted]"), "what is told of a secret")
+        check.equal((hit.id, hit.content), (hidden, "[redacted]"), "what is shown of a secret")
         check(hit.redacted and not hit.metadata, "a masked hit says so, and has no metadata")
     guessed = await at.found("attic safe", filter={"metadata.hint": "dusk"})
     check.equal(guessed, [], "what a filter finds that guesses at a secret")
