@@ -162,7 +162,7 @@ WRONG: dict[str, Wrong] = {
     "misspelt_field": Wrong("remember", lenient, "nothing was refused"),
     "v0_superset": Wrong("merge", strict_merge, "not_found"),
     "max_tokens": Wrong("recall", without("max_tokens"), "a budget for two texts"),
-    "privacy": Wrong("remember", without("privacy_intent"), "what is told of a secret"),
+    "privacy": Wrong("remember", without("privacy_intent"), "what is shown of a secret"),
     "concurrent_writers": Wrong("remember", answers(id="mem_x"), "records written 2 at a time"),
     "forget_scope": Wrong("forget", without("user_id"), "what carol loses"),
     "demote": Wrong("expire", with_(action="archive"), "action_taken"),
