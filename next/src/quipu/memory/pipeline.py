@@ -140,7 +140,9 @@ class Governor(Protocol):
 class Contributor(Protocol):
     """Adds to a commit what must be durable with it: rows for mirrors, events of runs."""
 
-    def contributed(self, commits: Sequence[Commit]) -> Sequence[Commit]: ...
+    async def contributed(self, ctx: Context, commits: Sequence[Commit]) -> Sequence[Commit]:
+        """Asked anew at each attempt. Changes may be added to these commits, and none taken away."""
+        ...
 
 
 class Mirrors(Protocol):
@@ -231,7 +233,7 @@ class Pipeline:
             kept = replace(once, answer=plan.answer(()).to_dict(), record_ids=plan.record_ids)
             commits = (replace(commits[0], once=kept), *commits[1:])
         for contributor in self.contributors:
-            commits = contributor.contributed(commits)
+            commits = await contributor.contributed(ctx, commits)
         try:
             # commit: one transaction, acknowledged when it is durable; refused if secrets or rules have changed since
             done = await self.ledger.commit(*before, *commits, checked_at=guard.checked_at)
