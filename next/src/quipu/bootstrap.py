@@ -22,6 +22,7 @@ from quipu.embed.cache import CachedEmbedder
 from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError, UnsupportedError
 from quipu.fields import duration_ms
+from quipu.governance.gate import Gate
 from quipu.governance.in_process import InProcessReview, InProcessReviewer
 from quipu.governance.model import TABLES as GOVERNANCE_TABLES
 from quipu.governance.operations import OPERATIONS as GOVERNANCE_OPERATIONS
@@ -149,10 +150,82 @@ async def open_container(
     **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open."""
-    address = _ledger_address(stores, settings)
     for name, value in later.items():
         if value not in (None, False):
             raise UnsupportedError(f"{name} is not supported yet.", reason=name)
+    core = await _core(settings, _ledger_address(stores, settings), embedder, clock, new_id)
+    access = _access(core)
+    governor = _governor(core)
+    pipeline = Pipeline(
+        ledger=core.ledger,
+        redactor=core.secrets,
+        governor=governor,
+        new_id=new_id,
+        forget_texts=core.embedding.forget_texts,
+    )
+    memory = _memory(core, access, governor, pipeline)
+    governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
+    webhooks = _webhooks(core, access)
+    audit = _audit(core, memory)
+    bindings = (
+        *_decided_here(memory.bindings, governance, governed),
+        *core.secrets.bindings,
+        *access.bindings,
+        *governed.bindings,
+        *LearnedRules(ledger=core.ledger, rules=governor.rules, scopes=core.scopes).bindings,
+        *_suggestions(core, access, governor, memory).bindings,
+        *webhooks.bindings,
+        *audit.bindings,
+        *_upkeep(core).bindings,
+        *_health(core).bindings,
+    )
+    core.ledger.listen()
+    return Container(
+        config=settings,
+        clock=clock,
+        ledger=core.ledger,
+        embedder=core.embedder,
+        memory=memory,
+        secrets=core.secrets,
+        access=access,
+        governance=governed,
+        webhooks=webhooks,
+        audit=audit,
+        services=Services.of(bindings, access.budgets, Untraced()),
+    )
+
+
+# -- rooms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Core:
+    """What rooms are put together of."""
+
+    settings: Settings
+    #: Where the ledger is.
+    address: str
+    clock: Clock
+    new_id: Callable[[str], str]
+    ledger: Ledger
+    embedder: Embedder | None
+    embedding: Embedding
+    scopes: Scopes
+    engine: SearchEngine
+    #: Finds what looks like a secret; knows no registered values.
+    detectors: Guard
+    secrets: Secrets
+    rule_file: RuleFile | None
+
+
+async def _core(
+    settings: Settings,
+    address: str,
+    embedder: Embedder | Literal["none"] | None,
+    clock: Clock,
+    new_id: Callable[[str], str],
+) -> _Core:
+    # Rules that do not load stop the start before anything is opened.
     rule_file = None if settings.rules is None else RuleFile(settings.rules, clock)
     ledger = Ledger(_driver(address, settings, settings.replica), TABLES)
     if embedder is None:
@@ -160,145 +233,153 @@ async def open_container(
     elif embedder == "none":
         embedder = None
     sealer = KeySealer.fresh() if is_memory(address) else FileSealer(sealing_key_file(address, settings))
-    base = Guard(
+    detectors = Guard(
         detectors=Detectors() if settings.secrets_detectors else Detectors(()),
         policy=settings.secrets,
         marker=Marker(settings.secrets_marker),
     )
-    secrets = Secrets(ledger, sealer, base, new_id, sealed=(WEBHOOKS,))
-    embedding = Embedding(ledger, embedder)
-    scopes, engine = Scopes(ledger, clock, new_id), SearchEngine(settings.cache_mb << 20)
-    governor = gate(
-        ledger=ledger,
-        redactor=secrets,
-        rules=Rules(
-            ledger,
-            secrets,
-            clock,
-            file=rule_file,
-            has_shipped=settings.rules_shipped,
-            default=settings.rules_default,
-        ),
-        scopes=scopes,
-        embedding=embedding,
-        engine=engine,
+    return _Core(
+        settings=settings,
+        address=address,
         clock=clock,
         new_id=new_id,
-        random=os.urandom,
-        is_marked=lambda text: bool(base.marker.places(text)),
-        public_url=settings.public_url,
-        keeps_rejected=settings.on_reject == "keep",
-    )
-    pipeline = Pipeline(
         ledger=ledger,
-        redactor=secrets,
-        governor=governor,
-        new_id=new_id,
-        forget_texts=embedding.forget_texts,
+        embedder=embedder,
+        embedding=Embedding(ledger, embedder),
+        scopes=Scopes(ledger, clock, new_id),
+        engine=SearchEngine(settings.cache_mb << 20),
+        detectors=detectors,
+        secrets=Secrets(ledger, sealer, detectors, new_id, sealed=(WEBHOOKS,)),
+        rule_file=rule_file,
     )
-    access = access_service(
-        ledger=ledger,
-        redactor=secrets,
-        detectors=base,
-        clock=clock,
-        new_id=new_id,
+
+
+def _access(core: _Core) -> AccessService:
+    settings = core.settings
+    return access_service(
+        ledger=core.ledger,
+        redactor=core.secrets,
+        detectors=core.detectors,
+        clock=core.clock,
+        new_id=core.new_id,
         random=os.urandom,
         reviewable=(
             *("remember", "update", "remember_many", "forget", "merge", "expire", "restore", "recall"),
         ),
         rate=settings.rate,
         recall_budget=settings.recall_budget,
-        identities=_identities(settings, clock),
+        identities=_identities(settings, core.clock),
         public_url=settings.public_url,
     )
-    webhooks = Webhooks(
-        ledger=ledger,
-        redactor=secrets,
-        sealing=secrets.sealing,
-        delivery=Delivery(
-            ledger=ledger,
-            sealing=secrets.sealing,
-            outbound=HttpOutbound(settings.webhook_hosts),
-            clock=clock,
-            new_id=new_id,
-            may_see_all=access.credentials.is_whole_admin,
-            public_url=settings.public_url,
+
+
+def _governor(core: _Core) -> Gate:
+    settings = core.settings
+    marker = core.detectors.marker
+    return gate(
+        ledger=core.ledger,
+        redactor=core.secrets,
+        rules=Rules(
+            core.ledger,
+            core.secrets,
+            core.clock,
+            file=core.rule_file,
+            has_shipped=settings.rules_shipped,
+            default=settings.rules_default,
         ),
-        new_id=new_id,
+        scopes=core.scopes,
+        embedding=core.embedding,
+        engine=core.engine,
+        clock=core.clock,
+        new_id=core.new_id,
         random=os.urandom,
+        is_marked=lambda text: bool(marker.places(text)),
+        public_url=settings.public_url,
+        keeps_rejected=settings.on_reject == "keep",
     )
+
+
+def _memory(core: _Core, access: AccessService, governor: Gate, pipeline: Pipeline) -> MemoryService:
+    settings = core.settings
     longest = None if settings.max_retain is None else duration_ms(settings.max_retain)
-    memory = memory_service(
-        ledger=ledger,
+    return memory_service(
+        ledger=core.ledger,
         pipeline=pipeline,
-        scopes=scopes,
-        embedding=embedding,
-        engine=engine,
-        signal=CommitSignal(ledger),
-        read_log=ReadLog(ledger, secrets.without_secret_names),
+        scopes=core.scopes,
+        embedding=core.embedding,
+        engine=core.engine,
+        signal=CommitSignal(core.ledger),
+        read_log=ReadLog(core.ledger, core.secrets.without_secret_names),
         budget=access.budgets,
         governor=governor,
         limits=Limits(content_bytes=settings.limit_content_bytes, max_retain_ms=longest),
         reach=(governor.proposals,),
     )
-    governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
-    learned_rules = LearnedRules(ledger=ledger, rules=governor.rules, scopes=scopes)
-    suggestions = Suggestions(
-        ledger=ledger,
-        scopes=scopes,
-        engine=engine,
+
+
+def _webhooks(core: _Core, access: AccessService) -> Webhooks:
+    settings, sealing = core.settings, core.secrets.sealing
+    delivery = Delivery(
+        ledger=core.ledger,
+        sealing=sealing,
+        outbound=HttpOutbound(settings.webhook_hosts),
+        clock=core.clock,
+        new_id=core.new_id,
+        may_see_all=access.credentials.is_whole_admin,
+        public_url=settings.public_url,
+    )
+    return Webhooks(
+        ledger=core.ledger,
+        redactor=core.secrets,
+        sealing=sealing,
+        delivery=delivery,
+        new_id=core.new_id,
+        random=os.urandom,
+    )
+
+
+def _suggestions(core: _Core, access: AccessService, governor: Gate, memory: MemoryService) -> Suggestions:
+    return Suggestions(
+        ledger=core.ledger,
+        scopes=core.scopes,
+        engine=core.engine,
         similar=governor.similar,
         read_log=memory.read_log,
         budget=access.budgets,
-        clock=clock,
+        clock=core.clock,
     )
-    audit = audit_service(
-        ledger=ledger,
+
+
+def _audit(core: _Core, memory: MemoryService) -> AuditService:
+    settings = core.settings
+    key_file = None if is_memory(core.address) else signing_key_file(core.address, settings)
+    return audit_service(
+        ledger=core.ledger,
         memory=memory,
-        signer=KeySigner.fresh() if is_memory(address) else FileSigner(signing_key_file(address, settings)),
-        clock=clock,
+        signer=KeySigner.fresh() if key_file is None else FileSigner(key_file),
+        clock=core.clock,
         anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
         every_ms=settings.checkpoint_s * 1000,
         detect=classes,
     )
-    upkeep = Upkeep(
-        ledger=ledger,
-        embedding=embedding,
-        redactor=secrets,
-        detectors=base,
-        open_file=lambda path: open_ledger(str(path), settings),
+
+
+def _upkeep(core: _Core) -> Upkeep:
+    return Upkeep(
+        ledger=core.ledger,
+        embedding=core.embedding,
+        redactor=core.secrets,
+        detectors=core.detectors,
+        open_file=lambda path: open_ledger(str(path), core.settings),
     )
-    health = HealthService(
-        ledger=ledger,
-        embedder=None if embedder is None else embedder.model,
+
+
+def _health(core: _Core) -> HealthService:
+    return HealthService(
+        ledger=core.ledger,
+        embedder=None if core.embedder is None else core.embedder.model,
         operations=lambda: tuple(operation.name for operation in OPERATIONS),
-        content_bytes=settings.limit_content_bytes,
-    )
-    bindings = (
-        *_decided_here(memory.bindings, governance, governed),
-        *secrets.bindings,
-        *access.bindings,
-        *governed.bindings,
-        *learned_rules.bindings,
-        *suggestions.bindings,
-        *webhooks.bindings,
-        *audit.bindings,
-        *upkeep.bindings,
-        *health.bindings,
-    )
-    ledger.listen()
-    return Container(
-        config=settings,
-        clock=clock,
-        ledger=ledger,
-        embedder=embedder,
-        memory=memory,
-        secrets=secrets,
-        access=access,
-        governance=governed,
-        webhooks=webhooks,
-        audit=audit,
-        services=Services.of(bindings, access.budgets, Untraced()),
+        content_bytes=core.settings.limit_content_bytes,
     )
 
 
