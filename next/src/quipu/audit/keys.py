@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from quipu.errors import BackendUnavailableError, UnverifiableError
+from quipu.jose import WEAK_POINTS
 
 
 class Signer(Protocol):
@@ -127,21 +128,6 @@ class FileSigner:
         return key
 
 
-#: Points of small order, without the sign: under such a key one signature fits every text, or many.
-_WEAK = frozenset(
-    bytes.fromhex(point)
-    for point in (
-        "00" * 32,
-        "01" + "00" * 31,
-        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-        "ec" + "ff" * 30 + "7f",
-        "ed" + "ff" * 30 + "7f",
-        "ee" + "ff" * 30 + "7f",
-    )
-)
-
-
 def key_id(public: str) -> str:
     """A short name of a public key, derived from it."""
     return hashlib.sha256(_bytes(public)).hexdigest()[:16]
@@ -159,7 +145,7 @@ def is_signed(message: bytes, name: str, signature: str, keys: Mapping[str, str]
         signed, raw = _bytes(signature), _bytes(public)
         if key_id(public) != name or _text(signed) != signature:
             return False
-        if len(raw) == 32 and raw[:31] + bytes([raw[31] & 0x7F]) in _WEAK:
+        if len(raw) == 32 and raw[:31] + bytes([raw[31] & 0x7F]) in WEAK_POINTS:
             return False
         Ed25519PublicKey.from_public_bytes(raw).verify(signed, message)
     except (InvalidSignature, ValueError):
