@@ -199,6 +199,11 @@ class Terminal:
     def until(self, text: str) -> None:
         wait_until(lambda: self._read() or text in self.seen, PATIENCE_S)
 
+    def waits(self) -> None:
+        """Until it sleeps in its question: a signal that comes a moment earlier is noticed only after an answer."""
+        state = Path(f"/proc/{self.running.pid}/stat")
+        wait_until(lambda: state.read_text("utf-8").rpartition(")")[2].split()[0] == "S", PATIENCE_S)
+
     def _read(self) -> bool:
         while self._mine >= 0 and select.select([self._mine], [], [], 0)[0]:
             try:
@@ -235,6 +240,7 @@ def test_a_person_is_asked_before_memories_are_erased(cli: Cli) -> None:
     assert "Nothing was changed" in refused.seen
     stopped = Terminal("forget", name, "--hard-delete")
     stopped.until("Go on?")
+    stopped.waits()
     stopped.running.send_signal(signal.SIGINT)
     assert stopped.end() == 130
     assert "Interrupted" in stopped.seen
