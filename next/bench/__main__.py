@@ -27,6 +27,8 @@ from bench.texts import facts, questions
 _HERE = Path(__file__).resolve().parent
 _WARM, _ASKED, _CLIENTS = 20, 300, 8
 _STARTS = 3
+#: What a server still loads after it has begun to listen belongs to no request.
+_SETTLED_S = 5
 _UNLIMITED = {"QUIPU_RATE": "0", "QUIPU_RECALL_BUDGET": "0"}
 
 
@@ -66,6 +68,7 @@ def over_http(checkout: Path, seed: int, folder: Path) -> dict[str, float]:
     try:
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
+        time.sleep(_SETTLED_S)
         found = asyncio.run(_asked(said["address"], said["token"], seed))
         status = Path(f"/proc/{server.pid}/status").read_text("utf-8")
         resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))

@@ -71,6 +71,7 @@ async def _serve_until_stopped(
                     _announce(session, url, None if issued is None else issued.text, link, is_open=is_open)
 
             readying = asyncio.create_task(_make_ready(container))
+            server.settle()
             try:
                 await server.serve(app, told, listening, started)
             finally:

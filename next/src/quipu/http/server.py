@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import signal
 import socket
 import ssl
@@ -19,6 +20,8 @@ from quipu.http.settings import HttpSettings
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Longer than proxies keep an idle connection, so that they never send into one that is being closed.
 _KEEP_ALIVE_S = 75
+#: So many objects come to be before the youngest are searched for garbage.
+_YOUNG = 10_000
 
 
 def bound_socket(settings: HttpSettings) -> socket.socket:
@@ -58,6 +61,13 @@ def address_of(settings: HttpSettings, listening: socket.socket) -> str:
     if host in ("0.0.0.0", "::"):  # noqa: S104  told to people, not bound
         host = "localhost"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
+def settle() -> None:
+    """For a program of its own, once it is ready: what stands by then stays, and is not searched for garbage again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
 
 
 class _Config(uvicorn.Config):

@@ -7,6 +7,7 @@ this loads no SDK: the first request does, or the server once it is at work.
 
 import asyncio
 import contextvars
+import gc
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, nullcontext
@@ -242,6 +243,9 @@ class McpEndpoint:
 
         made = mcp_server(self._parts, _caller_of)
         manager = StreamableHTTPSessionManager(made.server, stateless=not self._parts.settings.keeps_sessions)
+        if gc.get_freeze_count():  # the program has settled (http/server.py); this belongs to what stays
+            gc.collect()
+            gc.freeze()
         return _Running(made, manager)
 
 
