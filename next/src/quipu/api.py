@@ -11,6 +11,7 @@ from quipu.governance import model as governance_model
 from quipu.memory import model as memory_model
 from quipu.memory.memory_store import ForeignRequest
 from quipu.opening import OpenMemory, chosen_agent, remote
+from quipu.procedures import model as procedures_model
 from quipu.secrets import model as secrets_model
 
 
@@ -1049,6 +1050,56 @@ class Memory(OpenMemory):
                 "dry_run": dry_run,
                 "reason": reason,
                 "limit": limit,
+            },
+        )
+
+    async def step(
+        self,
+        id: str,
+        *,
+        trigger: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        replay: Sequence[str] | None = None,
+        persist: bool | None = None,
+        agent_id: str | None = None,
+        if_version: int | None = None,
+        approval_required: bool = False,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+        node_id: str | None = None,
+    ) -> procedures_model.StepResponse:
+        """Take a step of a procedure, try one, or see where it stands.
+
+        Without `trigger` and `replay` nothing changes: the answer says in which state the procedure is, and which triggers
+        lead on. A step is a new version of the memory. The answer says `pending_approval` when a person has to agree first;
+        the step is not taken until then.
+
+        id: Which procedure.
+        trigger: What happens: one of the machine's triggers.
+        facts: What is true now, for guards: name to true or false. Left out is false.
+        replay: Begin at the initial state and take these triggers first.
+        persist: Whether the new state is kept. Left out: yes for a step, no for a replay.
+        agent_id: Only if it is this agent's.
+        if_version: Only if this is still its version.
+        approval_required: Hold it until a person has approved it.
+        idempotency_key: Repeat it with the same request and the step is taken once.
+        run_id: The workflow run that steps.
+        node_id: The node of the workflow that steps.
+        """
+        return await self._run(
+            "step",
+            {
+                "id": id,
+                "trigger": trigger,
+                "facts": facts,
+                "replay": replay,
+                "persist": persist,
+                "agent_id": agent_id,
+                "if_version": if_version,
+                "approval_required": approval_required,
+                "idempotency_key": idempotency_key,
+                "run_id": run_id,
+                "node_id": node_id,
             },
         )
 

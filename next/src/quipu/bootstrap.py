@@ -58,6 +58,8 @@ from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
 from quipu.outbound import HttpOutbound
+from quipu.procedures.operations import OPERATIONS as PROCEDURE_OPERATIONS
+from quipu.procedures.service import Procedures
 from quipu.schemas import Operations
 from quipu.search.engine import SearchEngine
 from quipu.secrets.detectors import Detectors
@@ -82,6 +84,7 @@ OPERATIONS: Operations = (
     *SUGGESTION_OPERATIONS,
     *WEBHOOK_OPERATIONS,
     *AUDIT_OPERATIONS,
+    *PROCEDURE_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -168,7 +171,9 @@ async def open_container(
     webhooks = _webhooks(core, access)
     audit = _audit(core, memory)
     bindings = (
-        *_decided_here(memory.bindings, governance, governed),
+        *_decided_here(
+            (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
+        ),
         *core.secrets.bindings,
         *access.bindings,
         *governed.bindings,
@@ -361,6 +366,17 @@ def _audit(core: _Core, memory: MemoryService) -> AuditService:
         anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
         every_ms=settings.checkpoint_s * 1000,
         detect=classes,
+    )
+
+
+def _procedures(core: _Core, access: AccessService, pipeline: Pipeline, memory: MemoryService) -> Procedures:
+    return Procedures(
+        ledger=core.ledger,
+        pipeline=pipeline,
+        scopes=core.scopes,
+        remember=memory.remember,
+        read_log=memory.read_log,
+        budget=access.budgets,
     )
 
 

@@ -62,6 +62,8 @@ PLACES: Mapping[str, str] = {
     "anchor": "quipu.audit.operations:ANCHOR",
     "export_journal": "quipu.audit.operations:EXPORT_JOURNAL",
     "undo": "quipu.audit.operations:UNDO",
+    "step": "quipu.procedures.operations:STEP",
+    "get_procedure": "quipu.procedures.operations:GET_PROCEDURE",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",
@@ -141,6 +143,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "undo",
         "Find what a cause did to memory, or what looks suspicious, and undo it. First a trial, unless it is said otherwise.",
     ),
+    "procedure step": ("step", "Take a step of a procedure, try one, or see where it stands."),
     "reindex": (
         "reindex",
         "Make the search index of every tenant anew: words by today's rules, vectors by today's embedder.",

@@ -24,13 +24,13 @@ _GIVEN = {("add_secret", "value")}
 #: What it writes belongs to another tenant's journal, and nothing puts the two in an order.
 _ELSEWHERE = {"create_tenant"}
 #: Texts that are read as something else, so that none with a secret in it is valid: moments, places in a list, words of a
-#: list, a name once more, the name of an embedder, a place in the file system.
+#: list, a name once more, the name of an embedder, a place in the file system, names that stand for yes and no.
 _READ_AS_SOMETHING_ELSE = {
     *((name, "as_of") for name in ("get", "list", "recall", "related")),
     *((name, "cursor") for name in ("journal", "list", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
-    *(("recall", "embedding"), ("backup", "target")),
+    *(("recall", "embedding"), ("backup", "target"), ("step", "facts")),
 }
 
 

@@ -40,7 +40,7 @@ class Thing:
 RECORD, TWIN, FORGOTTEN, STORE = Thing("record"), Thing("twin"), Thing("forgotten"), Thing("store")
 PROPOSAL, OWN_PROPOSAL, RULE = Thing("proposal"), Thing("own proposal"), Thing("suggested rule")
 TOKEN, SECRET, WEBHOOK, TENANT = Thing("token"), Thing("secret"), Thing("webhook"), Thing("tenant")
-FRESH, FILE = Thing("fresh name"), Thing("file")
+FRESH, FILE, PROCEDURE = Thing("fresh name"), Thing("file"), Thing("procedure")
 
 #: What each operation needs; those that are not here need nothing.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -56,6 +56,8 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "history": {"id": RECORD},
     "related": {"id": RECORD},
     "restore": {"id": FORGOTTEN},
+    "step": {"id": PROCEDURE, "trigger": "open"},
+    "get_procedure": {"id": PROCEDURE},
     "create_store": {"name": FRESH},
     "delete_store": {"name": STORE, "confirm": STORE},
     "changes": {"since": 0},
@@ -151,6 +153,7 @@ class World:
             "record": self._record,
             "twin": self._record,
             "forgotten": self._forgotten,
+            "procedure": self._procedure,
             "store": self._store,
             "proposal": lambda: self._proposal(replace(self.owner, name="writer", is_local=False)),
             "own proposal": lambda: self._proposal(self.sender or self.owner),
@@ -183,6 +186,15 @@ class World:
         record = await self._record()
         await self(FORGET, ids=[record])
         return record
+
+    async def _procedure(self) -> str:
+        machine = {
+            "name": PRIVATE,
+            "initial": "closed",
+            "states": ["closed", f"{PRIVATE} open"],
+            "transitions": [{"trigger": "open", "source": "closed", "dest": f"{PRIVATE} open"}],
+        }
+        return (await self(REMEMBER, **{**self._words(), "content": machine, "type": "procedural"})).id
 
     async def _store(self) -> str:
         name = await self._fresh()

@@ -21,6 +21,7 @@ from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
 from quipu.memory.remember import Remember, held_answer, held_fields, placed, store_view
 from quipu.memory.scope import Scopes, in_scope, predicate, reaches
 from quipu.memory.unknown_keys import warnings_of
+from quipu.model import machine
 from quipu.model.journal import Draft
 from quipu.model.record import Record, State
 from quipu.model.search import Scope, Selection, Snapshot
@@ -246,6 +247,8 @@ class Forget:
 
     async def plan_restore(self, planning: Planning, request: RestoreRequest) -> Plan[RememberResponse]:
         last = await self._forgotten(planning.tenant, request.id, planning.now)
+        if last.type == "procedural":
+            machine.stored(last.content)  # what would be refused now does not come back
         record = drafts.revived(last, planning)
         put = replace(self.remember.put(planning.tenant, record, None), expects=last.version)
         if last.state == "live":

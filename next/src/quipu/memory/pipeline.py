@@ -164,8 +164,18 @@ class Pipeline:
     contributors: tuple[Contributor, ...] = ()
     mirrors: Mirrors | None = None
 
-    async def write(self, ctx: Context, write: Write[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Carry a write through all steps. It returns when it is durable, or waits for a person."""
+    async def write(
+        self,
+        ctx: Context,
+        write: Write[RequestT, ResponseT],
+        request: RequestT,
+        *,
+        once: Once | None = None,
+    ) -> ResponseT:
+        """Carry a write through all steps. It returns when it is durable, or waits for a person.
+
+        once: What the caller asked for under its key, where this request was made of that.
+        """
         # authorise, validate: `dispatch` has checked permission, agent and user; the model has checked every field
         for attempt in range(_MOST_ATTEMPTS):
             # redact: before anything is judged, kept, logged or shown to a reviewer; secrets and rules of one position
@@ -174,7 +184,7 @@ class Pipeline:
             planned = _Once(lambda: write.plan(self.planning(ctx.principal, ctx.clock(), guard), clean))  # noqa: B023  used in this turn only
             if getattr(clean, "dry_run", False):
                 return (await planned()).answer(())
-            once = once_of(ctx.principal, write.operation, clean)
+            once = once or once_of(ctx.principal, write.operation, clean)
             if once is not None and (first := await self.first_answer(ctx, write, once)) is not None:
                 return first
 
@@ -230,7 +240,8 @@ class Pipeline:
             return plan.answer(())
         commits: Sequence[Commit] = plan.commits
         if once is not None and commits:
-            kept = replace(once, answer=plan.answer(()).to_dict(), record_ids=plan.record_ids)
+            ids = tuple(dict.fromkeys((*once.record_ids, *plan.record_ids)))
+            kept = replace(once, answer=plan.answer(()).to_dict(), record_ids=ids)
             commits = (replace(commits[0], once=kept), *commits[1:])
         for contributor in self.contributors:
             commits = await contributor.contributed(ctx, commits)

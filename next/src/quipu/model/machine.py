@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from quipu.errors import Fault
+from quipu.errors import ConflictError, Fault
 from quipu.model.value import Json, JsonObject
 
 #: As a source it stands for every state that no other transition of the trigger names.
@@ -71,6 +71,14 @@ def parsed(content: str | Mapping[str, Any]) -> object:
 def faults(value: object) -> list[Fault]:
     """Everything that keeps a value from being a machine; pointers begin at /content."""
     return list(_faults(value))
+
+
+def stored(text: str) -> JsonObject:
+    """What a stored procedure says. One that slipped in, or that was written before machines were checked, is refused."""
+    value = parsed(text)
+    if faults(value):
+        raise ConflictError("This procedure is not a valid machine.", reason=_INVALID)
+    return cast("JsonObject", value)
 
 
 def machine(value: JsonObject) -> Machine:

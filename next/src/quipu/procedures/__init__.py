@@ -1,0 +1,1 @@
+"""Procedures: state machines that are remembered, and stepped as data."""
