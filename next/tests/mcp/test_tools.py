@@ -370,6 +370,7 @@ def test_a_whole_number_may_be_written_with_a_fraction_of_nothing() -> None:
         "remember": {"content": "x"},
         "recall": {"query": "x"},
         "expire": {"policy": {"type": "semantic"}},
+        "step": {"id": "mem_1"},
     }
     walked = 0
     for operation in OPERATIONS:
