@@ -13,6 +13,10 @@ from quipu.http import problems
 from quipu.schemas import Operations
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts import pages  # noqa: E402  found by the line above
+
 PACKAGE = ROOT / "src" / "quipu"
 
 
@@ -31,15 +35,20 @@ def every_operation() -> Operations:
 
 def artefacts(operations: Operations) -> dict[Path, str]:
     """Every generated file and its text."""
+    reference_pages = ROOT / "docs" / "reference"
     texts = {
         PACKAGE / "api.py": _formatted(methods.async_source(operations)),
         PACKAGE / "sync.py": _formatted(methods.blocking_source(operations)),
         PACKAGE / "catalogue.py": _formatted(methods.catalogue_source(operations)),
-        ROOT / "docs" / "reference" / "operations.md": reference.markdown(operations),
-        ROOT / "docs" / "reference" / "errors.md": reference.errors_markdown(
-            problems.STATUS, errors.FAILURES
-        ),
+        reference_pages / "operations.md": reference.markdown(operations),
+        reference_pages / "errors.md": reference.errors_markdown(problems.STATUS, errors.FAILURES),
+        reference_pages / "settings.md": pages.settings(),
+        reference_pages / "commands.md": pages.commands(),
+        reference_pages / "mcp-tools.md": pages.tools(operations),
     }
+    for manifest in sorted((ROOT / "tests" / "requirements").glob("*.toml")):
+        texts[ROOT / "docs" / "specs" / f"{manifest.stem}.md"] = pages.contract(manifest)
+    texts[ROOT / "docs" / "index.md"] = pages.index(ROOT / "docs", texts)
     for name, text in schemas.files(operations).items():
         texts[ROOT / "schemas" / name] = text
     if find_spec("quipu.http") is not None and find_spec("quipu.http.openapi") is not None:

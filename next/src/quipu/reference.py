@@ -63,7 +63,7 @@ def _section(operation: AnyOperation) -> str:
         _table(operation.request),
     ]
     if operation.cli and operation.cli.examples:
-        parts.append("```console\n" + "\n".join(f"$ {line}" for line in operation.cli.examples) + "\n```")
+        parts.append("```text\n" + "\n".join(operation.cli.examples) + "\n```")
     answers = "One by one" if operation.is_stream else "Answers"
     parts.append(f"{answers}: {(operation.response.__doc__ or '').strip()}")
     parts.append(_table(operation.response))

@@ -57,7 +57,12 @@ REVOKE_TOKEN = Operation(
     permission=_tokens_permission,
     limits=WHOLE,
     http=delete("/v1/tokens/{id}"),
-    cli=Command(name="token revoke", arguments=("id",), examples=("quipu token revoke tok_01…",)),
+    cli=Command(
+        says="Ended  {name}  {id}",
+        name="token revoke",
+        arguments=("id",),
+        examples=("quipu token revoke tok_01…",),
+    ),
     repeat="safe",
 )
 ROTATE_TOKEN = Operation(
@@ -87,7 +92,11 @@ CREATE_TENANT = Operation(
     limits=SERVER,
     http=post("/v1/tenants"),
     cli=Command(
-        name="tenant create", arguments=("tenant",), examples=("quipu tenant create acme",), creates=True
+        says="Created the tenant {tenant}",
+        name="tenant create",
+        arguments=("tenant",),
+        examples=("quipu tenant create acme",),
+        creates=True,
     ),
 )
 LIST_TENANTS = Operation(
@@ -107,7 +116,7 @@ SUSPEND_TENANT = Operation(
     permission=Permission.OPERATE,
     limits=SERVER,
     http=post("/v1/tenants/{tenant}/suspend"),
-    cli=Command(name="tenant suspend", arguments=("tenant",)),
+    cli=Command(says="Suspended {tenant}", name="tenant suspend", arguments=("tenant",)),
     repeat="safe",
 )
 RESUME_TENANT = Operation(
@@ -117,7 +126,7 @@ RESUME_TENANT = Operation(
     permission=Permission.OPERATE,
     limits=SERVER,
     http=post("/v1/tenants/{tenant}/resume"),
-    cli=Command(name="tenant resume", arguments=("tenant",)),
+    cli=Command(says="Resumed {tenant}", name="tenant resume", arguments=("tenant",)),
     repeat="safe",
 )
 

@@ -86,15 +86,28 @@ def shown(name: str, value: Any) -> str:
         return ", ".join(cast("list[str]", value))
     if isinstance(value, str | int):
         return clean(str(value))
-    return clean(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, list):
+        return "; ".join(shown("", item) for item in cast("list[Any]", value))
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if {"id", "name"} <= members.keys():
+            return clean(f"{members['name']} ({members['id']})")
+        said = {key: item for key, item in members.items() if item not in (None, "", [], {})}
+        return ", ".join(f"{clean(key)} {shown(key, item)}" for key, item in said.items())
+    return clean(str(value))
 
 
 def cell(name: str, value: Any) -> str | None:
     """The same on one line, cut where it is long; None where there is nothing."""
     if value in (None, "", [], {}):
         return None
-    line = " ".join(shown(name, value).split())
+    line = _bar(value) if name == "relevance" else " ".join(shown(name, value).split())
     return line if len(line) <= _LONGEST_CELL else line[: _LONGEST_CELL - 1] + "…"
+
+
+def _bar(share: float) -> str:
+    """A share from 0 to 1 as something to look at."""
+    return f"{'█' * round(10 * share):░<10} {share:.2f}"
 
 
 def items_of(body: Mapping[str, Any], columns: Sequence[str]) -> str | None:

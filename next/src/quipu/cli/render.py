@@ -58,7 +58,7 @@ def command(operation: "AnyOperation", name: str) -> RenderedCommand:
                 asyncio.run(_follow(session, runner, operation, request, count))
                 return 0
             response = asyncio.run(_answer(runner, operation, request))
-        show(session, operation, response)
+        show(session, operation, response, is_trial=bool(request.get("dry_run")))
         return HELD if response.is_held else 0
 
     return RenderedCommand(
@@ -121,13 +121,19 @@ async def _follow(
         await runner.close()
 
 
-def show(session: Session, operation: "AnyOperation", response: "Response") -> None:
+def show(
+    session: Session, operation: "AnyOperation", response: "Response", *, is_trial: bool = False
+) -> None:
     """The answer, in JSON or for a person."""
     body = response.to_dict()
     if session.is_json:
         output.write_json(body)
         return
     assert operation.cli is not None
+    if operation.cli.says and not (is_trial or response.is_held or session.is_verbose):
+        said = operation.cli.says.format_map({name: output.cell(name, value) for name, value in body.items()})
+        output.console().print(said, soft_wrap=True, markup=False)
+        body = {name: value for name, value in body.items() if name == "warnings"}
     columns, rest = operation.cli.columns, body
     items = output.items_of(body, columns) if columns else None
     if items is not None:
@@ -138,7 +144,7 @@ def show(session: Session, operation: "AnyOperation", response: "Response") -> N
             output.console().print(f"No {items}.", style="dim")
         rest = {name: value for name, value in body.items() if name in ("next_cursor", "warnings")}
     cursor, warnings = rest.pop("next_cursor", None), rest.pop("warnings", ())
-    if items is None:
+    if items is None and rest:
         defaults = {name: about.default for name, about in fields(operation.response).items()}
         output.console().print(output.facts(rest, defaults), soft_wrap=True)
     for warning in warnings:
@@ -168,7 +174,12 @@ def _argument(about: Field) -> click.Parameter:
 def _option(about: Field) -> click.Parameter:
     """Everything but a flag is text here: the model reads and refuses it."""
     name = about.name.replace("_", "-")
-    names = [f"--{name}", *(["--agent"] if about.name == "agent_id" else []), about.name]
+    names = [
+        f"--{name}",
+        *([f"-{name}"] if len(name) == 1 else []),
+        *(["--agent"] if about.name == "agent_id" else []),
+        about.name,
+    ]
     if about.kind == "boolean":
         if about.default is True or about.is_nullable:
             names[0] = f"--{name}/--no-{name}"

@@ -52,6 +52,7 @@ REMEMBER = Operation(
         asks=True,
     ),
     cli=Command(
+        says="Remembered  {id}  version {version}",
         arguments=("content",),
         examples=('quipu remember "Ana lives in Lisbon"', 'quipu remember "Ana moved to Porto" --id mem_01…'),
         creates=True,
@@ -66,7 +67,11 @@ UPDATE = Operation(
     permission=Permission.WRITE,
     limits=NAMED,
     http=patch("/v1/memories/{id}", headers=_KEY_AND_VERSION),
-    cli=Command(arguments=("id",), examples=("quipu update mem_01… --tags home",)),
+    cli=Command(
+        says="Changed  {id}  version {version}",
+        arguments=("id",),
+        examples=("quipu update mem_01… --tags home",),
+    ),
     span="update_memory",
     repeat="with_key",
 )
@@ -215,7 +220,7 @@ RESTORE = Operation(
     permission=Permission.WRITE,
     limits=FILTERED,
     http=post("/v1/memories/{id}/restore", headers=_KEY),
-    cli=Command(arguments=("id",)),
+    cli=Command(says="Restored  {id}  version {version}", arguments=("id",)),
     span="update_memory",
     repeat="with_key",
 )
@@ -236,7 +241,7 @@ CREATE_STORE = Operation(
     limits=WHOLE,
     http=post("/v1/stores"),
     mcp=Tool(profile="admin"),
-    cli=Command(name="store create", arguments=("name",), creates=True),
+    cli=Command(says="Created the store {name}", name="store create", arguments=("name",), creates=True),
     span="create_memory_store",
 )
 LIST_STORES = Operation(
@@ -258,7 +263,9 @@ DELETE_STORE = Operation(
     limits=WHOLE,
     http=delete("/v1/stores/{name}"),
     mcp=Tool(profile="admin", is_destructive=True),
-    cli=Command(name="store delete", arguments=("name",)),
+    cli=Command(
+        says="Deleted the store {name}: {removed} memories", name="store delete", arguments=("name",)
+    ),
     span="delete_memory_store",
 )
 CHANGES = Operation(

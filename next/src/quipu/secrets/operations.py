@@ -12,6 +12,7 @@ ADD_SECRET = Operation(
     limits=WHOLE,
     http=post("/v1/secrets"),
     cli=Command(
+        says="Kept out of memory from now on: {label}  {id}",
         name="secret add",
         arguments=("label",),
         examples=("quipu secret add database-password < password.txt",),
@@ -36,7 +37,12 @@ REMOVE_SECRET = Operation(
     permission=Permission.MANAGE,
     limits=WHOLE,
     http=delete("/v1/secrets/{id}"),
-    cli=Command(name="secret remove", arguments=("id",), examples=("quipu secret remove sec_01…",)),
+    cli=Command(
+        says="Let in again: {id}",
+        name="secret remove",
+        arguments=("id",),
+        examples=("quipu secret remove sec_01…",),
+    ),
 )
 
 OPERATIONS = (ADD_SECRET, LIST_SECRETS, REMOVE_SECRET)

@@ -34,7 +34,7 @@ DELETE_WEBHOOK = Operation(
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=delete("/v1/webhooks/{id}"),
-    cli=Command(name="webhook delete", arguments=("id",)),
+    cli=Command(says="Deleted {id}", name="webhook delete", arguments=("id",)),
 )
 TEST_WEBHOOK = Operation(
     name="test_webhook",
