@@ -71,9 +71,12 @@ from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
 from quipu.upkeep.service import Upkeep
+from quipu.web.view_log import WEB_VIEWS
 
 if TYPE_CHECKING:
+    from quipu.http.authentication import Authentication
     from quipu.http.jobs import Job
+    from quipu.web.app import Site
 
 #: Every operation of the product, capability by capability. Importing a module adds nothing to it.
 OPERATIONS: Operations = (
@@ -97,6 +100,7 @@ TABLES: tuple[Table[Any], ...] = (
     *SUGGESTION_TABLES,
     *WEBHOOK_TABLES,
     ANCHORS,
+    WEB_VIEWS,
 )
 #: How often webhooks are told what is due.
 _WEBHOOKS_S = 2.0
@@ -438,6 +442,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.http.jobs import Job
     from quipu.http.problems import problem_response
     from quipu.mcp.http import McpEndpoint
+    from quipu.web.errors import error_page
 
     settings = http_settings(container.config)
     if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
@@ -452,20 +457,40 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         authentication,
         lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
     )
+    web = None if only is not None else _web(container, authentication)
     return app(
         OPERATIONS if only is None else (),
         authentication,
         container.ledger.health,
         ids.new_id,
         settings,
-        protocols=mcp.routes,
+        protocols=(*mcp.routes, *(() if web is None else web.routes())),
+        error_page=None if web is None else error_page,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
         jobs=(
             *background_jobs(container),
+            *(() if web is None else web.jobs()),
             Job(name="mcp", every_s=_MCP_S, work=mcp.load),
             Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
         ),
         waiting=container.governance.waits,
+    )
+
+
+def _web(container: Container, authentication: "Authentication") -> "Site":
+    """The web page."""
+    from quipu.web.pages import site
+
+    return site(
+        authentication=authentication,
+        ledger=container.ledger,
+        sealing=container.secrets.sealing,
+        signin_links=container.access.signin_links,
+        rates=container.access.budgets,
+        silent=Untraced(),
+        clock=container.clock,
+        random=os.urandom,
+        sweep_s=container.config.sweep_s,
     )
 
 

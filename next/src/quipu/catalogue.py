@@ -22,6 +22,7 @@ PLACES: Mapping[str, str] = {
     "history": "quipu.memory.operations:HISTORY",
     "restore": "quipu.memory.operations:RESTORE",
     "related": "quipu.memory.operations:RELATED",
+    "list_agents": "quipu.memory.operations:LIST_AGENTS",
     "create_store": "quipu.memory.operations:CREATE_STORE",
     "list_stores": "quipu.memory.operations:LIST_STORES",
     "delete_store": "quipu.memory.operations:DELETE_STORE",

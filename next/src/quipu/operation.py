@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from quipu.errors import Fault, ForbiddenError, InvalidError, QuipuError, may_repeat
 from quipu.fields import Name
 from quipu.model.principal import Permission, Principal
+from quipu.model.record import Record
 
 #: Milliseconds since 1970, UTC. Handed in, so that tests need not sleep.
 Clock: TypeAlias = Callable[[], int]
@@ -302,6 +303,8 @@ class Context:
     facts: Facts = field(default_factory=Facts)
     #: What is sent along, as it comes: the lines or the bytes of an operation whose body is one of these.
     upload: AsyncIterator[bytes] | None = None
+    #: Memories that a page shows are collected here; otherwise each read leaves an entry of its own in the journal.
+    shown: list[Record] | None = None
 
     @property
     def tenant(self) -> str:

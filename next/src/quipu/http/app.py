@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quipu.http.authentication import Authentication
 from quipu.http.documents import document_routes
-from quipu.http.exchange import Exchanges, Observer, Spans
+from quipu.http.exchange import ErrorPage, Exchanges, Observer, Spans
 from quipu.http.hosts import KnownHosts
 from quipu.http.jobs import Job, Jobs
 from quipu.http.lifecycle import Lifecycle
@@ -63,11 +63,13 @@ def app(
     observers: Sequence[Observer] = (),
     spans: Spans | None = None,
     jobs: Sequence[Job] = (),
+    error_page: ErrorPage | None = None,
 ) -> App:
     """Every operation behind its address.
 
     `protocols` are routes that a public contract prescribes, or that serve pages; `described` are their paths for the
-    OpenAPI document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics.
+    OpenAPI document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics, `error_page`
+    shows an error to who reads pages.
     """
     lifecycle, metrics = Lifecycle(), Metrics()
     endpoints = [
@@ -96,6 +98,7 @@ def app(
         new_id=new_id,
         observers=(metrics, *observers),
         spans=spans,
+        error_page=error_page,
     )
     if settings.cors_origins:
         made = CORSMiddleware(

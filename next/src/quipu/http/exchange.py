@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quipu.errors import QuipuError
@@ -66,6 +67,8 @@ class Observer(Protocol):
 
 #: Makes the span around a request; when it ends, `exchange_of(scope)` knows the route and the status.
 Spans: TypeAlias = Callable[[Scope], AbstractContextManager[object]]
+#: An error as a page, for whoever reads pages; None for everybody else.
+ErrorPage: TypeAlias = Callable[[Scope, QuipuError], HttpResponse | None]
 
 
 def exchange_of(scope: Scope) -> Exchange:
@@ -87,7 +90,9 @@ class Exchanges:
         new_id: Callable[[str], str],
         observers: Sequence[Observer] = (),
         spans: Spans | None = None,
+        error_page: ErrorPage | None = None,
     ) -> None:
+        self._error_page = error_page
         self._app, self._settings, self._hosts, self._lifecycle = app, settings, hosts, lifecycle
         self._new_id, self._observers, self._spans = new_id, tuple(observers), spans
         self._is_tls = settings.tls_cert is not None
@@ -139,7 +144,8 @@ class Exchanges:
         except Exception as error:  # noqa: BLE001  the last line of defence: no caller and no log sees its text
             known = note(exchange, error)
             if exchange.status is None:  # otherwise the answer stays unfinished, and the connection is closed
-                await problem_response(known, exchange.request_id)(scope, receive, send)
+                page = None if self._error_page is None else self._error_page(scope, known)
+                await (page or problem_response(known, exchange.request_id))(scope, receive, send)
 
     async def _begin(self, exchange: Exchange, body: Body, scope: Scope, message: Message) -> None:
         exchange.status = message["status"]

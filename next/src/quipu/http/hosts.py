@@ -15,12 +15,12 @@ PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 ALWAYS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 #: Unless a handler has a reason: a page brings its own policy, a file of the viewer may be kept.
 UNLESS_SET: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 OVER_TLS = (b"strict-transport-security", b"max-age=31536000")

@@ -21,7 +21,7 @@ from quipu.ledger.driver import Cursor, Driver
 from quipu.ledger.groups import Groups
 from quipu.ledger.index import Space, VersionKey
 from quipu.ledger.queries import SQL, schema_statements
-from quipu.ledger.reader import JournalQuery, Kept, Reader, Summary
+from quipu.ledger.reader import AgentCount, JournalQuery, Kept, Reader, Summary
 from quipu.ledger.table import Key, Table
 from quipu.model.journal import Checkpoint, Draft, Entry, Head
 from quipu.model.record import Mark, Record
@@ -30,7 +30,7 @@ from quipu.model.search import Scope, Selection, Snapshot
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Health", "JournalQuery", "Kept", "Ledger", "Summary", "Tenant"]
+__all__ = ["AgentCount", "Health", "JournalQuery", "Kept", "Ledger", "Summary", "Tenant"]
 
 R = TypeVar("R")
 T = TypeVar("T", bound="DataclassInstance")
@@ -324,6 +324,10 @@ class Ledger:
 
     async def summary(self, scope: Scope, snapshot: Snapshot) -> Summary:
         return await self.read(scope.tenant, lambda reader: reader.summary(scope, snapshot))
+
+    async def counts(self, tenant: str, user_id: str | None, now: int) -> Sequence[AgentCount]:
+        """How many memories stand now, by agent, store and kind."""
+        return await self.read(tenant, lambda reader: reader.counts(user_id, now))
 
     # -- journal ----------------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,17 @@ class Summary:
     content_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class AgentCount:
+    """How many memories of one kind an agent has in a store, and when the newest was created."""
+
+    agent_id: str
+    store_id: str
+    type: str
+    count: int
+    newest_at: int
+
+
 class Reader:
     """Reads for one tenant over one cursor."""
 
@@ -287,6 +298,10 @@ class Reader:
             newest_at=max((row[3] for row in rows), default=None),
             content_bytes=sum(int(row[4] or 0) for row in rows),
         )
+
+    def counts(self, user_id: str | None, now: int) -> list[AgentCount]:
+        rows = self.cursor.rows(SQL["count_by_agent"], tenant=self.tenant, user_id=user_id, now=now)
+        return [AgentCount(*row) for row in rows]
 
     def links(self, ids: Sequence[str], seq: int) -> dict[str, set[str]]:
         """What each record was linked with at a position, both ways; a link follows its target through merges."""

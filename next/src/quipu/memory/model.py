@@ -795,6 +795,28 @@ class RelatedResponse(Response):
     truncated: bool = Field(default=False, description="True: there are more than the limit.")
 
 
+# -- agents -------------------------------------------------------------------------------------------------------
+
+
+class ListAgentsRequest(Request):
+    """List the agents that have memories, and how many of each kind."""
+
+
+class AgentView(Response):
+    """An agent, and how much it remembers."""
+
+    agent_id: str = Field(description="Its name.")
+    counts: dict[str, int] = Field(description="How many memories of each kind.")
+    stores: dict[str, int] = Field(description="How many in each memory store.")
+    newest_at: int = Field(description="When the newest was created; milliseconds since 1970.")
+
+
+class ListAgentsResponse(Response):
+    """The agents that the caller may act for."""
+
+    agents: tuple[AgentView, ...] = Field(description="Those that remember most come first.")
+
+
 # -- stores -------------------------------------------------------------------------------------------------------
 
 

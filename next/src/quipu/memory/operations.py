@@ -233,6 +233,15 @@ RELATED = Operation(
     http=get("/v1/memories/{id}/related"),
     repeat="safe",
 )
+LIST_AGENTS = Operation(
+    name="list_agents",
+    request=m.ListAgentsRequest,
+    response=m.ListAgentsResponse,
+    permission=Permission.READ,
+    limits=FILTERED,
+    http=get("/v1/agents"),
+    repeat="safe",
+)
 CREATE_STORE = Operation(
     name="create_store",
     request=m.CreateStoreRequest,
@@ -283,5 +292,5 @@ CHANGES = Operation(
 OPERATIONS = (
     *(REMEMBER, UPDATE, REMEMBER_MANY, RECALL, NOTE_RECALLED, FORGET, MERGE, EXPIRE),
     *(GET, LIST, HISTORY, RESTORE, RELATED),
-    *(CREATE_STORE, LIST_STORES, DELETE_STORE, CHANGES),
+    *(LIST_AGENTS, CREATE_STORE, LIST_STORES, DELETE_STORE, CHANGES),
 )

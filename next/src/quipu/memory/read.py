@@ -9,11 +9,14 @@ from quipu.errors import Fault, ForbiddenError, NotFoundError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.model import (
+    AgentView,
     Edge,
     GetRequest,
     HistoryRequest,
     HistoryResponse,
     HistoryVersion,
+    ListAgentsRequest,
+    ListAgentsResponse,
     ListRequest,
     ListResponse,
     NoteRecalledRequest,
@@ -117,6 +120,30 @@ class Read:
             ),
             next_cursor=_cursor(page[-1].id) if len(records) > len(page) and page else None,
         )
+
+    async def agents(self, ctx: Context, request: ListAgentsRequest) -> ListAgentsResponse:
+        """Counted in what the caller reaches: their agents, their user, their stores."""
+        stores, principal = await self.scopes.stores(ctx.tenant), ctx.principal
+        found: dict[str, AgentView] = {}
+        for one in await self.ledger.counts(ctx.tenant, principal.user_id, ctx.clock()):
+            store = stores.get(one.store_id)
+            is_seen = "*" in principal.review_stores or (
+                store is not None and principal.reaches_store(store.name)
+            )
+            if not (is_seen and principal.may_act_for(one.agent_id)):
+                continue
+            agent = found.get(one.agent_id)
+            counts = {} if agent is None else agent.counts
+            places = {} if agent is None else agent.stores
+            name = one.store_id if store is None else store.name
+            found[one.agent_id] = AgentView(
+                agent_id=one.agent_id,
+                counts={**counts, one.type: counts.get(one.type, 0) + one.count},
+                stores={**places, name: places.get(name, 0) + one.count},
+                newest_at=max(one.newest_at, 0 if agent is None else agent.newest_at),
+            )
+        most_first = sorted(found.values(), key=lambda one: (-sum(one.counts.values()), one.agent_id))
+        return ListAgentsResponse(agents=tuple(most_first))
 
     async def _selected(
         self, scope: Scope, snapshot: Snapshot, stores: Mapping[str, Store], request: ListRequest, limit: int

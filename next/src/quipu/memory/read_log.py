@@ -58,6 +58,9 @@ class ReadLog:
         counts: bool,
     ) -> None:
         """A recall returned these."""
+        if ctx.shown is not None:
+            ctx.shown.extend(records)
+            return
         draft = Draft(
             op="recall",
             actor=ctx.principal.name,
@@ -71,6 +74,9 @@ class ReadLog:
 
     def read(self, ctx: Context, agent_id: str | None, records: Sequence[Record]) -> None:
         """These were shown by id, list or history."""
+        if ctx.shown is not None:
+            ctx.shown.extend(records)
+            return
         self._add(
             ctx.tenant,
             Draft(op="read", actor=ctx.principal.name, at=ctx.clock(), agent=agent_id),

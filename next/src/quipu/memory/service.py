@@ -55,6 +55,7 @@ class MemoryService:
             Binding(ops.EXPIRE, self.expire.expire),
             Binding(ops.GET, self.read.get),
             Binding(ops.LIST, self.read.page),
+            Binding(ops.LIST_AGENTS, self.read.agents),
             Binding(ops.HISTORY, self.read.history),
             Binding(ops.RESTORE, self.forget.restore),
             Binding(ops.RELATED, self.read.related),

@@ -218,6 +218,12 @@ SELECT $record FROM record AS r WHERE r.tenant = :tenant AND r.id < :below
     AND r.version = (SELECT max(n.version) FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id)))
 ORDER BY r.id DESC LIMIT :limit
 
+-- name: count_by_agent
+-- How many memories stand now, by whose they are, where and of what kind.
+SELECT r.agent_id, r.store_id, r.type, count(*), max(r.created_at) FROM record AS r WHERE r.tenant = :tenant
+  AND r.died IS NULL AND r.state = 'live' AND (r.expires_at IS NULL OR r.expires_at > :now)
+  AND (cast(:user_id AS text) IS NULL OR r.user_id = :user_id) GROUP BY r.agent_id, r.store_id, r.type
+
 -- name: facts
 SELECT $record FROM record AS r WHERE r.tenant = :tenant AND r.agent_id = :agent_id AND r.key = :key
   AND r.store_id = :store_id AND r.died IS NULL AND coalesce(r.user_id, '') = :user_id

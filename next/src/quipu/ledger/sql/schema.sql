@@ -386,6 +386,19 @@ CREATE TABLE web_session (
   CONSTRAINT web_session_key PRIMARY KEY (tenant, id)
 ) $table_end;
 
+-- What a session of the web page was shown in an hour, until the journal has it.
+CREATE TABLE web_view (
+  tenant $text NOT NULL,
+  -- that of the session
+  id $text NOT NULL,
+  -- since 1970
+  hour $int NOT NULL,
+  actor $text NOT NULL,
+  -- ids, versions and digests
+  records $text NOT NULL,
+  CONSTRAINT web_view_key PRIMARY KEY (tenant, id, hour)
+) $table_end;
+
 CREATE TABLE signin_link (
   tenant $text NOT NULL,
   id $text NOT NULL,

@@ -1,0 +1,155 @@
+"""The first page: how much there is, what waits, what happened last, whether the journal was verified."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from quipu.audit.operations import JOURNAL, JOURNAL_HEAD, LIST_CHECKPOINTS, VERIFY
+from quipu.audit.page import Checks
+from quipu.governance.operations import LIST_REVIEWS
+from quipu.http.health import HEALTH
+from quipu.memory.operations import LIST, LIST_AGENTS, LIST_STORES, REMEMBER_MANY
+from quipu.memory.page import TYPES
+from quipu.model.principal import Permission
+from quipu.operation import Context, dispatch
+from quipu.page import Done, Fields, Page, may_use
+
+_LATEST, _ENTRIES = 6, 6
+_SAMPLE_AGENT = "sample"
+#: Invented people, invented facts: one agent's memory to look around in.
+_SAMPLE: tuple[dict[str, Any], ...] = (
+    {"content": "Mara is vegetarian and allergic to walnuts", "user_id": "mara", "tags": ("food",)},
+    {
+        "content": "Mara lives in Lisbon, near the botanical garden",
+        "user_id": "mara",
+        "tags": ("home",),
+        "key": "mara-home",
+    },
+    {
+        "content": "Mara cancelled her standing desk order by phone on 3 March",
+        "user_id": "mara",
+        "type": "episodic",
+        "participants": ("Mara", "Delivery desk"),
+    },
+    {
+        "content": "Mara gets annoyed when deliveries come up",
+        "user_id": "mara",
+        "type": "emotional",
+        "sentiment": "negative",
+        "emotion": "annoyance",
+        "target": "deliveries",
+    },
+    {
+        "content": "Ilir prefers trains to planes and books window seats",
+        "user_id": "ilir",
+        "tags": ("travel",),
+    },
+    {
+        "content": "The Apollo project ships on 12 June; Ilir signs it off",
+        "user_id": "ilir",
+        "tags": ("apollo",),
+    },
+    {
+        "content": "Backups of the studio server run every night at two",
+        "confidence": 0.9,
+        "tags": ("servers",),
+    },
+    {"content": "Parcels over 20 kg go to the back entrance", "source": "document"},
+    {
+        "type": "procedural",
+        "content": {
+            "name": "Handle a return",
+            "initial": "asked",
+            "states": ["asked", "checked", "refunded", "refused"],
+            "transitions": [
+                {"trigger": "check", "source": "asked", "dest": "checked"},
+                {
+                    "trigger": "refund",
+                    "source": "checked",
+                    "dest": "refunded",
+                    "conditions": ["within_30_days"],
+                },
+                {"trigger": "refuse", "source": "checked", "dest": "refused"},
+                {"trigger": "ask_again", "source": "refused", "dest": "asked"},
+            ],
+        },
+        "tags": ("returns",),
+    },
+)
+
+
+def overview(checks: Checks) -> Page:
+    """`checks` knows how the journal was verified last."""
+
+    async def load(ctx: Context, query: Fields) -> dict[str, Any]:
+        principal = ctx.principal
+        can_read = principal.may(Permission.READ)
+        agents = (await dispatch(ctx, LIST_AGENTS, {})).agents if can_read else ()
+        by_type: Counter[str] = Counter(dict.fromkeys(TYPES, 0))
+        for agent in agents:
+            by_type.update(agent.counts)
+        found: dict[str, Any] = {
+            "can_read": can_read,
+            "agents": agents,
+            "by_type": {kind: by_type[kind] for kind in TYPES},
+            "total": sum(by_type.values()),
+            "latest": await _latest(ctx, [agent.agent_id for agent in agents]) if can_read else (),
+            "stores": (await dispatch(ctx, LIST_STORES, {})).stores if can_read else (),
+            "health": await dispatch(ctx, HEALTH, {}) if can_read else None,
+            "waiting": None,
+            "entries": None,
+            "head": None,
+            "signed": None,
+            "check": None,
+            "can_verify": principal.may(Permission.REVIEW) and may_use(principal, VERIFY),
+            "can_fill": may_use(principal, REMEMBER_MANY) and principal.may_act_for(_SAMPLE_AGENT),
+        }
+        if may_use(principal, LIST_REVIEWS):
+            found["waiting"] = (await dispatch(ctx, LIST_REVIEWS, {"limit": 100})).reviews
+        if may_use(principal, JOURNAL):
+            answer = await dispatch(ctx, JOURNAL, {"newest_first": True, "limit": 60})
+            found["entries"] = [one for one in answer.entries if one.op not in ("read", "view", "recall")][
+                :_ENTRIES
+            ]
+            found["signed"] = answer.signed
+        elif may_use(principal, LIST_CHECKPOINTS):
+            points = (await dispatch(ctx, LIST_CHECKPOINTS, {})).checkpoints
+            found["signed"] = points[-1] if points else None
+        if may_use(principal, JOURNAL_HEAD):
+            found["head"] = await dispatch(ctx, JOURNAL_HEAD, {})
+            found["check"] = checks.last(ctx.tenant)
+        return found
+
+    return Page(
+        path="/",
+        group="memory",
+        title="Overview",
+        template="overview.html",
+        load=load,
+        actions={"fill": _fill},
+    )
+
+
+async def _latest(ctx: Context, agents: Sequence[str]) -> Sequence[Any]:
+    if not agents:
+        return ()
+    if ctx.principal.may(Permission.ADMIN) and ctx.principal.is_whole:
+        return (await dispatch(ctx, LIST, {"all_agents": True, "limit": _LATEST})).records
+    found: list[Any] = []
+    for agent in agents[:_LATEST]:
+        found += (await dispatch(ctx, LIST, {"agent_id": agent, "limit": _LATEST})).records
+    return sorted(found, key=lambda record: record.id, reverse=True)[:_LATEST]
+
+
+async def _fill(ctx: Context, form: Fields) -> Done:
+    once = form.text("once")
+    request = {
+        "items": _SAMPLE,
+        "agent_id": _SAMPLE_AGENT,
+        "idempotency_key": None if once is None else f"page-{once}"[:128],
+    }
+    answer = await dispatch(ctx, REMEMBER_MANY, request)
+    kept = sum(one.response is not None and not one.response.is_held for one in answer.results)
+    held = sum(one.response is not None and one.response.is_held for one in answer.results)
+    said = f"Filled in {kept} invented memories of the agent “{_SAMPLE_AGENT}”."
+    return Done(said=said + (f" {held} wait for approval." if held else ""))

@@ -1,0 +1,72 @@
+"""Every page of every room, and what the web page is put together of."""
+
+from collections.abc import Callable, Sequence
+
+from quipu.access.signin_links import SigninLinks
+from quipu.audit.operations import JOURNAL
+from quipu.audit.page import Checks
+from quipu.governance import page as governance
+from quipu.http.authentication import Authentication
+from quipu.http.jobs import Job, for_each_tenant
+from quipu.ledger.ledger import Ledger
+from quipu.memory import page as memory
+from quipu.operation import RateLimiter, Telemetry
+from quipu.page import Page
+from quipu.secrets.sealing import Sealing
+from quipu.web.app import Site
+from quipu.web.overview import overview
+from quipu.web.session import Sessions
+from quipu.web.signin import SignIn
+from quipu.web.view_log import ViewLog
+
+
+def pages(checks: Checks) -> Sequence[Page]:
+    """In the order of the left column."""
+    return (overview(checks), *memory.pages(JOURNAL), *governance.PAGES)
+
+
+def site(
+    *,
+    authentication: Authentication,
+    ledger: Ledger,
+    sealing: Sealing,
+    signin_links: SigninLinks,
+    rates: RateLimiter,
+    silent: Telemetry,
+    clock: Callable[[], int],
+    random: Callable[[int], bytes],
+    sweep_s: float,
+) -> Site:
+    """The page with everything it needs; `silent` is telemetry that opens no spans."""
+    credentials = signin_links.credentials
+    sessions = Sessions(ledger=ledger, credentials=credentials, sealing=sealing, clock=clock, random=random)
+    views, checks = ViewLog(ledger, clock), Checks(clock)
+    sign_in = SignIn(
+        sessions=sessions,
+        credentials=credentials,
+        links=signin_links,
+        backoff=authentication.backoff,
+        is_open=authentication.everybody is not None,
+    )
+
+    async def tenants() -> list[str]:
+        return [tenant async for tenant in ledger.journaled_tenants()]
+
+    async def write_due(tenant: str) -> None:
+        await views.write_due(tenant, clock())
+
+    return Site(
+        pages=pages(checks),
+        authentication=authentication,
+        sessions=sessions,
+        views=views,
+        clock=clock,
+        random=random,
+        silent=silent,
+        rates=rates,
+        others=sign_in.routes(),
+        works=(
+            Job(name="views", every_s=sweep_s, work=for_each_tenant("views", tenants, write_due)),
+            Job(name="checks", every_s=0, work=checks.close, is_last=True),
+        ),
+    )
