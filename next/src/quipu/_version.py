@@ -1,1 +1,3 @@
-__version__ = "1.0.0.dev0"
+"""The version of the package, in the one place where it is written."""
+
+__version__ = "0.1.0"
