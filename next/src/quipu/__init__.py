@@ -44,9 +44,13 @@ if TYPE_CHECKING:
         RememberRequest,
         RememberResponse,
     )
+    from quipu.router.router import Router
 
 #: Where the names above are at home; the light ones first.
-_HOMES = ("quipu.errors", "quipu.memory.model", "quipu.memory.memory_store", "quipu.embed.port", "quipu.api")
+_HOMES = (
+    *("quipu.errors", "quipu.memory.model", "quipu.memory.memory_store", "quipu.embed.port"),
+    *("quipu.router.router", "quipu.api"),
+)
 __all__ = [
     "ApprovalRejectedError",
     "BackendUnavailableError",
@@ -74,6 +78,7 @@ __all__ = [
     "RecallResponse",
     "RememberRequest",
     "RememberResponse",
+    "Router",
     "SecretLeakageError",
     "TamperedError",
     "UnauthenticatedError",

@@ -60,6 +60,7 @@ from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
 from quipu.outbound import HttpOutbound
 from quipu.procedures.operations import OPERATIONS as PROCEDURE_OPERATIONS
 from quipu.procedures.service import Procedures
+from quipu.router.model import PEER_IDS
 from quipu.schemas import Operations
 from quipu.search.engine import SearchEngine
 from quipu.secrets.detectors import Detectors
@@ -101,6 +102,7 @@ TABLES: tuple[Table[Any], ...] = (
     *WEBHOOK_TABLES,
     ANCHORS,
     WEB_VIEWS,
+    PEER_IDS,
 )
 #: How often webhooks are told what is due.
 _WEBHOOKS_S = 2.0

@@ -1,12 +1,15 @@
 """From a ranking to what a caller sees: content, masks, explanation, and as much as fits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from quipu.memory.model import Hit, RecallRequest
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import Record
 from quipu.search.blending import Blended
+
+T = TypeVar("T")
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -57,18 +60,20 @@ def _why(item: RankedHit) -> dict[str, Any]:
     }
 
 
-def fitted(pairs: list[tuple[Hit, Record]], max_tokens: int | None) -> tuple[list[tuple[Hit, Record]], bool]:
-    """Whole hits in rank order while they fit, at four characters a token.
+def fitted(
+    pairs: list[tuple[Hit, T]], max_tokens: int | None, text_of: Callable[[T], str]
+) -> tuple[list[tuple[Hit, T]], bool]:
+    """Whole hits in rank order while they fit, at four characters a token. `text_of`: of what stands beside each.
 
     Something is always returned: a first text that is too long is cut. A procedure must not be cut; it is dropped
     instead, and the next takes its place as the first.
     """
     if max_tokens is None:
         return pairs, False
-    shown: list[tuple[Hit, Record]] = []
+    shown: list[tuple[Hit, T]] = []
     left, is_cut = max_tokens, False
-    for hit, record in pairs:
-        text = hit.content if isinstance(hit.content, str) else record.content
+    for hit, beside in pairs:
+        text = hit.content if isinstance(hit.content, str) else text_of(beside)
         left -= -(-len(text) // _CHARACTERS_PER_TOKEN)
         if left < 0:
             is_cut = True
@@ -80,7 +85,7 @@ def fitted(pairs: list[tuple[Hit, Record]], max_tokens: int | None) -> tuple[lis
             hit = hit.model_copy(
                 update={"content": text[: max_tokens * _CHARACTERS_PER_TOKEN], "truncated": True}
             )
-        shown.append((hit.model_copy(update={"rank": len(shown)}), record))
+        shown.append((hit.model_copy(update={"rank": len(shown)}), beside))
         if left < 0:
             break
     return shown, is_cut

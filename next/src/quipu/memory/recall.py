@@ -263,8 +263,8 @@ class Recall:
                 store = store_names.get(record.store_id, "")
                 pairs.append((hit_of(item, record, store, len(pairs), request), record))
                 if len(pairs) == most:
-                    return fitted(pairs, request.max_tokens)
-        return fitted(pairs, request.max_tokens)
+                    return fitted(pairs, request.max_tokens, _content)
+        return fitted(pairs, request.max_tokens, _content)
 
 
 def _refuse_what_is_missing(request: RecallRequest) -> None:
@@ -292,6 +292,10 @@ def _held_answer(request: RecallRequest, held: Held) -> RecallResponse:
 def _leaves_out_secrets(request: RecallRequest) -> bool:
     """Masked memories are left out where a filter could otherwise be used to guess what the mask hides."""
     return request.redact == "omit" or (request.redact == "mask" and bool(request.filter))
+
+
+def _content(record: Record) -> str:
+    return record.content
 
 
 def _is_less_trusted(record: Record, than: Trust) -> bool:

@@ -436,3 +436,16 @@ CREATE TABLE anchor (
   seq $int NOT NULL,
   CONSTRAINT anchor_key PRIMARY KEY (tenant, target, entry)
 ) $table_end;
+
+-- router
+-- What the peers of a router call its memories.
+CREATE TABLE peer_id (
+  tenant $text NOT NULL,
+  peer $text NOT NULL,
+  own_id $text NOT NULL,
+  native_id $text NOT NULL,
+  CONSTRAINT peer_id_key PRIMARY KEY (tenant, peer, own_id)
+) $table_end;
+
+CREATE INDEX peer_id_own ON peer_id (tenant, own_id);
+CREATE INDEX peer_id_native ON peer_id (tenant, native_id);

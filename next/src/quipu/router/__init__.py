@@ -1,0 +1,1 @@
+"""Peers asked as one: several memories of any make behind one router."""
