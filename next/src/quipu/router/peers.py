@@ -23,6 +23,7 @@ from quipu.operation import Request, Response, ScopedRequest, invalid
 from quipu.router.hits import HOP
 from quipu.search import fusion
 from quipu.search.filters import METADATA, V0_FIELDS, canonical
+from quipu.search.hops import factor as hop_factor
 
 R = TypeVar("R", bound=Response)
 
@@ -105,20 +106,15 @@ class Peer:
 
         most: So many hits are read: who sends more than was asked for is not read to the end.
         """
-        if isinstance(given, kind) and not isinstance(given, m.RecallResponse):
-            return given
+        if isinstance(given, kind):
+            if not isinstance(given, m.RecallResponse):
+                return given
+            return given.model_copy(update={"results": self._hits(request, given.results, most)})
         fields = _fields(given)
         if fields is None:
             raise TypeError(f"It did not answer with a {kind.__name__}.")
         if issubclass(kind, m.RecallResponse):
-            hits = getattr(given, "results", fields.get("results"))
-            if not isinstance(hits, Sequence):
-                raise TypeError("Its results are no list.")
-            read = (self._hit(request, hit) for hit in cast("Sequence[object]", hits)[:most])
-            found = tuple(hit for hit in read if hit is not None)  # what is no hit is left out
-            if isinstance(given, kind):
-                return given.model_copy(update={"results": found})
-            fields = {**fields, "results": found}
+            fields["results"] = self._hits(request, fields.get("results"), most)
         known = {
             name: value for name, value in fields.items() if name in kind.model_fields and value is not None
         }
@@ -126,6 +122,13 @@ class Peer:
             return kind.model_validate({**_defaults(kind, request, self.name), **known}, strict=False)
         except ValidationError as error:
             raise TypeError(f"It did not answer with a {kind.__name__}.") from error
+
+    def _hits(self, request: Request, given: object, most: int) -> tuple[m.Hit, ...]:
+        """What is no hit is left out."""
+        if not isinstance(given, Sequence):
+            raise TypeError("Its results are no list.")
+        hits = (self._hit(request, hit) for hit in cast("Sequence[object]", given)[:most])
+        return tuple(hit for hit in hits if hit is not None)
 
     def _hit(self, request: Request, given: object) -> m.Hit | None:
         if isinstance(given, m.Hit):
@@ -168,8 +171,11 @@ class Peer:
             near = _distances(neighbours, members - {hit.id}, hops)
             if near:
                 supporting = sorted(near, key=lambda id: (near[id], id))
-                why = {HOP: near[supporting[0]]}
-                hit = hit.model_copy(update={"supporting": tuple(supporting), "why": why})
+                distance = near[supporting[0]]
+                # As a peer that weighs links itself would tell it: it is taken back before rankings are fused.
+                weighed = hit.score * hop_factor(distance)
+                changes = {"supporting": tuple(supporting), "why": {HOP: distance}, "score": weighed}
+                hit = hit.model_copy(update=changes)
             linked.append(hit)
         return linked
 

@@ -219,7 +219,7 @@ class Router:
         left_out = contradicting(shown) if is_vouched else frozenset[tuple[str, str]]()
         rankings = hits.votes(shown, left_out)
         weights = {peer.name: peer.weight for peer in self._peers}
-        found = fusion.fused(rankings, request.fusion, weights, quorum_k=request.quorum_k)
+        found = fusion.fused(rankings, request.fusion, weights, quorum_k=request.quorum_k, is_raw=True)
         order = await self._vouched(found, told) if is_vouched else found
         showing = hits.Showing(shown, known, 1 + liars(len(told)) if is_vouched else 1)
         best = showing.results(order)[: request.k]

@@ -1,8 +1,8 @@
 """How the rankings of several backends become one.
 
 - `rrf`: the sum of 1 / (60 + rank), ranks from 0; what backends report as scores plays no part.
-- `max`: the largest score. `weighted`: the sum of weight times score. A score counts as much as 0 to 1,
-  whatever a backend claims; one that is not a number counts 0.
+- `max`: the largest score. `weighted`: the sum of weight times score. A score counts as much as 0 to 1, whatever a
+  backend claims, unless the scores are raw: those of equals whom the caller trusts. What is not a number counts 0.
 - With a trusted backend (the ledger among its mirrors) `rrf` counts its votes alone, so that its own order stands; what
   only others found comes behind, in the order of their sum.
 - Ties (scores equal to 12 decimals): by the plain sum where votes were left out; known before foreign, in more rankings,
@@ -60,18 +60,19 @@ def fused(
     *,
     quorum_k: int = 1,
     trusted: str | None = None,
+    is_raw: bool = False,
 ) -> list[Fused]:
     """The common ranking of the backends' rankings, best first.
 
     With a quorum, only what so many backends returned; never foreign hits. `trusted` is the backend whose own order
-    stands under `rrf`; without one every vote counts.
+    stands under `rrf`; without one every vote counts. `is_raw`: scores count as they are given, not as 0 to 1.
     """
     ballots: dict[str, list[tuple[str, int, Vote]]] = {}
     for name in sorted(rankings):
         for rank, vote in enumerate(_distinct(rankings[name])):
             ballots.setdefault(vote.id, []).append((name, rank, vote))
     believed = trusted if trusted in rankings and len(rankings) > 1 and method == "rrf" else None
-    items = (_item(id, ballot, method, weights or {}, believed) for id, ballot in ballots.items())
+    items = (_item(id, ballot, method, weights or {}, believed, is_raw) for id, ballot in ballots.items())
     return sorted(
         (item for item in items if quorum_k <= 1 or (len(item.backends) >= quorum_k and not item.is_foreign)),
         key=lambda item: _place(item, item.score),
@@ -153,7 +154,9 @@ def _distinct(ranking: Sequence[Vote]) -> list[Vote]:
     return list(distinct.values())
 
 
-def _believed(score: float) -> float:
+def _believed(score: float, is_raw: bool) -> float:
+    if is_raw:
+        return score if math.isfinite(score) else 0.0
     return 0.0 if math.isnan(score) else min(1.0, max(0.0, score))
 
 
@@ -163,10 +166,11 @@ def _item(
     method: Fusion,
     weights: Mapping[str, float],
     trusted: str | None,
+    is_raw: bool,
 ) -> Fused:
     shares = {name: 1 / (RRF_CONSTANT + rank) for name, rank, _ in ballot}
     plain_sum = math.fsum(shares.values())
-    counted = [(weights.get(name, DEFAULT_WEIGHT), _believed(vote.score)) for name, _, vote in ballot]
+    counted = [(weights.get(name, DEFAULT_WEIGHT), _believed(vote.score, is_raw)) for name, _, vote in ballot]
     match method:
         case "rrf":
             score = plain_sum if trusted is None else shares.get(trusted, _UNTRUSTED * plain_sum)
