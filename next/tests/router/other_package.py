@@ -2,11 +2,13 @@
 
 import itertools
 import re
-import time
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel, Field
+
+from quipu.model.ids import now
 
 
 class MemoryType(str, Enum):  # noqa: UP042  theirs is of this kind
@@ -123,9 +125,10 @@ class ExpireResponse(BaseModel):
 class Store:
     """Rows in a dict, found by words. It says by its annotations which models it takes."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, clock: Callable[[], int] = now) -> None:
+        self.name, self._clock = name, clock
         self.rows: dict[str, RememberRequest] = {}
+        self.born: dict[str, int] = {}
         self.asked: list[BaseModel] = []
         self.capabilities = {"semantic", "episodic", "emotional", "fts"}
         self._ids = itertools.count(1)
@@ -137,19 +140,28 @@ class Store:
         assert type(req) is RememberRequest
         self.asked.append(req)
         id = f"o-{next(self._ids)}"
-        self.rows[id] = req
-        return RememberResponse(
-            id=id, stored_at=int(time.time() * 1000), stores=[self.name], pending_approval=False
-        )
+        self.rows[id], self.born[id] = req, self._clock()
+        return RememberResponse(id=id, stored_at=self._clock(), stores=[self.name], pending_approval=False)
 
     async def recall(self, req: RecallRequest) -> RecallResponse:
         assert type(req) is RecallRequest
         self.asked.append(req)
         wanted = words(req.query)
         hits = [
-            RecallHit(id=id, type=row.type, content=row.content, score=score, metadata=row.metadata)
+            RecallHit(
+                **{
+                    "id": id,
+                    "type": row.type,
+                    "content": row.content,
+                    "score": score,
+                    "metadata": row.metadata,
+                },
+                created_at=self.born[id],
+            )
             for id, row in self._reached(req)
             if (score := len(wanted & words(row.content)) / len(wanted)) > 0
+            and (not req.types or row.type in req.types)
+            and (req.fresher_than_days is None or self._age(id) < req.fresher_than_days)
         ]
         hits.sort(key=lambda hit: (-hit.score, hit.id))
         return RecallResponse(
@@ -187,13 +199,23 @@ class Store:
     async def expire(self, req: ExpireRequest) -> ExpireResponse:
         self.asked.append(req)
         assert req.policy is not None
-        below = req.policy.confidence_below or 0.0
-        gone = [id for id, row in self.rows.items() if (row.confidence or 1.0) < below]
+        policy = req.policy
+        gone = [
+            id
+            for id, row in self.rows.items()
+            if row.agent_id == req.agent_id
+            and (policy.type is None or row.type is policy.type)
+            and (policy.older_than_days is None or self._age(id) > policy.older_than_days)
+            and (policy.confidence_below is None or (row.confidence or 1.0) < policy.confidence_below)
+        ]
         for id in gone:
             del self.rows[id]
         return ExpireResponse(
             matched_count=len(gone), action_taken=req.action or "forget", stores=[self.name]
         )
+
+    def _age(self, id: str) -> float:
+        return (self._clock() - self.born[id]) / 86_400_000
 
     def _reached(self, req: Any) -> list[tuple[str, RememberRequest]]:
         return [
@@ -237,4 +259,4 @@ class Neighbourly(Store):
 
 
 def words(text: str) -> set[str]:
-    return {word.rstrip("s") for word in re.findall(r"\w+", text.lower()) if len(word) > 2}
+    return {re.sub("e?s?$", "", word) for word in re.findall(r"\w+", text.lower()) if len(word) > 2}

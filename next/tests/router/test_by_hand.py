@@ -300,6 +300,7 @@ async def test_what_is_asked_for_is_kept_or_refused(peers: dict[str, Memory]) ->
         {"query": "tea", "k": 1001},
         {"query": ""},
         {"query": "t", "hops": 4},
+        {"query": "t", "as_of": "1"},
     ):
         with pytest.raises(InvalidError):
             await router.recall(**bad)

@@ -62,7 +62,7 @@ async def test_only_what_was_said_is_sent_and_in_v0s_words() -> None:
         ("remember", {"content": "tea", "approval_required": True}, "governance"),
         ("remember", {"content": {"name": "m", "initial": "a", "states": ["a"], "transitions": []}, "type": "procedural"}, "procedural"),
         ("recall", {"query": "tea", "session_id": "s"}, "session_id"),
-        ("recall", {"query": "tea", "as_of": "0"}, "as_of"),
+            ("recall", {"query": "tea", "include_superseded": True}, "include_superseded"),
         ("recall", {"query": "tea", "min_relevance": 0.5}, "min_relevance"),
         ("recall", {"query": "tea", "filter": {"importance": 1}}, "filter"),
         ("recall", {"query": "tea", "filter": {"metadata.n": {"$gt": 1}}}, "filter"),
@@ -75,9 +75,10 @@ async def test_what_it_has_no_place_for_is_never_passed_over(
     peers: dict[str, Memory], operation: str, given: dict[str, Any], says: str
 ) -> None:
     other = Store("other")
-    other.rows["o-1"] = theirs.RememberRequest(
-        agent_id="ana", type=theirs.MemoryType.SEMANTIC, content="tea at noon"
+    await other.remember(
+        theirs.RememberRequest(agent_id="ana", type=theirs.MemoryType.SEMANTIC, content="tea at noon")
     )
+    other.asked.clear()
     with pytest.raises(UnsupportedError) as refused:
         await getattr(Router({"other": other}, agent_id="ana"), operation)(**given)
     assert (refused.value.reason, says in f"{refused.value} {refused.value.hint}") == ("not_promised", True)

@@ -29,9 +29,7 @@ def remembered(own_id: str, asked: Answers[m.RememberResponse], names: Names) ->
 
 def forgotten(asked: Answers[m.ForgetResponse], names: Names) -> RoutedForget:
     """What any peer removed, and a row for each of them."""
-    rows = [
-        m.BackendResult(store=peer, count=len(answer.forgotten_ids)) for peer, answer in asked.told.items()
-    ]
+    rows = [m.BackendResult(store=peer, count=_removed(answer)) for peer, answer in asked.told.items()]
     rows += [m.BackendResult(store=peer, count=0, error=error.code) for peer, error in asked.failed.items()]
     return RoutedForget(**_joined(asked, names, stores=tuple(rows)))
 
@@ -97,6 +95,11 @@ def _named(named: Iterable[tuple[Mapping[str, str], Sequence[str]]]) -> tuple[st
 
 def _texts(answer: m.WriteResponse, field: str) -> Sequence[str]:
     return getattr(answer, field, ())
+
+
+def _removed(answer: m.ForgetResponse) -> int:
+    """How many memories a peer removed, however many copies of each; none where it was only tried."""
+    return max((row.count for row in answer.stores), default=0)
 
 
 def _took(told: Mapping[str, m.WriteResponse]) -> tuple[str, ...]:

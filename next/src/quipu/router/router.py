@@ -25,7 +25,7 @@ from quipu.memory import model as m
 from quipu.memory.fanout import Answers, Fanout, monotonic_ms
 from quipu.memory.memory_store import MemoryStore, in_kind
 from quipu.model.principal import local
-from quipu.operation import Request, Response
+from quipu.operation import Request, Response, invalid
 from quipu.router import answers, hits
 from quipu.router.ids import LedgerIds, Naming, PeerIds, RememberedIds
 from quipu.router.model import RoutedRecall
@@ -206,6 +206,9 @@ class Router:
 
     async def _recalled(self, request: m.RecallRequest) -> RoutedRecall:
         started = time.perf_counter()
+        if len(self._peers) > 1 and (request.as_of or "").isdecimal():
+            accepted = "a moment, such as 2026-07-01T12:00:00Z: each peer has a journal of its own"
+            raise invalid([Fault("/as_of", "bad_value", accepted)])
         fusion.check_quorum(request.quorum_k, configured=len(self._peers), answered=len(self._peers))
         asked = await self._searched(request)
         fusion.check_quorum(request.quorum_k, configured=len(self._peers), answered=len(asked.told))

@@ -52,7 +52,8 @@ async def forget_by_ids(at: Subject, check: Check) -> None:
     answer = await at.forget(*ids)
     check.equal(set(answer.forgotten_ids), set(ids), "what was forgotten")
     check.equal(answer.hard_delete, False, "hard_delete, as it was asked for")
-    check.equal(sum(row.count for row in answer.stores), len(ids), "how many, by backend")
+    # Several backends may each have a copy.
+    check.equal(max((row.count for row in answer.stores), default=0), len(ids), "how many, by backend")
     check.equal(await at.found("sky water trees valley"), [stays], "what is found after")
 
 
@@ -174,7 +175,8 @@ async def isinstance_protocol(at: Subject, check: Check) -> None:
         parameters = list(inspect.signature(getattr(held, name)).parameters.values())
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         check(parameters[0].kind in by_place, f"{name} takes its request by position")
-        others = [other.default for other in parameters[1:]]
+        further = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        others = [other.default for other in parameters[1:] if other.kind not in further]
         check(inspect.Parameter.empty not in others, f"{name} needs no more")
 
 
