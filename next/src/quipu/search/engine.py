@@ -220,10 +220,12 @@ def _found(search: Search, visible: Visible, mask: Mask, found: Words) -> Found:
     elif searched <= limit:  # there is nothing to choose
         rows = np.flatnonzero((scores > 0) | (mask & partition["has_vector"]))
     else:
-        rows = np.union1d(best(scores, limit, above=0), vectors.nearest(mask, limit))
+        chosen = np.zeros(len(mask), np.bool_)
+        chosen[best(scores, limit, above=0)] = True
+        chosen[vectors.nearest(mask, limit)] = True
         if search.users:
-            theirs = names.rows_of_users(partition, mask, search.users)
-            rows = np.union1d(rows, vectors.nearest(theirs, limit))
+            chosen[vectors.nearest(names.rows_of_users(partition, mask, search.users), limit)] = True
+        rows = np.flatnonzero(chosen)
     candidates = _candidates(partition, rows, keywords, vectors)
     return Found(candidates=candidates, in_reach=visible.count, searched=searched)
 
