@@ -16,13 +16,16 @@ import httpx
 import pytest
 
 from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN
+from quipu.audit.page import Checks
 from quipu.bootstrap import OPERATIONS, http_app
 from quipu.client.remote import rendered
 from quipu.errors import QuipuError
 from quipu.http.v0 import v0_operations
 from quipu.memory.operations import EXPIRE, FORGET, LIST, RECALL, REMEMBER, REMEMBER_MANY
+from quipu.model.ids import now
 from quipu.model.principal import Permission, local
 from quipu.operation import AnyOperation
+from quipu.web.pages import pages
 from tests.architecture.test_limits import of_nothing, state
 from tests.architecture.world import PRIVATE, REFUSED, World, makes_names, open_world
 
@@ -34,6 +37,8 @@ OTHERS = {
     **dict.fromkeys(("/memorywire/v0/schemas", "/memorywire/v0/schemas/{name}"), "the same for everybody"),
     "/.well-known/oauth-protected-resource/mcp": "of the server",
     **dict.fromkeys(("/mcp", "/mcp/{store}"), "mcp"),
+    **dict.fromkeys(("/signin", "/signout", "/static/{name}"), "of the server"),
+    **{page.path: "a page, which asks operations only" for page in pages(Checks(now))},
 }
 MINE = "strangers"
 

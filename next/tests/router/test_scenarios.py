@@ -4,6 +4,7 @@ The five operations go through the router. What it has no word for is asked of i
 that the router's `copies` tells: reading by id, deciding, restoring, stores, the clock.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -47,14 +48,17 @@ class RoutedConnection(StoreConnection):
     def __init__(self, router: Router, peers: Mapping[str, Memory]) -> None:
         super().__init__(router)
         self._router, self._peers = router, peers
+        #: Changes by hand reach every peer in one order.
+        self._one_change = asyncio.Lock()
 
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
         name = operation.name
         if name in _BY_ID:
             copies = await self._router.copies(given["id"]) or dict.fromkeys(self._peers, given["id"])
-            answers = [
-                await self._peers[peer].call(name, **{**given, "id": id}) for peer, id in copies.items()
-            ]
+            async with self._one_change:
+                answers = [
+                    await self._peers[peer].call(name, **{**given, "id": id}) for peer, id in copies.items()
+                ]
             if name == "get":  # all that have it have it alike
                 assert len({(str(one.content), one.version, one.state) for one in answers}) == 1
             return (
