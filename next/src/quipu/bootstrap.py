@@ -45,7 +45,7 @@ from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.sqlite.driver import SqliteDriver
 from quipu.ledger.table import Table
-from quipu.mcp.settings import McpParts, McpSettings
+from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.drafts import Limits
 from quipu.memory.embedding import Embedding
@@ -77,6 +77,7 @@ from quipu.web.view_log import WEB_VIEWS
 if TYPE_CHECKING:
     from quipu.http.authentication import Authentication
     from quipu.http.jobs import Job
+    from quipu.mcp.tools import ToolSpec
     from quipu.web.app import Site
 
 #: Every operation of the product, capability by capability. Importing a module adds nothing to it.
@@ -513,7 +514,20 @@ def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpPart
             # Several servers may share a database, so none of them can keep a session.
             keeps_sessions=container.ledger.name == "sqlite",
         ),
+        profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
     )
+
+
+def _graph_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import graph_tools  # loads the SDK
+
+    return graph_tools()
+
+
+def _anthropic_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import anthropic_tools  # loads the SDK
+
+    return anthropic_tools()
 
 
 async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:

@@ -19,7 +19,7 @@ from tests.mcp.clients import FACT, MEMORY, World, body, fault, text
 
 #: What is the same in both generations is looked at in one.
 one_generation = pytest.mark.parametrize("mode", ["2026-07-28"])
-PROFILES = ("readonly", "default", "admin", "chatgpt")
+PROFILES = ("readonly", "default", "admin", "chatgpt", "graph", "anthropic")
 SEVEN = ["remember", "recall", "forget", "merge", "expire", "get", "list"]
 #: Of each tool its fields; the first are required.
 FIELDS = {

@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError, UnauthenticatedError
 from quipu.mcp.caller import Caller, check_store, pinned, reading
-from quipu.mcp.settings import McpParts
+from quipu.mcp.settings import PROFILES, McpParts
 from quipu.model.principal import Permission, Principal
 from quipu.operation import Context, invalid
 
@@ -99,8 +99,8 @@ class McpEndpoint:
     async def _caller(self, http: HttpRequest) -> Caller:
         settings = self._parts.settings
         profile = http.query_params.get("profile", settings.profile)
-        if profile not in self._parts.profile_names:
-            raise invalid([Fault("/profile", "bad_value", ", ".join(self._parts.profile_names))])
+        if profile not in PROFILES:
+            raise invalid([Fault("/profile", "bad_value", ", ".join(PROFILES))])
         store: str | None = http.path_params.get("store", settings.store)
         if settings.store not in (None, store):
             raise NotFoundError("There is no such memory store.", reason="store")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # the help of `quipu mcp` is shown without loading any of the
 if TYPE_CHECKING:
     from quipu.mcp.tools import ToolSpec
 
-#: Which tools a client is shown; those of integrations come beside them.
-PROFILES = ("readonly", "default", "admin", "chatgpt")
+#: Which tools a client is shown; the tools of the last two are handed in.
+PROFILES = ("readonly", "default", "admin", "chatgpt", "graph", "anthropic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,3 @@ class McpParts:
     settings: McpSettings
     #: Those that stand in integrations.
     profiles: Sequence[Profile] = ()
-
-    @property
-    def profile_names(self) -> tuple[str, ...]:
-        return (*PROFILES, *(profile.name for profile in self.profiles))
