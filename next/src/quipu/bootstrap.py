@@ -105,7 +105,7 @@ TABLES: tuple[Table[Any], ...] = (
     WEB_VIEWS,
     PEER_IDS,
 )
-#: How often webhooks are told what is due.
+#: How often webhooks are sent what is due.
 _WEBHOOKS_S = 2.0
 #: How soon after its start a server loads what speaks MCP.
 _MCP_S = 2.0
@@ -417,7 +417,7 @@ def _decided_here(
 
 
 def http_settings(settings: Settings) -> HttpSettings:
-    """What the server is told."""
+    """The server's settings."""
     return HttpSettings(
         host=settings.host,
         port=settings.port,
@@ -498,7 +498,7 @@ def _web(container: Container, authentication: "Authentication") -> "Site":
 
 
 def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpParts:
-    """What serves MCP is told. Nothing of it loads the SDK."""
+    """What serves MCP is given. Nothing of it loads the SDK."""
     settings = container.config
     return McpParts(
         operations=OPERATIONS,

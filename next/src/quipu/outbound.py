@@ -58,7 +58,7 @@ class Outbound(Protocol):
     ) -> Answer:
         """The answer, whatever its status. `most_bytes`: a longer one is an error; 0 reads none of it.
 
-        Raises BackendUnavailableError, whose reason tells nothing of what is inside: `bad_address`,
+        Raises BackendUnavailableError, whose reason reveals nothing of what is inside: `bad_address`,
         `insecure_address`, `private_address`, `unknown_host`, `no_connection`, `no_answer` or `answer_too_large`.
         """
         ...

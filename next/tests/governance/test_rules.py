@@ -19,7 +19,7 @@ from quipu.governance.rules import (
     Subject,
     decided,
     matches,
-    together,
+    strictest,
 )
 from quipu.governance.text_classes import classes
 from quipu.memory.pipeline import Verdict
@@ -214,9 +214,11 @@ def test_what_is_written_together_goes_by_the_strictest() -> None:
         Verdict(effect="hold", rules=("a",), because="one", approvals=2),
         Verdict(effect="hold", rules=("b", "a"), because="two"),
     ]
-    assert together(verdicts) == Verdict(effect="hold", rules=("a", "b"), because="one two", approvals=2)
-    assert together([*verdicts, Verdict(effect="deny", rules=("d",))]) == Verdict(effect="deny", rules=("d",))
-    assert together([Verdict(), Verdict()]) == Verdict()
+    assert strictest(verdicts) == Verdict(effect="hold", rules=("a", "b"), because="one two", approvals=2)
+    assert strictest([*verdicts, Verdict(effect="deny", rules=("d",))]) == Verdict(
+        effect="deny", rules=("d",)
+    )
+    assert strictest([Verdict(), Verdict()]) == Verdict()
 
 
 # -- as people write them ----------------------------------------------------------------------------------------------

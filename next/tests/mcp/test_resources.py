@@ -327,8 +327,8 @@ async def test_a_stream_ends_with_its_credential_however_much_there_is_to_tell(
         if world.mode == "legacy":
             await client.subscribe_resource(STORES)
             (session,) = server.subscriptions._sessions.values()
-            assert session.telling is not None
-            ended: asyncio.Future[Any] = session.telling
+            assert session.notices is not None
+            ended: asyncio.Future[Any] = session.notices
         else:
             stack = AsyncExitStack()
             subscription = await stack.enter_async_context(client.listen(resource_subscriptions=[STORES]))

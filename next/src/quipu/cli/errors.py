@@ -80,7 +80,7 @@ def option_name(field: str) -> str:
 
 
 def hint(error: QuipuError, operation: "AnyOperation | None" = None) -> str:
-    """What to type next. Who is not known is told how a token is given here, not how it is sent."""
+    """What to type next. Who is not known reads how a token is given here, not how it is sent."""
     if error.hint and error.code != "unauthenticated":
         return error.hint
     for word in (error.reason, error.code):

@@ -237,9 +237,9 @@ def hand_command(found: "HandCommand", name: str) -> RenderedCommand:
 
     def run(**given: Any) -> int:
         session = Session.of(click.get_current_context())
-        told: HandSession = session
+        hand_session: HandSession = session
         with nullcontext() if found.logs_itself else session.logging():
-            result = found.run(told, **given)
+            result = found.run(hand_session, **given)
             if inspect.iscoroutine(result):
                 result = asyncio.run(result)
         return result if isinstance(result, int) else 0

@@ -1,4 +1,4 @@
-"""What one run of the command line was told: which memory, and how to answer.
+"""What one run of the command line was given: which memory, and how to answer.
 
 A memory is a file of this machine or on a server, never both. Who puts something in creates the file; a command that only
 reads creates nothing.
@@ -158,7 +158,7 @@ class Session:
             await opened.close()
 
     def _place(self, use: "Use", settings: "Settings") -> dict[str, Any]:
-        """Where the memory of this machine is, as bootstrap.py is told. An empty one stands in for a file that is not
+        """Where the memory of this machine is, as bootstrap.py is given it. An empty one stands in for a file that is not
         there yet, and where that would mislead it is refused."""
         named = list(self.store_urls)
         path = ledger_file(self.store_address())

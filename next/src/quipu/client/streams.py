@@ -74,7 +74,7 @@ async def events(
                     if message.data:
                         body = parsed("\n".join(message.data))
                         if message.event == "error":
-                            raise _told(body)
+                            raise _error_of(body)
                         yield body
         except QuipuError as error:
             if transport.is_closed:  # by whoever follows it
@@ -98,7 +98,7 @@ async def lines(transport: Transport, call: Call) -> AsyncGenerator[Any]:
                 continue
             item = parsed(line)
             if isinstance(item, dict) and item.keys() == {"error"}:  # pyright: ignore[reportUnknownMemberType]  any JSON
-                raise _told(cast("dict[str, Any]", item)["error"])
+                raise _error_of(cast("dict[str, Any]", item)["error"])
             yield item
 
 
@@ -107,6 +107,6 @@ async def _texts(given: AsyncIterable[str]) -> AsyncGenerator[str]:
         yield line
 
 
-def _told(problem: object) -> QuipuError:
+def _error_of(problem: object) -> QuipuError:
     """The error that a stream ends with."""
     return of_problem(cast("dict[str, Any]", problem)) if isinstance(problem, dict) else misunderstood()

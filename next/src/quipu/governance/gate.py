@@ -9,7 +9,7 @@ from quipu.governance.model import Rule
 from quipu.governance.proposals import Proposals, removed_count
 from quipu.governance.recall_approvals import RecallApprovals
 from quipu.governance.rule_list import Rules
-from quipu.governance.rules import Facts, Question, Subject, decided, together
+from quipu.governance.rules import Facts, Question, Subject, decided, strictest
 from quipu.governance.similar_memories import SimilarMemories
 from quipu.governance.text_classes import all_words, said
 from quipu.ledger.commit import Commit
@@ -63,7 +63,7 @@ class Gate:
         *,
         caller_asks: bool = False,
     ) -> Verdict:
-        """What these rules say. Memories that are written together are judged each for itself."""
+        """What these rules say. Memories that are written strictest are judged each for itself."""
         now, default = ctx.clock(), self.rules.default
         if facts.subjects is None and facts.operation == "remember_many":
             facts = await self._looked_up(ctx, Question.PLAN, facts, plan)
@@ -75,7 +75,7 @@ class Gate:
                 known = await self._looked_up(ctx, verdict, known, plan)
                 verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
             verdicts.append(verdict)
-        return verdicts[0] if len(verdicts) == 1 else together(verdicts)
+        return verdicts[0] if len(verdicts) == 1 else strictest(verdicts)
 
     async def hold(
         self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
@@ -213,7 +213,7 @@ class Gate:
 
 
 def _asks(request: Request) -> bool:
-    """Whether the caller wants a person to look at it; of what is written together, at any of it."""
+    """Whether the caller wants a person to look at it; of what is written strictest, at any of it."""
     items: Sequence[Request] = request.items if isinstance(request, RememberManyRequest) else (request,)
     return any(getattr(item, "approval_required", False) for item in items)
 

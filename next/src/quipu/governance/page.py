@@ -107,13 +107,13 @@ def _text(value: Any) -> str:
 
 def is_shown_whole(diff: Diff | None) -> bool:
     """Whether a list has room for all that an approval would do."""
-    told = lines(diff)
+    shown = lines(diff)
     return (
         diff is not None
-        and bool(told)
+        and bool(shown)
         and not diff.counts
-        and len(told) <= _MOST_LINES
-        and sum(line.length for line in told) <= _MOST_SHOWN
+        and len(shown) <= _MOST_LINES
+        and sum(line.length for line in shown) <= _MOST_SHOWN
     )
 
 

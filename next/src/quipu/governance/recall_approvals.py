@@ -113,7 +113,7 @@ class RecallApprovals:
 
 
 def _fingerprint(ctx: Context, request: RecallRequest, nonce: str) -> str:
-    """The same request of the same principal, told without its words."""
+    """The same request of the same principal, named without its words."""
     asked = request.model_dump(mode="json", exclude={"approval_required"})
     text = json.dumps([nonce, ctx.tenant, ctx.principal.name, asked], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

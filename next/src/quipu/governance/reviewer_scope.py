@@ -1,7 +1,7 @@
 """What a reviewer sees and decides on: agents, a user, operations and stores.
 
 1. A held write is seen as a whole or not at all: every memory that it touches must lie within the limits.
-2. What lies beyond them answers as what does not exist. What cannot be told for certain is not shown.
+2. What lies beyond them answers as what does not exist. What is not certain is not shown.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

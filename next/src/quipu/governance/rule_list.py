@@ -65,7 +65,7 @@ class RuleFile:
             _log.info("The rules file has changed: %d rules are in force.", len(rules))
 
     def _stamped(self) -> tuple[int, int, int] | None:
-        """Which file it is, how long, and when it was written: tells a change without reading it."""
+        """Which file it is, how long, and when it was written: shows a change without reading it."""
         try:
             found = self._path.stat()
         except OSError:

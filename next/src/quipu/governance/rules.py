@@ -161,16 +161,16 @@ def _by_rules(rules: Sequence[Rule], facts: Facts, now: int) -> Verdict | Questi
     return None if learned is None else _said(learned)
 
 
-def together(verdicts: Sequence[Verdict]) -> Verdict:
+def strictest(verdicts: Sequence[Verdict]) -> Verdict:
     """One verdict for memories that are written all or not at all: the strictest of each."""
     strictest = max(verdicts, key=lambda one: _STRICTNESS.index(one.effect))
-    told = [one for one in verdicts if one.effect == strictest.effect]
-    reasons = dict.fromkeys(one.because for one in told if one.because)
+    strict = [one for one in verdicts if one.effect == strictest.effect]
+    reasons = dict.fromkeys(one.because for one in strict if one.because)
     return Verdict(
         effect=strictest.effect,
-        rules=tuple(dict.fromkeys(name for one in told for name in one.rules)),
+        rules=tuple(dict.fromkeys(name for one in strict for name in one.rules)),
         because=" ".join(reasons) or None,
-        approvals=max(one.approvals for one in told),
+        approvals=max(one.approvals for one in strict),
     )
 
 

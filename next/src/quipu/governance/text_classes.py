@@ -1,6 +1,6 @@
 """Classes of text that rules can ask for: personal data, and text that talks to a model instead of about the world.
 
-Both are told by shape, so they miss some and find some that are none: a rule that goes by them holds, it does not delete.
+Both are recognised by shape, so they miss some and find some that are none: a rule that goes by them holds, it does not delete.
 """
 
 import re
@@ -14,7 +14,7 @@ from quipu.model.record import Record
 from quipu.model.value import Json
 from quipu.secrets.decoded import folded
 
-#: Each of Python's patterns has bounded repetitions only, and none whose parts can be told apart in several ways.
+#: Each of Python's patterns has bounded repetitions only, and none whose parts can match in several ways.
 _EMAIL = re.compile(r"[\w.+-]@[\w-]{1,63}\.[\w-]{2}")
 _SOCIAL = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _DIGITS = re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().-]{0,2}\d){6,18}(?![\w])")

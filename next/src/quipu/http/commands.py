@@ -52,9 +52,9 @@ async def _serve_until_stopped(
     address = session.store_address()
     if bootstrap.is_memory(address):
         _log.warning("Nothing is kept: this memory is in memory only, and gone when this stops.")
-    told = bootstrap.http_settings(settings)
-    # First of all, so that a port that is taken is told before anything is opened.
-    with closing(server.bound_socket(told)) as listening:
+    http = bootstrap.http_settings(settings)
+    # First of all, so that a port that is taken is reported before anything is opened.
+    with closing(server.bound_socket(http)) as listening:
         container = await bootstrap.open_container(settings, stores=[address])
         try:
             app = bootstrap.http_app(container, is_open=is_open, only=only)
@@ -73,7 +73,7 @@ async def _serve_until_stopped(
             readying = asyncio.create_task(_make_ready(container))
             server.settle()
             try:
-                await server.serve(app, told, listening, started)
+                await server.serve(app, http, listening, started)
             finally:
                 readying.cancel()
                 await asyncio.wait({readying})

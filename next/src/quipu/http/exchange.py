@@ -24,7 +24,7 @@ from quipu.http.settings import HttpSettings
 from quipu.model.principal import Principal
 
 _log = logging.getLogger("quipu.access")
-#: A method is one of these or it is not told: it comes from outside.
+#: A method is one of these or it is not named: it comes from outside.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: `dumps` would make one for every line.
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
@@ -164,7 +164,7 @@ class Exchanges:
     def _log_line(self, exchange: Exchange) -> None:
         level = logging.DEBUG if exchange.is_probe and exchange.error is None else logging.INFO
         if _log.isEnabledFor(level):
-            # Made here: `log` would look through the stack for a place in the code that no line tells.
+            # Made here: `log` would look through the stack for a place in the code that no line shows.
             said = _ENCODER.encode(line(exchange))
             _log.handle(_log.makeRecord(_log.name, level, "", 0, said, (), None))
 

@@ -11,7 +11,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: Addresses that load balancers and operators ask, by whatever name.
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 
-#: Nothing is guessed, framed or told to others.
+#: Nothing is guessed, framed or passed on to others.
 ALWAYS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

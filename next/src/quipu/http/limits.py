@@ -370,8 +370,8 @@ class Body:
         self._has_begun = True
         match self._headers.get("content-encoding", "identity").strip().lower():
             case "identity" | "":
-                told = self._headers.get("content-length", "")
-                if self.most is not None and told.isdecimal() and int(told[:20]) > self.most:
+                announced = self._headers.get("content-length", "")
+                if self.most is not None and announced.isdecimal() and int(announced[:20]) > self.most:
                     raise self._too_large()
             case "gzip" | "x-gzip":
                 self._gzip = _Gzip()

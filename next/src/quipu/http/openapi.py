@@ -25,7 +25,7 @@ _PROBLEM = {
         "type": {"type": "string", "description": "urn:quipu:error: and the code."},
         "title": {"type": "string", "description": "What the code means."},
         "status": {"type": "integer"},
-        "code": {"enum": sorted(STATUS), "description": "Stable; to be told apart by programs."},
+        "code": {"enum": sorted(STATUS), "description": "Stable; for programs to go by."},
         "reason": {**_NULLABLE_TEXT, "description": "A stable word below the code."},
         "detail": {"type": "string", "description": "What went wrong, for a person."},
         "hint": {**_NULLABLE_TEXT, "description": "What to do or to type next."},
@@ -161,20 +161,20 @@ def _headers(*names: str) -> dict[str, Any]:
 def _responses(
     operation: AnyOperation, route: Http, content: dict[str, Any], *, has_body: bool
 ) -> dict[str, Any]:
-    told = ["Quipu-Request-Id"]
+    headers = ["Quipu-Request-Id"]
     if operation.repeat == "with_key" or operation.span is not None:
-        told.append("Quipu-Seq")
+        headers.append("Quipu-Seq")
     if "version" in operation.response.model_fields:
-        told.append("ETag")
+        headers.append("ETag")
     if "replayed" in operation.response.model_fields:
-        told.append("Idempotency-Replayed")
+        headers.append("Idempotency-Replayed")
     responses: dict[str, Any] = {
-        "200": {"description": "Done.", "headers": _headers(*told), "content": content}
+        "200": {"description": "Done.", "headers": _headers(*headers), "content": content}
     }
     if "pending_approval" in operation.response.model_fields:
         responses["202"] = {
             "description": "Held: a person decides.",
-            "headers": _headers(*told, "Preference-Applied"),
+            "headers": _headers(*headers, "Preference-Applied"),
             "content": content,
         }
     statuses = [400, *(() if route.is_public else (401, 403)), *((404,) if "{" in route.path else ())]

@@ -60,7 +60,7 @@ def status_of(error: QuipuError) -> int:
 
 
 def problem_body(error: QuipuError, request_id: str) -> dict[str, Any]:
-    """What a caller is told. Of our own failures that is the request id and nothing else."""
+    """What a caller sees. Of our own failures that is the request id and nothing else."""
     is_ours = error.code == InternalError.code
     return {
         "type": f"urn:quipu:error:{error.code}",

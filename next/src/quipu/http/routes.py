@@ -204,7 +204,7 @@ class _Place:
 
 
 class Addresses:
-    """Finds what answers at an address. Parts are told apart as they were sent: `%2F` in an id is no slash."""
+    """Finds what answers at an address. Parts are split as they were sent: `%2F` in an id is no slash."""
 
     def __init__(
         self, endpoints: Sequence[tuple[str, str, ASGIApp]], others: Sequence[BaseRoute] = ()

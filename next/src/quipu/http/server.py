@@ -25,7 +25,7 @@ _YOUNG = 10_000
 
 
 def bound_socket(settings: HttpSettings) -> socket.socket:
-    """Listening, before anything else is opened: who comes meanwhile waits, and a port that is taken is told at once."""
+    """Listening, before anything else is opened: who comes meanwhile waits, and a port that is taken is reported at once."""
     host = settings.host.strip("[]")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -58,7 +58,7 @@ def address_of(settings: HttpSettings, listening: socket.socket) -> str:
     """The address to type into a browser."""
     scheme = "http" if settings.tls_cert is None else "https"
     host = settings.host.strip("[]")
-    if host in ("0.0.0.0", "::"):  # noqa: S104  told to people, not bound
+    if host in ("0.0.0.0", "::"):  # noqa: S104  shown to people, not bound
         host = "localhost"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 

@@ -31,7 +31,7 @@ _PIECE = 64 << 10
 
 
 class Pieces(HttpResponse):
-    """An answer made of pieces. When its reader leaves, whoever makes them is told to stop."""
+    """An answer made of pieces. When its reader leaves, whoever makes them has to stop."""
 
     def __init__(
         self, pieces: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str] | None = None
@@ -83,20 +83,20 @@ class Spooled(Pieces):
                     await spool.put(piece)
             spool.end()
 
-        async def tell() -> None:
+        async def deliver() -> None:
             async for piece in spool.pieces():
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send(_END)
 
         await send(self._start)
-        making, telling = asyncio.ensure_future(make()), asyncio.ensure_future(tell())
+        making, sending = asyncio.ensure_future(make()), asyncio.ensure_future(deliver())
         try:
-            await asyncio.wait({making, telling}, return_when=asyncio.FIRST_EXCEPTION)
-            for task in (making, telling):
+            await asyncio.wait({making, sending}, return_when=asyncio.FIRST_EXCEPTION)
+            for task in (making, sending):
                 if task.done():
                     await task
         finally:
-            await _ended(making, telling)
+            await _ended(making, sending)
             await spool.close()
 
 
@@ -248,7 +248,7 @@ async def lines(
     *,
     is_reading: bool = False,
 ) -> Pieces:
-    """A line of JSON for each item. What goes wrong after the status was sent is told by a last line, `{"error": …}`.
+    """A line of JSON for each item. What goes wrong after the status was sent is said by a last line, `{"error": …}`.
 
     Empty lines keep the connection open meanwhile. `is_reading`: the items come of a body that is still being read.
     """
@@ -284,7 +284,7 @@ async def events(
                         return
                 yield b": alive\n\n" if item is None else _event(item)
                 has_begun = True
-        except Exception as error:  # a last event tells what went wrong
+        except Exception as error:  # a last event says what went wrong
             if not has_begun:
                 raise
             exchange = exchange_of(scope)

@@ -21,7 +21,7 @@ _MOST_TENANTS = 1_000
 def copy(
     source: Driver, target: Driver, tenants: Sequence[str] | None, progress: Progress | None = None
 ) -> dict[str, int]:
-    """Copy some tenants, or all; how many rows each has. `progress` is told tenants done and tenants in all."""
+    """Copy some tenants, or all; how many rows each has. `progress` is called with tenants done and tenants in all."""
     tables = stored_tables(schema_statements(source.dialect))
     counts: dict[str, int] = {}
     with source.reading() as one, target.writing("") as two:

@@ -150,13 +150,13 @@ class Caller:
 
 
 def decide(state: State, callers: Sequence[Caller], random: Random) -> list[list[Committed] | Exception]:
-    """What each caller is told once `state.statements()` are durable."""
+    """What each caller gets once `state.statements()` are durable."""
     outcomes: list[list[Committed] | Exception] = []
     for caller in callers:
         branch = state.branch()
         try:
             done = _decided(branch, caller, random)
-        except Exception as refusal:  # noqa: BLE001  told to this caller alone
+        except Exception as refusal:  # noqa: BLE001  for this caller alone
             outcomes.append(refusal)
         else:
             state.merge(branch)

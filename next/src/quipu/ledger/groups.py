@@ -3,7 +3,7 @@
 1. A caller hears nothing before the transaction is durable, and hears an error if it did not become so.
 2. A caller that goes away takes nothing back of what it handed in.
 3. One caller's refusal leaves the others whole. Where the database itself refuses, each goes alone.
-4. If the connection breaks during COMMIT, the chain is asked whether the entry is there: nobody is told the wrong thing.
+4. If the connection breaks during COMMIT, the chain is asked whether the entry is there: nobody gets a wrong answer.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class Groups:
     def _settle(self, lane: str, group: Sequence[Job]) -> None:
         try:
             self._attempt(lane, group)
-        except Exception as error:  # noqa: BLE001  told to the callers
+        except Exception as error:  # noqa: BLE001  handed to the callers
             if len(group) == 1 or isinstance(error, QuipuError):
                 for (
                     job

@@ -237,7 +237,7 @@ class Ledger:
         """Run several reads of one moment on a worker thread.
 
         With `reached`, a replica may answer that has come to that position and to all that this process has seen; only
-        for what the journal's position tells the age of: records, not operational rows.
+        for what the journal's position dates: records, not operational rows.
         """
 
         def reading(at: int | None) -> R:

@@ -154,7 +154,7 @@ class Approval:
             preview = await dispatch(
                 caller.ctx(), PREVIEW_WRITE, {"operation": operation.name, "request": dict(given)}
             )
-        except QuipuError:  # told, and journaled, by the write itself, which meets it again
+        except QuipuError:  # answered, and journaled, by the write itself, which meets it again
             return None
         if not preview.would_hold or preview.approvals > 1:
             return None

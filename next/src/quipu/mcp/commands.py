@@ -40,12 +40,12 @@ async def _mcp(
         user_id=user,
         scopes=_scopes(scopes),
     )
-    told = McpSettings(profile=_profile(profile or settings.mcp_profile), **shown)
+    chosen = McpSettings(profile=_profile(profile or settings.mcp_profile), **shown)
     # By name: this module stands below the one that puts all capabilities together.
     bootstrap = import_module("quipu.bootstrap")
     with _logging(is_verbose=session.is_verbose):
         async with session.container("creates") as container:
-            await bootstrap.speak_mcp(container, principal, told)
+            await bootstrap.speak_mcp(container, principal, chosen)
 
 
 def _person(

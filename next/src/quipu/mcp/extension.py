@@ -107,7 +107,7 @@ def _check_permission(caller: Caller, method: _Method) -> None:
 
 
 def _check_declared(ctx: ServerRequestContext[Any, Any]) -> None:
-    """A client that does not know these methods is told what it would have to declare."""
+    """A client that does not know these methods learns what it would have to declare."""
     capabilities = ctx.session.client_capabilities
     if capabilities is None or ID not in (capabilities.extensions or {}):
         needed = t.MissingRequiredClientCapabilityErrorData(

@@ -136,12 +136,12 @@ class McpEndpoint:
     def _refusal(self, http: HttpRequest, error: QuipuError) -> HttpResponse:
         """The server's own answer, which also says where a token comes from (RFC 9728)."""
         answer = self._problem(http, error)
-        told = f'resource_metadata="{self._base(http)}{METADATA}"'
+        metadata = f'resource_metadata="{self._base(http)}{METADATA}"'
         if error.code == UnauthenticatedError.code:
-            answer.headers["WWW-Authenticate"] = f"{answer.headers['WWW-Authenticate']}, {told}"
+            answer.headers["WWW-Authenticate"] = f"{answer.headers['WWW-Authenticate']}, {metadata}"
         elif error.reason == "missing_scope":
             scope = f'Bearer realm="quipu", error="insufficient_scope", scope="{Permission.READ}"'
-            answer.headers["WWW-Authenticate"] = f"{scope}, {told}"
+            answer.headers["WWW-Authenticate"] = f"{scope}, {metadata}"
         return answer
 
     async def _metadata(self, http: HttpRequest) -> HttpResponse:
@@ -182,7 +182,7 @@ class McpEndpoint:
 
         subscriptions = running.made.subscriptions
         is_listening = scope["method"] == "GET" and self._parts.settings.keeps_sessions
-        async with subscriptions.told(session_id, caller) if is_listening else nullcontext():
+        async with subscriptions.streaming(session_id, caller) if is_listening else nullcontext():
             work = asyncio.ensure_future(running.manager.handle_request(scope, receive, sending))
             try:
                 while not work.done():
@@ -228,7 +228,7 @@ class McpEndpoint:
                 await stack.enter_async_context(running.manager.run())
                 opened.set_result(running)
                 await self._end.wait()
-        except Exception as error:  # noqa: BLE001  told to whoever waits; the next one tries again
+        except Exception as error:  # noqa: BLE001  raised to whoever waits; the next one tries again
             _log.error("MCP cannot be spoken: %s", type(error).__name__)
             if not opened.done():
                 opened.set_exception(error)

@@ -165,7 +165,7 @@ class Resources:
         return body
 
     async def _summaries(self, caller: Caller, stores: Sequence[StoreView]) -> Sequence[Summary | None]:
-        """One query for each store. Who is for several agents, and for none in particular, is told no numbers."""
+        """One query for each store. Who is for several agents, and for none in particular, sees no numbers."""
         principal = caller.principal
         agent_id = None if "*" in principal.agents else principal.default_agent
         if agent_id is None and "*" not in principal.agents:

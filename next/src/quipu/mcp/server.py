@@ -52,7 +52,7 @@ class McpServer:
 
 
 def mcp_server(parts: McpParts, who: Who) -> McpServer:
-    """One server for every profile: what a caller sees of it depends on the caller. `who` tells whose a request is."""
+    """One server for every profile: what a caller sees of it depends on the caller. `who` says whose a request is."""
     approval = Approval(parts.sealing, parts.reviews, parts.waits)
     specs = [*operation_tools(parts.operations, approval), *chatgpt_tools()]
     for profile in parts.profiles:

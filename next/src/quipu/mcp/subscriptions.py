@@ -1,8 +1,8 @@
-"""Change notices: who listens to a resource is told that it changed, never what it says.
+"""Change notices: who listens to a resource is notified that it changed, never of what it says.
 
 Each listener follows the journal as its own caller sees it: nobody hears of what they may not read, writes of other
 processes are heard too, and a stream ends with the credential that opened it. The modern generation listens with one
-request (`subscriptions/listen`); a session of the older one subscribes address by address, and is told on the stream that
+request (`subscriptions/listen`); a session of the older one subscribes address by address, and is notified on the stream that
 it holds open.
 """
 
@@ -45,15 +45,15 @@ class _Session:
 
     owner: str
     uris: dict[str, Address] = field(default_factory=dict[str, Address])
-    #: How many streams there are to tell it on.
+    #: How many streams there are to notify it on.
     streams: int = 0
     send: Callable[[str], Awaitable[None]] | None = None
-    telling: asyncio.Task[None] | None = None
+    notices: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        if self.telling is not None:
-            self.telling.cancel()
-            self.telling = None
+        if self.notices is not None:
+            self.notices.cancel()
+            self.notices = None
 
 
 class Subscriptions:
@@ -85,25 +85,25 @@ class Subscriptions:
         """One call is one stream."""
         caller = self._who(ctx)
         uris = await self._allowed(caller, params.notifications.resource_subscriptions or ())
-        since = await self._now(caller)  # before the client is told that it is heard
+        since = await self._now(caller)  # before the client knows that it is subscribed
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
 
         async def send(uri: str) -> None:
             await bus.publish(ResourceUpdated(uri=uri))
 
-        async def tell() -> None:
+        async def notify() -> None:
             try:
-                await self._tell(caller, since, uris, send)
-            finally:  # who will hear nothing more is told so, whatever ended it
+                await self._notify(caller, since, uris, send)
+            finally:  # the stream ends too, whatever ended this
                 handler.close()
 
-        telling = asyncio.create_task(tell())
+        sending = asyncio.create_task(notify())
         try:
             return await handler(ctx, params)
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
     # -- the older generation -------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Subscriptions:
         return t.EmptyResult()
 
     @asynccontextmanager
-    async def told(self, session_id: str, caller: Caller) -> AsyncGenerator[None]:
+    async def streaming(self, session_id: str, caller: Caller) -> AsyncGenerator[None]:
         """While a session over HTTP holds a stream open."""
         session = self._session_of(session_id, caller)
         if session is None:
@@ -170,10 +170,10 @@ class Subscriptions:
 
     async def _start(self, session: _Session, caller: Caller) -> None:
         since = await self._now(caller)
-        is_told = session.telling is not None and not session.telling.done()
-        if session.streams and session.send is not None and session.uris and not is_told:
-            telling = self._tell(caller, since, session.uris, session.send)
-            session.telling = asyncio.create_task(telling)
+        is_running = session.notices is not None and not session.notices.done()
+        if session.streams and session.send is not None and session.uris and not is_running:
+            notices = self._notify(caller, since, session.uris, session.send)
+            session.notices = asyncio.create_task(notices)
 
     # -- what both need -------------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Subscriptions:
         """The journal position from which on changes are notified."""
         return (await self._parts.ledger.head(caller.principal.tenant)).seq
 
-    async def _tell(
+    async def _notify(
         self,
         caller: Caller,
         since: int,
@@ -233,7 +233,7 @@ class Subscriptions:
                     names = await self._parts.scopes.stores(caller.principal.tenant)
                 store = names.get(event.store or "")
                 for uri in touched(event, uris, None if store is None else store.name):
-                    await paced.tell(uri, is_paced=uris[uri].kind == "recall")
+                    await paced.notify(uri, is_paced=uris[uri].kind == "recall")
 
 
 def _no_resource() -> MCPError:
@@ -244,25 +244,25 @@ async def _events(caller: Caller, since: int) -> AsyncGenerator[ChangeEvent]:
     """What changes, as the caller sees it; ends when the caller's credential does."""
     request = CHANGES.request(since=since)
     feed = dispatch_stream(caller.ctx(), CHANGES, request)
-    following = asyncio.ensure_future(anext(feed, None))
+    pending = asyncio.ensure_future(anext(feed, None))
     look_at = time.monotonic() + _LOOK_S
     try:
         while True:
-            await asyncio.wait({following}, timeout=look_at - time.monotonic())
+            await asyncio.wait({pending}, timeout=look_at - time.monotonic())
             if time.monotonic() >= look_at:
                 authorised(await caller.renewed(), CHANGES, request)
                 look_at = time.monotonic() + _LOOK_S
-            if following.done():
-                event = following.result()
+            if pending.done():
+                event = pending.result()
                 if event is None:
                     return
                 yield event
-                following = asyncio.ensure_future(anext(feed, None))
+                pending = asyncio.ensure_future(anext(feed, None))
     except QuipuError:
         return
     finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        pending.cancel()
+        await asyncio.gather(pending, return_exceptions=True)
 
 
 def touched(event: ChangeEvent, uris: Mapping[str, Address], store: str | None) -> Iterator[str]:
@@ -282,14 +282,14 @@ def touched(event: ChangeEvent, uris: Mapping[str, Address], store: str | None) 
 
 
 class _Paced:
-    """Tells of a recall at most once a second, and of the last change always."""
+    """Notifies of a recall at most once a second, and of the last change always."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self._send = send
         self._last: dict[str, float] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
-    async def tell(self, uri: str, *, is_paced: bool) -> None:
+    async def notify(self, uri: str, *, is_paced: bool) -> None:
         if not is_paced:
             await self._send(uri)
         elif uri not in self._waiting:

@@ -222,7 +222,7 @@ class Forget:
         for version in versions:
             if version.born == duplicate.died:
                 if before is not None and (before.is_emptied or version.is_emptied):
-                    # Retention has emptied what the merge did: what is left tells.
+                    # Retention has emptied what the merge did: what is left says so.
                     return bool(duplicate.content) and any(
                         duplicate.content in one.content for one in versions
                     )

@@ -204,7 +204,7 @@ async def _forget_ticked(ctx: Context, form: Fields) -> Done:
         )
         gone += len(answer.forgotten_ids)
         held += len(ids) if answer.is_held else 0
-    return Done(said=_told("Forgot", gone, len(picked), held))
+    return Done(said=_summary("Forgot", gone, len(picked), held))
 
 
 async def _tag_ticked(ctx: Context, form: Fields) -> Done:
@@ -226,7 +226,7 @@ async def _tag_ticked(ctx: Context, form: Fields) -> Done:
         )
         held += answer.is_held
         done += not answer.is_held
-    return Done(said=_told("Tagged", done, len(picked), held))
+    return Done(said=_summary("Tagged", done, len(picked), held))
 
 
 def pick_value(agent_id: str, record_id: str) -> str:
@@ -243,7 +243,7 @@ def _picked(form: Fields) -> list[tuple[str, str]]:
     return found
 
 
-def _told(verb: str, done: int, asked: int, held: int) -> str:
+def _summary(verb: str, done: int, asked: int, held: int) -> str:
     said = f"{verb} {done} of {asked}."
     return said + (f" {held} wait for approval." if held else "")
 
@@ -304,7 +304,7 @@ def _version(versions: Sequence[HistoryVersion], query: Fields) -> HistoryVersio
     raise NotFoundError("There is no such version of this memory.", reason="record")
 
 
-#: Fields whose change is told in a memory's history.
+#: Fields whose change is shown in a memory's history.
 _COMPARED = (
     *("type", "store", "tier", "tags", "metadata", "confidence", "importance", "source", "details", "key"),
     *("user_id", "session_id", "expires_at", "valid_from", "valid_until", "links", "privacy_intent"),

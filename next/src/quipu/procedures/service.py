@@ -56,7 +56,7 @@ class Procedures:
         return (Binding(ops.STEP, self.step), Binding(ops.GET_PROCEDURE, self.show))
 
     async def step(self, ctx: Context, request: StepRequest) -> StepResponse:
-        """Take a step. Of two at once one wins; the other is told that the version has moved on."""
+        """Take a step. Of two at once one wins; the other learns that the version has moved on."""
         found = await self._found(ctx, request.id, request.agent_id)
         once = once_of(ctx.principal, ops.STEP.name, request) if request.is_kept else None
         if once is not None:
@@ -161,7 +161,7 @@ def _moved(before: Machine, request: StepRequest) -> tuple[Machine, Note | None]
     if request.trigger is None:
         return after, None
     taken = Table(after).taken(after.current, request.trigger, request.facts)
-    # Of a replay only its end is kept: no single trigger tells how it came there.
+    # Of a replay only its end is kept: no single trigger says how it came there.
     note = Note.of(taken) if request.replay is None else None
     return replace(after, current=taken.dest), note
 

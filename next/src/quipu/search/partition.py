@@ -270,7 +270,7 @@ def _first_unreadable(rows: Sequence[IndexRow], dimensions: int) -> TamperedErro
     return TamperedError(
         f"A version of record {rows[0].id} cannot be read.",
         reason="altered_record",
-        hint="It was changed outside of Quipu. `quipu verify` tells what; `quipu reindex` makes its index anew.",
+        hint="It was changed outside of Quipu. `quipu verify` says what; `quipu reindex` makes its index anew.",
     )
 
 

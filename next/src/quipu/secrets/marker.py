@@ -70,7 +70,7 @@ class Marker:
             not before
             or not after
             or "{label}" in after
-            or LABEL.match(after)  # the end of the label could not be told
+            or LABEL.match(after)  # the end of the label is not certain
             or len(self.template) > _LONGEST_TEMPLATE
             or _BREAKING.search(self.template)
         ):

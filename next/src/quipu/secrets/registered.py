@@ -28,7 +28,7 @@ LONGEST: Final = 16_384
 
 #: A shorter number in hex may be a date or a telephone number.
 _SHORTEST_HEX = 16
-#: What is shorter makes a run, when it is encoded twice, that is too short to be told from a word.
+#: What is shorter makes a run, when it is encoded twice, that is too short to be distinguished from a word.
 _SHORTEST_NESTED = 18
 _HEX_VALUE = re.compile(r"[0-9A-Fa-f]+(?:[-: ][0-9A-Fa-f]+)*")
 _SPACES = dict.fromkeys(map(ord, string.whitespace))

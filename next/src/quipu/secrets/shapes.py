@@ -25,7 +25,7 @@ class Shape:
     expression: str
     #: At least one of them is in every match; lower case when `is_cased` is false.
     keywords: tuple[str, ...]
-    #: What tells a secret from something of the same shape.
+    #: What distinguishes a secret from something of the same shape.
     accepts: Check = randomness.is_varied
     #: Whether keywords and expression are looked for as they are written, or in either case.
     is_cased: bool = True

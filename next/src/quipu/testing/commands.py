@@ -128,7 +128,7 @@ async def _server(session: Session, url: str, *, is_wire: bool) -> "AsyncGenerat
     transport = connection(address, config=settings).transport
     session.note(f"It writes for agents named conformance-{label}-…, and takes away what it wrote.")
     try:
-        told = await described(transport)
+        answer = await described(transport)
         is_quipu = await _is_quipu(address, settings)
         if is_quipu and not is_wire:
             memory = connect(address, config=settings)
@@ -137,7 +137,7 @@ async def _server(session: Session, url: str, *, is_wire: bool) -> "AsyncGenerat
             finally:
                 await memory.close()
         else:
-            promises = {str(name) for name in told["capabilities"]}
+            promises = {str(name) for name in answer["capabilities"]}
             yield WireSubject(transport, promises, label=label, clock=ids.now, has_floor=is_quipu)
     finally:
         await transport.close()
@@ -149,14 +149,14 @@ async def _is_quipu(address: str, settings: "Settings") -> bool:
 
     memory = connect(address, config=settings)
     try:
-        told: Mapping[str, Any] = (await memory.call("capabilities")).to_dict()
+        answer: Mapping[str, Any] = (await memory.call("capabilities")).to_dict()
     except QuipuError as error:
         if isinstance(error, NotFoundError) or error.reason in ("bad_answer", "bad_method"):
             return False  # nobody is there, or somebody else
         raise
     finally:
         await memory.close()
-    return "remember_many" in told["operations"]
+    return "remember_many" in answer["operations"]
 
 
 CONFORMANCE = HandCommand(
@@ -165,8 +165,8 @@ CONFORMANCE = HandCommand(
 
     Without a server on a throw-away memory of this machine; on a server beside what is there: each scenario
     has an agent of its own, and what it wrote is erased afterwards. A server of another make is asked in memorywire v0
-    alone, under /memorywire/v0. What a server does not promise is told as such, never as passed. The token is
-    QUIPU_TOKEN's; what needs a second person to approve is told as not promised. Exit code 1 when a scenario fails.""",
+    alone, under /memorywire/v0. What a server does not promise is reported as such, never as passed. The token is
+    QUIPU_TOKEN's; what needs a second person to approve is reported as not promised. Exit code 1 when a scenario fails.""",
     run=_conformance,
     parameters=(
         click.Argument(

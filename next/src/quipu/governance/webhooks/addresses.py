@@ -99,7 +99,7 @@ class Webhooks:
         return DeleteWebhookResponse(id=webhook.id)
 
     async def test(self, ctx: Context, request: TestWebhookRequest) -> TestWebhookResponse:
-        """An event of nothing. What went wrong is said, as far as it tells nothing of the network here."""
+        """An event of nothing. What went wrong is said, as far as it reveals nothing of the network here."""
         webhook = await self._known(ctx.tenant, request.id)
         now = ctx.clock()
         answer = await self.delivery.send(

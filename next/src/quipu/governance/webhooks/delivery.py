@@ -1,6 +1,6 @@
 """Delivery of events by journal position: signed, in order for each address, tried again until it arrives or is given up.
 
-How far each webhook was told is kept in the ledger, so nothing is lost when a process dies; what had just been sent may
+How far each webhook has got is kept in the ledger, so nothing is lost when a process dies; what had just been sent may
 come twice, with the same id.
 """
 
@@ -27,7 +27,7 @@ from quipu.secrets.sealing import Sealing
 _log = logging.getLogger("quipu.webhooks")
 _PAGE = 500
 _MOST = 1_000
-#: So long one webhook is told what is due; the rest has its turn in the next round.
+#: So long one webhook is sent what is due; the rest has its turn in the next round.
 _TURN_MS = 10_000
 #: Entries that nobody wanted are looked through again after a start, at most so many.
 _FAR = 5_000
@@ -48,43 +48,43 @@ class Delivery:
     #: So long a round waits for all; who is slower is not waited for.
     patience_s: float = 2.0
     #: Tenant and webhook → what is under way.
-    _telling: dict[tuple[str, str], asyncio.Task[int]] = field(
+    _deliveries: dict[tuple[str, str], asyncio.Task[int]] = field(
         default_factory=dict[tuple[str, str], "asyncio.Task[int]"], init=False
     )
-    #: Tenant and webhook → how far was looked without finding anything to tell.
+    #: Tenant and webhook → how far was looked without finding anything to send.
     _looked: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int], init=False)
 
     async def deliver_due(self, now: int) -> int:
-        """Tell every webhook of every tenant what is due, side by side. Returns how many events arrived.
+        """Send every webhook of every tenant what is due, side by side. Returns how many events arrived.
 
         A background job calls it every few seconds. A slow one delays no other: whoever takes longer than a moment goes on
         by itself, and the others have their next turn meanwhile.
         """
         for tenant in await self._tenants():
             for webhook, place in await self.webhooks(tenant):
-                if (tenant, webhook.id) not in self._telling:
-                    telling = self._told(tenant, webhook, place, now)
-                    self._telling[tenant, webhook.id] = asyncio.create_task(telling)
-        if not self._telling:
+                if (tenant, webhook.id) not in self._deliveries:
+                    delivery = self._delivered(tenant, webhook, place, now)
+                    self._deliveries[tenant, webhook.id] = asyncio.create_task(delivery)
+        if not self._deliveries:
             return 0
         try:
-            done, _ = await asyncio.wait(self._telling.values(), timeout=self.patience_s)
+            done, _ = await asyncio.wait(self._deliveries.values(), timeout=self.patience_s)
         except asyncio.CancelledError:
             await self.close()
             raise
-        ended = [key for key, task in self._telling.items() if task in done]
-        return sum([self._telling.pop(key).result() for key in ended])
+        ended = [key for key, task in self._deliveries.items() if task in done]
+        return sum([self._deliveries.pop(key).result() for key in ended])
 
     async def close(self) -> None:
-        """Break off what is under way; who was being told is told again by the next server."""
-        telling = list(self._telling.values())
-        self._telling.clear()
-        for task in telling:
+        """Break off what is under way; what was being sent is sent again by the next server."""
+        running = list(self._deliveries.values())
+        self._deliveries.clear()
+        for task in running:
             task.cancel()
-        await asyncio.gather(*telling, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def webhooks(self, tenant: str) -> Sequence[tuple[Webhook, WebhookPosition]]:
-        """The webhooks of a tenant, and how far each was told: at first, up to its own creation."""
+        """The webhooks of a tenant, and how far each has got: at first, up to its own creation."""
 
         def work(reader: Reader) -> list[tuple[Webhook, WebhookPosition]]:
             rows = reader.rows(WEBHOOKS, limit=_MOST)
@@ -110,7 +110,7 @@ class Delivery:
 
     # -- one webhook --------------------------------------------------------------------------------------------------
 
-    async def _told(self, tenant: str, webhook: Webhook, place: WebhookPosition, now: int) -> int:
+    async def _delivered(self, tenant: str, webhook: Webhook, place: WebhookPosition, now: int) -> int:
         """One event after the other, until there is none, one does not arrive, or the turn is over."""
         if not events.is_due(place, now) or not events.is_free(place, now):
             return 0
@@ -160,7 +160,7 @@ class Delivery:
         except QuipuError as refused:
             error = refused.reason or refused.code
         if error is None:
-            return events.told(place, entry.seq)
+            return events.delivered(place, entry.seq)
         after = events.failed(place, entry.seq, error, self.clock())
         if after.dropped > place.dropped:
             _log.warning("webhook %s: event %s was given up (%s)", webhook.id, entry.seq, error)

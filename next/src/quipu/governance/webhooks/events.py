@@ -1,4 +1,4 @@
-"""What a webhook is told, how a delivery is signed, and when it is tried again. Pure functions."""
+"""What a webhook is sent, how a delivery is signed, and when it is tried again. Pure functions."""
 
 import hashlib
 import hmac
@@ -13,7 +13,7 @@ from quipu.model.value import Json, JsonObject
 #: Ten seconds, then twice as long each time, up to an hour; after so many tries an event is given up.
 _FIRST_MS, _LONGEST_MS = 10_000, 3_600_000
 MOST_ATTEMPTS = 16
-#: So long nobody else tells a webhook that somebody is telling.
+#: So long nobody else sends to a webhook that somebody is sending to.
 LEASE_MS = 60_000
 
 
@@ -77,11 +77,11 @@ def is_due(place: WebhookPosition, now: int) -> bool:
 
 
 def is_free(place: WebhookPosition, now: int) -> bool:
-    """Whether nobody is telling it now; who died while telling holds it no longer than the lease."""
+    """Whether nobody is sending to it now; who died while sending holds it no longer than the lease."""
     return place.holder is None or not 0 < place.held_until - now <= LEASE_MS
 
 
-def told(place: WebhookPosition, seq: int) -> WebhookPosition:
+def delivered(place: WebhookPosition, seq: int) -> WebhookPosition:
     """After an event has arrived."""
     return replace(place, position=seq, attempts=0, next_at=0, error=None)
 

@@ -43,7 +43,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPosition:
-    """How far along the journal a webhook was told, and who tells it now."""
+    """How far along the journal a webhook has got, and which server delivers to it now."""
 
     id: str
     position: int
@@ -88,7 +88,7 @@ class CreateWebhookRequest(Request):
         default=("proposal.held", "proposal.approved", "proposal.rejected"), description="What to tell it of."
     )
     agents: Annotated[Names, Field(min_length=1, max_length=64)] = Field(
-        default=("*",), description="Patterns of the agents it is told about, such as shop-*; * is all."
+        default=("*",), description="Patterns of the agents whose events it gets, such as shop-*; * is all."
     )
     with_content: bool = Field(
         default=False,
@@ -102,11 +102,11 @@ class WebhookView(Response):
     id: str = Field(description="Its id.")
     url: str = Field(description="Where deliveries go.")
     events: tuple[EventType, ...] = Field(description="Which events are sent to it.")
-    agents: tuple[str, ...] = Field(description="Patterns of the agents it is told about.")
+    agents: tuple[str, ...] = Field(description="Patterns of the agents whose events it gets.")
     with_content: bool = Field(description="Whether it gets held writes themselves.")
     created_at: int = Field(description="Milliseconds since 1970.")
     created_by: str = Field(description="Who created it.")
-    position: int = Field(description="The journal position up to which it was told.")
+    position: int = Field(description="The journal position up to which events were delivered.")
     attempts: int = Field(description="How often the next event was tried.")
     next_at: int | None = Field(
         default=None, description="When the next event is tried again; none: as soon as there is one."

@@ -138,7 +138,7 @@ class PostgresDriver:
                 yield PostgresCursor(connection)
             return
         if reached is not None:
-            with _told(), replica.reading(tenant, reached, lambda: self._reached(tenant)) as cursor:
+            with _driver_errors(), replica.reading(tenant, reached, lambda: self._reached(tenant)) as cursor:
                 if cursor is not None:
                     yield cursor
                     return
@@ -168,12 +168,12 @@ class PostgresDriver:
     def _transaction(self, begin: bytes) -> Generator[Connection]:
         self._check_process()
         try:
-            with _told(), self._pool.connection() as connection:
+            with _driver_errors(), self._pool.connection() as connection:
                 connection.execute(begin)
                 try:
                     yield connection
                 except BaseException:
-                    with suppress(psycopg.Error):  # the reason is the one that is told
+                    with suppress(psycopg.Error):  # the first reason is the one to report
                         connection.rollback()
                     raise
                 try:
@@ -325,7 +325,7 @@ def _replica_reading(pool: ConnectionPool[Connection], patience_s: float) -> Gen
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _driver_errors() -> Generator[None]:
     """psycopg's errors in our words; where a statement is at fault, as they are."""
     try:
         yield

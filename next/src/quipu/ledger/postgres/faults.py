@@ -78,7 +78,7 @@ _WORDS: Final[Sequence[tuple[type[psycopg.Error], re.Pattern[str]]]] = (
 
 
 def meaning(error: psycopg.Error) -> QuipuError | None:
-    """The same in our words; None where a statement is at fault, which its caller alone is told."""
+    """The same in our words; None where a statement is at fault, which concerns its caller alone."""
     named = _named(error)
     if isinstance(named, errors.DataCorrupted | errors.IndexCorrupted):
         return TamperedError(

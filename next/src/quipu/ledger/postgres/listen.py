@@ -40,7 +40,7 @@ class Announcements:
         self._threads: list[threading.Thread] = []
 
     def announce(self, tenant: str) -> None:
-        """Say that a tenant's journal has grown; nobody waits for it. Where nobody here listens, nobody is told."""
+        """Say that a tenant's journal has grown; nobody waits for it. Where nobody here listens, nothing happens."""
         if self._threads:
             with self._lock:
                 self._waiting.add(tenant)

@@ -1,4 +1,4 @@
-"""A vendor that is not there is told as such, in the adapter's words."""
+"""A vendor that is not there is reported as such, in the adapter's words."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -29,7 +29,7 @@ class FailingContract(BackendCase):
         await unreachable.close()
 
     async def test_what_a_vendor_did_not_do_is_not_told_as_done(self, unreachable: Backend) -> None:
-        """Who is told that there was nothing to delete, or nothing there, does not come back for it."""
+        """Who hears that there was nothing to delete, or nothing there, does not come back for it."""
         with suppress(BackendUnavailableError):
             await unreachable.open()
         promised, keeper = unreachable.capabilities, Keeper(unreachable)

@@ -285,13 +285,13 @@ async def answers_give_nothing_away(at: Subject, check: Check) -> None:
             taken.append(what)
     check.equal(taken, [], "what is not refused")
     for answer in answers:
-        told = str(answer)
-        check(not re.search(r"0x[0-9a-f]{6,}", told), "no object's address is told")
+        text = str(answer)
+        check(not re.search(r"0x[0-9a-f]{6,}", text), "no object's address is shown")
         check(
-            not re.search(r"\w://\S*@|sqlite3?\.|apsw|psycopg", told),
+            not re.search(r"\w://\S*@|sqlite3?\.|apsw|psycopg", text),
             "no URL with credentials, no driver's words",
         )
-        check("hunter2" not in told and "noon" not in told, "no memory text is told")
+        check("hunter2" not in text and "noon" not in text, "no memory text is shown")
 
 
 async def the_past_is_readable(at: Subject, check: Check) -> None:

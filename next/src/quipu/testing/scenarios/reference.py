@@ -98,7 +98,7 @@ async def expire_by_age(at: Subject, check: Check) -> None:
     answer = await at.expire({"older_than_days": 180, "type": "semantic"})
     check.equal(answer.matched_count, 1, "how many matched")
     check.equal(answer.action_taken, "forget", "action_taken")
-    check(answer.stores, "stores: where it was done is told")
+    check(answer.stores, "stores: where it was done is named")
     check.equal(set(await at.found("fact about pottery")), {sure, fresh}, "what is found after")
 
 
@@ -109,7 +109,7 @@ async def merge_keep_canonical(at: Subject, check: Check) -> None:
     check.equal(answer.merged_count, 2, "how many collapsed")
     check.equal(answer.canonical, first, "canonical, as it was sent")
     check.equal(answer.strategy_used, "keep_canonical", "strategy_used")
-    check(answer.stores, "stores: where it was done is told")
+    check(answer.stores, "stores: where it was done is named")
     check.equal(await at.found("capital of France"), [first], "what is found")
 
 
@@ -215,15 +215,15 @@ async def _as_given(at: Subject, check: Check) -> None:
     hits = {hit.id: hit for hit in await at.recall("cafe opens at nine", min_relevance="off", k=10)}
     check(fact in hits, "`cafe opens at nine` finds the text it is taken from")
     check.equal(hits[fact].content, words, "the text, as it was given")
-    told = json.dumps(hits[fact].metadata, sort_keys=True)
-    check.equal(told, json.dumps(details, sort_keys=True), "the metadata, without loss")
+    kept = json.dumps(hits[fact].metadata, sort_keys=True)
+    check.equal(kept, json.dumps(details, sort_keys=True), "the metadata, without loss")
 
 
 async def _each_fusion(at: Subject, check: Check) -> None:
     """Ranks alone make small scores, and a text that is the query itself scores far above them."""
     words = "The moon rises over the quiet harbour."
     written = await at.remember(words)
-    check(written.stores, "stores: where it is kept is told")
+    check(written.stores, "stores: where it is kept is named")
     for fusion in ("rrf", "max", "weighted"):
         answer = await at.recall(words, fusion=fusion, min_relevance="off")
         check.equal(answer.fusion_used, fusion, "fusion_used")
@@ -288,7 +288,7 @@ SIXTEEN = (
         approval_required_pending,
     ),
     Scenario("capabilities_declared", "what is declared is kept", capabilities_declared, needs_meaning=True),
-    Scenario("health_returns_status", "health tells the truth", health_returns_status),
+    Scenario("health_returns_status", "health says the truth", health_returns_status),
     Scenario("isinstance_protocol", "it is a MemoryStore, signatures included", isinstance_protocol),
     Scenario(
         "recall_returns_score_metadata",

@@ -52,13 +52,13 @@ async def what_is_archived_comes_back(at: Subject, check: Check) -> None:
     await at.memory.restore(fact)
     check.equal(await at.found("mill river"), [fact], "what is recalled when it is restored")
     await at.forget(fact, reason="the mill burnt down")
-    told = [version.reason for version in (await at.memory.history(fact)).versions]
-    check.equal(told[-1], "the mill burnt down", "why it was forgotten")
+    reasons = [version.reason for version in (await at.memory.history(fact)).versions]
+    check.equal(reasons[-1], "the mill burnt down", "why it was forgotten")
     await at.memory.restore(fact)
     check.equal(await at.found("mill river"), [fact], "what is recalled when it is restored again")
     await at.expire({"type": "semantic"}, reason="nobody mills any more")
-    told = [version.reason for version in (await at.memory.history(fact)).versions]
-    check.equal(told[-1], "nobody mills any more", "why it expired")
+    reasons = [version.reason for version in (await at.memory.history(fact)).versions]
+    check.equal(reasons[-1], "nobody mills any more", "why it expired")
 
 
 async def only_what_was_returned_counts_as_recalled(at: Subject, check: Check) -> None:

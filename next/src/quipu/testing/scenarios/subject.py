@@ -2,7 +2,7 @@
 
 A `Subject` is a memory that is in use somewhere: scenarios play beside what is there, each for an agent of its own, and
 take away what they wrote. An `OwnSubject` is a throw-away memory whose clock and ledger are in our hands. What cannot be
-done or seen from here is told as not promised, never as passed.
+done or seen from here is reported as not promised, never as passed.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A server that speaks memorywire v0, ours or anybody's, as what scenarios are played on.
 
-Nothing is asked of it but what v0 has: a scenario that needs an addition of Quipu's is told as not promised. An answer that
-is not of v0's shape is told by the member that is wrong.
+Nothing is asked of it but what v0 has: a scenario that needs an addition of Quipu's is reported as not promised. An answer that
+is not of v0's shape is reported by the member that is wrong.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class Wire(Protocol):
 
 async def described(wire: Wire) -> Mapping[str, Any]:
     """What the server says that it can do."""
-    told = await wire.send(Call(method="GET", path=f"{_PREFIX}/capabilities", may_repeat=True))
-    if not isinstance(told, dict) or not isinstance(told.get("capabilities"), list):  # pyright: ignore[reportUnknownMemberType]  any JSON
+    said = await wire.send(Call(method="GET", path=f"{_PREFIX}/capabilities", may_repeat=True))
+    if not isinstance(said, dict) or not isinstance(said.get("capabilities"), list):  # pyright: ignore[reportUnknownMemberType]  any JSON
         raise NotFoundError(
             "No memorywire is spoken at this address.",
             reason="memorywire",
             hint=f"A server answers GET {_PREFIX}/capabilities.",
         )
-    return cast("Mapping[str, Any]", told)
+    return cast("Mapping[str, Any]", said)
 
 
 class WireConnection:
@@ -69,11 +69,11 @@ class WireConnection:
         return self._understood(operation, given, await self.post(operation.name, body))
 
     async def post(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer, if it is one: who refuses with a success, or leaves a member out, is told so."""
-        told = await self._wire.send(Call(method="POST", path=f"{_PREFIX}/{name}", body=body))
-        if not isinstance(told, dict):
+        """The answer, if it is one: who refuses with a success, or leaves a member out, is refused."""
+        said = await self._wire.send(Call(method="POST", path=f"{_PREFIX}/{name}", body=body))
+        if not isinstance(said, dict):
             raise Broken(f"the answer to {name} is no object")
-        answer = cast("dict[str, Any]", told)
+        answer = cast("dict[str, Any]", said)
         plain = {field: value for field, value in answer.items() if field != "extensions"}
         if faults := list(answer_faults(name, plain if body.get("extensions") else answer)):
             raise Broken(f"the answer to {name} is not v0's: {'; '.join(faults)}")
