@@ -7,6 +7,7 @@ from typing import Any, Literal
 from quipu.access import model as access_model
 from quipu.audit import model as audit_model
 from quipu.config import Settings, load
+from quipu.consolidation import model as consolidation_model
 from quipu.governance import model as governance_model
 from quipu.memory import model as memory_model
 from quipu.memory.memory_store import ForeignRequest
@@ -1101,6 +1102,30 @@ class Memory(OpenMemory):
                 "run_id": run_id,
                 "node_id": node_id,
             },
+        )
+
+    async def consolidate(
+        self,
+        *,
+        all_agents: bool = False,
+        dry_run: bool = False,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+    ) -> consolidation_model.ConsolidateResponse:
+        """Go through short-term memory: promote what weighs enough, forget what is old and light.
+
+        Short-term memory is what is in stores of the tier `short_term`. Each agent and user has a window of its newest
+        hundred memories. What is promoted becomes a long-term memory with links to what it was made of, which are forgotten in
+        the same step. A pass is undone as a whole with `undo` and its `pass_id`.
+
+        all_agents: The windows of every agent; for admins.
+        dry_run: Only say what would happen.
+        agent_id: Whose memory: the agent. Left out, the credential's own agent.
+        user_id: The person it is about. Left out, all users of the agent.
+        """
+        return await self._run(
+            "consolidate",
+            {"all_agents": all_agents, "dry_run": dry_run, "agent_id": agent_id, "user_id": user_id},
         )
 
 

@@ -18,6 +18,11 @@ from quipu.audit.model import ANCHORS
 from quipu.audit.operations import OPERATIONS as AUDIT_OPERATIONS
 from quipu.audit.service import AuditService, audit_service
 from quipu.config import Settings, data_dir
+from quipu.consolidation.extraction import Extraction, Extractor
+from quipu.consolidation.operations import OPERATIONS as CONSOLIDATION_OPERATIONS
+from quipu.consolidation.rules import Scorer, Thresholds, score
+from quipu.consolidation.service import Consolidation
+from quipu.consolidation.windows import Windows
 from quipu.embed.cache import CachedEmbedder
 from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError, UnsupportedError
@@ -90,6 +95,7 @@ OPERATIONS: Operations = (
     *WEBHOOK_OPERATIONS,
     *AUDIT_OPERATIONS,
     *PROCEDURE_OPERATIONS,
+    *CONSOLIDATION_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -125,6 +131,7 @@ class Container:
     governance: GovernanceService
     webhooks: Webhooks
     audit: AuditService
+    consolidation: Consolidation
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -136,6 +143,8 @@ class Container:
         await self.memory.read_log.close()
         await self.access.budgets.close()
         await self.audit.close()
+        if self.consolidation.extraction is not None:
+            await self.consolidation.extraction.extractor.close()
         await self.ledger.close()
         if self.embedder is not None:
             await self.embedder.close()
@@ -157,9 +166,14 @@ async def open_container(
     governance: InProcessReviewer | None = None,
     clock: Clock = ids.now,
     new_id: Callable[[str], str] = ids.new_id,
+    extractor: Extractor | None = None,
+    scorer: Scorer = score,
     **later: Any,
 ) -> Container:
-    """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open."""
+    """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
+
+    scorer: How much a short-term memory weighs.
+    """
     for name, value in later.items():
         if value not in (None, False):
             raise UnsupportedError(f"{name} is not supported yet.", reason=name)
@@ -177,6 +191,9 @@ async def open_container(
     governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
     webhooks = _webhooks(core, access)
     audit = _audit(core, memory)
+    consolidation = _consolidation(
+        core, governor, pipeline, memory, extractor or _extractor(settings), scorer
+    )
     bindings = (
         *_decided_here(
             (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
@@ -188,6 +205,7 @@ async def open_container(
         *_suggestions(core, access, governor, memory).bindings,
         *webhooks.bindings,
         *audit.bindings,
+        *consolidation.bindings,
         *_upkeep(core).bindings,
         *_health(core).bindings,
     )
@@ -203,6 +221,7 @@ async def open_container(
         governance=governed,
         webhooks=webhooks,
         audit=audit,
+        consolidation=consolidation,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 
@@ -387,6 +406,49 @@ def _procedures(core: _Core, access: AccessService, pipeline: Pipeline, memory: 
     )
 
 
+def _consolidation(
+    core: _Core,
+    governor: Gate,
+    pipeline: Pipeline,
+    memory: MemoryService,
+    extractor: Extractor | None,
+    scorer: Scorer,
+) -> Consolidation:
+    extraction = None
+    if extractor is not None:
+        extraction = Extraction(
+            extractor=extractor, remember=memory.remember, similar=governor.similar, secrets=core.secrets
+        )
+    return Consolidation(
+        ledger=core.ledger,
+        pipeline=pipeline,
+        memory=memory,
+        windows=Windows(ledger=core.ledger, scopes=core.scopes, thresholds=Thresholds()),
+        similar=governor.similar,
+        extraction=extraction,
+        scorer=scorer,
+    )
+
+
+def _extractor(settings: Settings) -> Extractor | None:
+    """The model that finds facts, if the settings name one."""
+    if settings.extractor_url is None and settings.extractor_model is None:
+        return None
+    if settings.extractor_url is None or settings.extractor_model is None:
+        raise InvalidError(
+            "A model that finds facts needs an address and a name.",
+            faults=[Fault("/extractor_url", "missing_field", "extractor_url and extractor_model")],
+        )
+    from quipu.consolidation.chat_model import ChatModel  # a client that nobody else needs
+
+    key = settings.extractor_key
+    return ChatModel(
+        base_url=settings.extractor_url,
+        model=settings.extractor_model,
+        api_key=None if key is None else key.get_secret_value(),
+    )
+
+
 def _upkeep(core: _Core) -> Upkeep:
     return Upkeep(
         ledger=core.ledger,
@@ -553,6 +615,15 @@ def background_jobs(container: Container) -> "list[Job]":
             name="sweep",
             every_s=container.config.sweep_s,
             work=for_each_tenant("sweep", tenants, sweep),
+        ),
+        Job(
+            name="consolidation",
+            every_s=container.config.consolidation_s,
+            work=for_each_tenant(
+                "consolidation",
+                tenants,
+                lambda tenant: container.consolidation.work(tenant, container.context),
+            ),
         ),
         Job(
             name="checkpoint",

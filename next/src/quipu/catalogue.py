@@ -65,6 +65,7 @@ PLACES: Mapping[str, str] = {
     "undo": "quipu.audit.operations:UNDO",
     "step": "quipu.procedures.operations:STEP",
     "get_procedure": "quipu.procedures.operations:GET_PROCEDURE",
+    "consolidate": "quipu.consolidation.operations:CONSOLIDATE",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",
@@ -145,6 +146,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Find what a cause did to memory, or what looks suspicious, and undo it. First a trial, unless it is said otherwise.",
     ),
     "procedure step": ("step", "Take a step of a procedure, try one, or see where it stands."),
+    "consolidate": (
+        "consolidate",
+        "Go through short-term memory: promote what weighs enough, forget what is old and light.",
+    ),
     "reindex": (
         "reindex",
         "Make the search index of every tenant anew: words by today's rules, vectors by today's embedder.",

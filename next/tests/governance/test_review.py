@@ -65,7 +65,8 @@ async def test_a_held_write_is_a_proposal_and_nothing_else_until_it_is_approved(
     assert effect.detail["proposal"] == decided.detail["proposal"] == held.proposal_id
     (kept,) = await office.container.ledger.page(PROPOSALS, "default")
     assert (kept.status, kept.request, kept.reviewer) == ("approved", None, "local")
-    assert await office.container.ledger.page(PROPOSAL_SUBJECTS, "default") == []
+    (about,) = await office.container.ledger.page(PROPOSAL_SUBJECTS, "default")
+    assert (about.record_id, about.proposal_id) == (held.id, held.proposal_id)
     with pytest.raises(ConflictError) as refused:
         await office.decide(held.proposal_id, approved=False)
     assert refused.value.reason == "already_decided"

@@ -12,7 +12,7 @@ from quipu.audit.model import Outcome, Step, UndoFinding, UndoRequest, UndoRespo
 from quipu.audit.remedy import Detect, Remedy, is_caused, remedy, rewritten, suspected
 from quipu.errors import QuipuError
 from quipu.ledger.ledger import JournalQuery, Ledger
-from quipu.memory.forget import sources_of
+from quipu.memory.drafts import sources_of
 from quipu.memory.model import ExpireRequest, ForgetRequest, RestoreRequest, WriteResponse
 from quipu.memory.scope import reaches
 from quipu.memory.service import MemoryService

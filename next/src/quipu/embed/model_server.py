@@ -56,14 +56,15 @@ class ModelServer:
         retries: int = 3,
         timeout_ms: int = 30_000,
         longest_wait_ms: int = 20_000,
+        most_bytes: int | None = None,
         client: httpx.AsyncClient | None = None,
         sleep: Sleep = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`kind` names the endpoint in messages, such as "embedding".
 
-        `timeout_ms` is for one whole attempt, `longest_wait_ms` for the pause before another. A `client` that is handed
-        in stays open.
+        `timeout_ms` is for one whole attempt, `longest_wait_ms` for the pause before another, `most_bytes` for an answer.
+        A `client` that is handed in stays open.
         """
         self._url = url
         self._kind = kind
@@ -71,6 +72,7 @@ class ModelServer:
         self._retries = max(0, retries)
         self._timeout_s = timeout_ms / 1000
         self._longest_wait_s = longest_wait_ms / 1000
+        self._most_bytes = most_bytes or _MOST_BYTES
         self._client = client or httpx.AsyncClient()
         self._owns_client = client is None
         self._sleep = sleep
@@ -162,7 +164,7 @@ class ModelServer:
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
-            if len(body) > _MOST_BYTES:
+            if len(body) > self._most_bytes:
                 raise self.bad_answer("sent an answer that is far too long")
         try:
             return json.loads(body)

@@ -271,7 +271,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalSubject:
-    """A memory that a waiting proposal would make, change or take away."""
+    """A memory that a proposal would make, change or take away, or would make something out of."""
 
     record_id: str
     proposal_id: str

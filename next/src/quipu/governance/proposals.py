@@ -1,6 +1,6 @@
 """Writes that wait for a person: held, listed, taken back, given up; and whether one is still what was held."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -19,10 +19,11 @@ from quipu.governance.model import (
     WithdrawProposalResponse,
 )
 from quipu.governance.reviewer_scope import ReviewerScope
-from quipu.ledger.commit import Change, Close, Commit, Drop, Erase, Keep
+from quipu.ledger.commit import Change, Close, Commit, Drop, Erase, Keep, Stands
 from quipu.ledger.digests import row_digest
 from quipu.ledger.ledger import JournalQuery, Kept, Ledger
 from quipu.ledger.reader import Reader
+from quipu.memory.drafts import made_of, sources_of
 from quipu.memory.forget import Reached
 from quipu.memory.model import RememberManyRequest
 from quipu.memory.pipeline import Held, Plan, Verdict
@@ -95,9 +96,10 @@ class Proposals:
             traits={**_traits(ctx, operation, request, plan), **more},
         )
         versions = {record.id: record.version for record in plan.before}
+        sources = [name for record in plan.after for name in sorted(sources_of(record))]
         subjects = [
             ProposalSubject(record_id=name, proposal_id=proposal.id, version=versions.get(name, 0))
-            for name in list(dict.fromkeys([*record_ids, *plan.record_ids]))[:_MOST_SUBJECTS]
+            for name in list(dict.fromkeys([*record_ids, *plan.record_ids, *sources]))[:_MOST_SUBJECTS]
         ]
         draft = Draft(
             op="hold",
@@ -110,7 +112,9 @@ class Proposals:
             detail={"proposal": proposal.id, "operation": operation, "held_by": list(verdict.rules)},
         )
         kept = (Keep(PROPOSALS, proposal, 0), *(Keep(PROPOSAL_SUBJECTS, one, 0) for one in subjects))
-        commit = Commit(tenant=ctx.tenant, draft=draft, changes=kept)
+        # What is erased while this is being kept waits for nobody.
+        stands = Stands(ids=tuple(dict.fromkeys([*versions, *sources])))
+        commit = Commit(tenant=ctx.tenant, draft=draft, changes=(*kept, stands))
         return commit, self.held(proposal, record_ids)
 
     def held(self, proposal: Proposal, record_ids: tuple[str, ...] = ()) -> Held:
@@ -233,7 +237,10 @@ class Proposals:
         closed_by: str | None = None,
         detail: JsonObject | None = None,
     ) -> Commit:
-        """The commit that closes a proposal. Its text goes, unless rejected ones are kept."""
+        """The commit that closes a proposal. Its text goes, unless rejected ones are kept.
+
+        Which memories it was about stays known: an erasure takes what was said of them along, and a no is heard once.
+        """
         proposal = kept.value
         keeps = self.keeps_rejected and not approved and closed_by is None
         closed = replace(
@@ -244,10 +251,8 @@ class Proposals:
             reason=reason,
             given=(),
         )
-        changes: list[Change] = []
         if not keeps:
             closed = replace(closed, request=None, nonce=None)
-            changes = [Drop(PROPOSAL_SUBJECTS, key) for key in await self._subjects(tenant, proposal.id)]
         said: dict[str, Any] = {"proposal": proposal.id, "operation": proposal.operation, **(detail or {})}
         if closed_by is not None:
             said["closed_by"] = closed_by
@@ -259,7 +264,7 @@ class Proposals:
             agent=proposal.agent_id or None,
             detail=said,
         )
-        return Commit(tenant=tenant, draft=draft, changes=(Keep(PROPOSALS, closed, kept.seq), *changes))
+        return Commit(tenant=tenant, draft=draft, changes=(Keep(PROPOSALS, closed, kept.seq),))
 
     async def _subjects(self, tenant: str, proposal_id: str) -> Sequence[tuple[str, str]]:
         rows = await self.ledger.page(
@@ -287,9 +292,11 @@ class Proposals:
             proposal = kept.value
             made = [name for name in proposal.listed("makes") if name in names]
             own = [name for name in made if name in gone or _is_owned(proposal, name, scope)]
-            if own or not made:
+            is_made_of = not gone.isdisjoint(_sources(proposal))
+            if own or is_made_of or not made:
                 found |= dict.fromkeys(own)
-                changes.append(Keep(PROPOSALS, _emptied(proposal, with_request=bool(own)), kept.seq))
+                has_words = bool(own) or is_made_of
+                changes.append(Keep(PROPOSALS, _emptied(proposal, with_request=has_words), kept.seq))
         known = {kept.value.id for kept in naming}
         for kept in entering:
             if kept.value.id not in known:
@@ -425,16 +432,16 @@ def _entering(reader: Reader, store_id: str | None) -> list[Kept[Proposal]]:
 def _emptied(proposal: Proposal, *, with_request: bool) -> Proposal:
     """Without words of what is erased; what would only bring them is closed."""
     if not with_request:
-        return replace(proposal, because=None, request=_without_words(proposal.request))
+        return replace(proposal, because=None, reason=None, request=_without_words(proposal.request))
     empty = replace(proposal, because=None, request=None, reason=None, nonce=None, given=())
     return replace(empty, status="rejected", reviewer="erased") if proposal.is_pending else empty
 
 
 def _is_owned(proposal: Proposal, name: str, scope: Scope) -> bool:
     """Whether a memory that it would make is in the reach of who erases."""
-    request, stores = proposal.request or {}, set(proposal.listed("stores"))
-    bodies = [*_list(request.get("items"))] or [request]
-    body = bodies[proposal.listed("makes").index(name)]
+    stores, bodies = set(proposal.listed("stores")), _bodies(proposal)
+    place = proposal.listed("makes").index(name)
+    body: Mapping[str, Any] = bodies[place] if place < len(bodies) else {}  # its text is gone already
     agent_id = body.get("agent_id") or proposal.agent_id
     user_id = body.get("user_id") or (proposal.user_id if len(bodies) == 1 else None)
     return (
@@ -442,6 +449,22 @@ def _is_owned(proposal: Proposal, name: str, scope: Scope) -> bool:
         and scope.user_id in (None, user_id)
         and (scope.store_id is None or scope.store_id in stores)
         and (scope.stores is None or stores <= scope.stores)
+    )
+
+
+def _bodies(proposal: Proposal) -> Sequence[Mapping[str, Any]]:
+    """What it would write, one by one."""
+    request = proposal.request or {}
+    return [*_list(request.get("items"))] or [request]
+
+
+def _sources(proposal: Proposal) -> frozenset[str]:
+    """The memories that what it would write is made of."""
+    return frozenset[str]().union(
+        *(
+            made_of(body.get("source"), ((link["to"], link["rel"]) for link in _list(body.get("links"))))
+            for body in _bodies(proposal)
+        )
     )
 
 

@@ -57,6 +57,13 @@ class Demote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stands:
+    """Change nothing, and refuse the whole commit when one of these was erased: what is written holds their words."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
     """Note that these records were returned by a recall."""
 
@@ -89,7 +96,7 @@ class Suspend:
     at: int | None
 
 
-Change: TypeAlias = Put | Close | Erase | Demote | Touch | Keep | Drop | Suspend
+Change: TypeAlias = Put | Close | Erase | Demote | Stands | Touch | Keep | Drop | Suspend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

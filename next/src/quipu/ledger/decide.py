@@ -21,6 +21,7 @@ from quipu.ledger.commit import (
     Keep,
     Once,
     Put,
+    Stands,
     Suspend,
     Touch,
 )
@@ -263,6 +264,10 @@ class _Entry:
                 self._state.write("marks", SQL["demote"], id=change.id, seq=self._seq)
                 self._mention(change.id, current)
                 self._head["changed"] = self._seq
+            case Stands():
+                for known in map(self._state.versions.get, change.ids):
+                    if known is not None and known.is_erased:
+                        raise _mismatch(known)
             case Touch():
                 for record_id in dict.fromkeys(change.ids):
                     known = self._state.versions.get(record_id)
@@ -389,8 +394,13 @@ class _Entry:
         self._head["changed"] = self._seq
 
     def _check_nothing_derived(self, position: int) -> None:
+        """Neither a memory, nor a row that says that something about it is kept elsewhere."""
+        state = self._state
         ids = [change.id for change in self._commit.changes if isinstance(change, Erase)]
-        if any(self._state.derived.get(record_id, 0) > position for record_id in ids):
+        rows = [row for record_id in ids for row in state.naming.get(record_id, ())]
+        if any(state.derived.get(record_id, 0) > position for record_id in ids) or any(
+            state.rows.get((table.name, key), 0) > position for table, key in rows
+        ):
             raise ConflictError("Something was made out of it meanwhile.", reason="derived_meanwhile")
 
     def _mention(self, record_id: str, known: VersionState) -> None:

@@ -5,7 +5,7 @@ from collections import ChainMap, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from quipu.ledger.commit import KEY_LIFE_MS, Close, Commit, Demote, Drop, Erase, Keep, Put, Touch
+from quipu.ledger.commit import KEY_LIFE_MS, Close, Commit, Demote, Drop, Erase, Keep, Put, Stands, Touch
 from quipu.ledger.decide import Answered, OnceKey, RowKey, State, VersionState
 from quipu.ledger.driver import Cursor
 from quipu.ledger.queries import SQL
@@ -79,7 +79,7 @@ def _versions(cursor: Cursor, tenant: str, changes: Sequence[Any]) -> dict[str, 
                 ids.add(change.record.id)
             case Close() | Erase() | Demote():
                 ids.add(change.id)
-            case Touch():
+            case Touch() | Stands():
                 ids.update(change.ids)
             case _:
                 pass

@@ -1,7 +1,7 @@
 """From a request to the version it asks for. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -29,6 +29,12 @@ Changing: TypeAlias = RememberRequest | UpdateRequest
 
 #: Sources whose words are somebody else's, whoever passes them on.
 _EXTERNAL_SOURCES = frozenset({"web_page", "document", "tool_result", "import"})
+#: Links that say that a memory was made here out of another, and so says what that says; by what made it.
+_DERIVED = {
+    "consolidation": ("derived_from", "compacted_from"),
+    "extraction": ("derived_from", "compacted_from"),
+}
+_ALWAYS_DERIVED = ("compacted_from",)
 #: A session ends so long after its last write.
 _SESSION_MS = DAY_MS
 #: The last moment that a ledger keeps.
@@ -188,6 +194,17 @@ def check_size(record: Record, limits: Limits) -> None:
 
 def least_trusted(levels: Sequence[Trust]) -> Trust:
     return max(levels, key=TRUST_ORDER.index)
+
+
+def sources_of(record: Record) -> frozenset[str]:
+    """What a memory was made of, if it was made here."""
+    return made_of(record.source, ((link.to, link.rel) for link in record.links))
+
+
+def made_of(source: str | None, links: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """What a memory from this source, with links to these ids by these names, is made of."""
+    rels = _DERIVED.get(source or "", _ALWAYS_DERIVED)
+    return frozenset(to for to, rel in links if rel in rels)
 
 
 #: What the ledger sets anew for each version.

@@ -34,12 +34,6 @@ _CURRENT: frozenset[State] = frozenset({"live", "archived"})
 _ERASABLE: frozenset[State] = frozenset({"live", "archived", "forgotten"})
 #: Warnings name so many memories.
 _MOST_NAMED = 5
-#: Links that say that a memory was made here out of another, and so says what that says; by what made it.
-_DERIVED = {
-    "consolidation": ("derived_from", "compacted_from"),
-    "extraction": ("derived_from", "compacted_from"),
-}
-_ALWAYS_DERIVED = ("compacted_from",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +191,7 @@ class Forget:
                     f"What {into} took from {record.id} when they were merged stays there: erase {into} too, if it is"
                     " to go."
                 )
-        sources = {record.id: sorted(sources_of(record) - erased) for record in versions.values()}
+        sources = {record.id: sorted(drafts.sources_of(record) - erased) for record in versions.values()}
         wanted = sorted({name for names in sources.values() for name in names})
         there = {
             name
@@ -285,12 +279,6 @@ class Forget:
         if last.standing == "live" and not is_demoted:
             raise ConflictError("The memory is live; there is nothing to restore.", reason="not_forgotten")
         return last
-
-
-def sources_of(record: Record) -> frozenset[str]:
-    """What a memory was made of, if it was made here."""
-    rels = _DERIVED.get(record.source or "", _ALWAYS_DERIVED)
-    return frozenset(link.to for link in record.links if link.rel in rels)
 
 
 def _said(record: Record) -> object:

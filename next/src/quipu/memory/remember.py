@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quipu.errors import Fault
-from quipu.ledger.commit import Commit, Committed, Put
+from quipu.ledger.commit import Commit, Committed, Put, Stands
 from quipu.ledger.ledger import Ledger
 from quipu.memory import drafts
 from quipu.memory.drafts import Changing, Limits
@@ -205,6 +205,7 @@ class Remember:
         similar: tuple[str, ...] = (),
     ) -> Plan[RememberResponse]:
         record = put.record
+        sources = tuple(drafts.sources_of(record))
         commit = Commit(
             tenant=planning.tenant,
             draft=Draft(
@@ -216,7 +217,7 @@ class Remember:
                 run=request.run_id,
                 node=request.node_id,
             ),
-            changes=(put, *superseded),
+            changes=(put, *superseded, *((Stands(ids=sources),) if sources else ())),
             # What is said of a change stands with it, as what is said of a removal does.
             reason=request.reasoning if before is not None else None,
         )

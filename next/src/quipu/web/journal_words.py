@@ -55,6 +55,7 @@ _VERBS: Mapping[str, str] = {
     "remove_secret": "removed a secret",
     "create_webhook": "added a webhook",
     "delete_webhook": "removed a webhook",
+    "consolidate": "went through short-term memory",
     "backup": "made a backup",
 }
 

@@ -101,12 +101,13 @@ def kind_of(proposal: Proposal, stores: Mapping[str, str]) -> Kind | None:
     """What a held write is like; None where no rule can say it. `stores`: names by id."""
     like: tuple[tuple[str, Any], ...] = ()
     if proposal.operation == "remember":
-        names = [stores.get(one) for one in proposal.traits.get("stores", ())]
-        if len(names) != 1 or names[0] is None:
+        # Where it would be kept; what it is made of may be kept elsewhere.
+        store = stores.get(proposal.store_id or "")
+        if store is None:
             return None
         traits = proposal.traits
         like = (
-            ("store", names[0]),
+            ("store", store),
             ("type", traits.get("type")),
             ("source", traits.get("source")),
             ("sensitivity", traits.get("sensitivity") or "internal"),

@@ -1,0 +1,1 @@
+"""Short-term memory becomes long-term memory, by ordinary writes."""
