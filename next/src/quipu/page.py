@@ -1,14 +1,14 @@
 """A page of the web interface, declared by its capability in `page.py`. `load` and the actions only call `dispatch`, so a
 page shows and does no more than its visitor may."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from quipu.errors import Fault
 from quipu.model.principal import Principal
-from quipu.operation import WHOLE, AnyOperation, Context, invalid
+from quipu.operation import WHOLE, AnyOperation, Context, FilePart, invalid
 
 Group: TypeAlias = Literal["memory", "review", "activity", "sharing", "system"]
 
@@ -68,6 +68,19 @@ class Fields(Mapping[str, str]):
         except (ValueError, OverflowError):
             raise invalid([Fault(f"/{name}", "bad_value", "a day such as 2026-01-31")]) from None
 
+    def moment(self, name: str) -> int | None:
+        """A day or a minute such as 2026-01-31T09:30, UTC, as milliseconds."""
+        text = (self.text(name) or "").removesuffix("Z").replace(" ", "T")
+        if "T" not in text:
+            return self.day(name)
+        try:
+            given = datetime.fromisoformat(text)
+            return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            raise invalid(
+                [Fault(f"/{name}", "bad_value", "a minute such as 2026-01-31T09:30, in UTC")]
+            ) from None
+
     def given(self, *names: str) -> dict[str, str]:
         """Those of the fields that say something."""
         return {name: text for name in names if (text := self.text(name)) is not None}
@@ -82,11 +95,22 @@ class Done:
     path: str | None = None
     #: What is shown this once and kept nowhere, such as the text of a token. The page itself is then the answer.
     once: Mapping[str, Any] | None = None
+    #: A file that the browser saves; the page stays as it is.
+    file: AsyncIterator[FilePart] | None = None
 
 
 Load: TypeAlias = Callable[[Context, Fields], Awaitable[dict[str, Any]]]
 #: Carries out a form. The fields of the address are among those of the form.
 Action: TypeAlias = Callable[[Context, Fields], Awaitable[Done]]
+
+
+class Part(Protocol):
+    """What another room adds to a page."""
+
+    async def load(self, ctx: Context, query: Fields) -> dict[str, Any]: ...
+
+    @property
+    def actions(self) -> Mapping[str, Action]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,5 +134,7 @@ def may_use(principal: Principal, operation: AnyOperation | None) -> bool:
     if operation is None:
         return True
     permission = operation.permission
-    has_permission = permission is None or callable(permission) or principal.may(permission)
+    if callable(permission):  # what the plainest request needs
+        permission = permission(operation.request.model_construct())
+    has_permission = permission is None or principal.may(permission)
     return has_permission and (operation.limits != WHOLE or principal.is_whole)

@@ -14,7 +14,6 @@ from transitions import MachineError
 from quipu.errors import ConflictError
 from quipu.model.machine import Transition, faults, machine
 from quipu.model.record import Provenance, Record
-from quipu.procedures.drawing import drawing
 from quipu.procedures.machine import Note, Table, life, read_note, replayed, stepped, unreachable
 from tests.procedures.machines import PARCEL, ring
 
@@ -93,7 +92,6 @@ def test_a_large_machine_is_checked_walked_and_replayed_quickly() -> None:
     assert len(Table(known).triggers("s0")) == 61
     assert replayed(known, ["n"] * 10_000, {}).current == f"s{10_000 % 256}"
     assert time.process_time() - began < 2.0
-    assert drawing(known) is None
 
 
 # -- the machine library as the judge ----------------------------------------------------------------------------------
@@ -197,36 +195,3 @@ def test_a_life_skips_what_was_emptied_and_doubts_what_follows() -> None:
         (1, None, True),
         (3, "ship", False),
     ]
-
-
-# -- the picture -------------------------------------------------------------------------------------------------------
-
-
-def test_every_shape_of_arrow_is_drawn() -> None:
-    arrows = [
-        ("on", "a", "b"),
-        ("back", "b", "a"),
-        ("down", "a", "c"),
-        ("side", "c", "b"),
-        ("self", "b", "b"),
-        ("far", "*", "d"),
-    ]
-    picture = drawing(
-        machine(
-            {
-                "name": "m",
-                "initial": "a",
-                "states": ["a", "b", "c", "d", "lost"],
-                "transitions": [{"trigger": t, "source": s, "dest": d} for t, s, d in arrows],
-                "current": "b",
-            }
-        )
-    )
-    assert picture is not None
-    assert {box.name for box in picture.boxes} == {"a", "b", "c", "d", "lost", "*"}
-    assert [box.name for box in picture.boxes if box.is_current] == ["b"]
-    assert len(picture.arrows) == len(arrows)
-    assert len({(box.x, box.y) for box in picture.boxes}) == len(picture.boxes)
-    for box in picture.boxes:
-        assert 0 <= box.x <= picture.width - picture.box_width
-        assert 0 <= box.y <= picture.height - picture.box_height

@@ -16,8 +16,9 @@ from quipu.governance.operations import DECIDE, LIST_REVIEWS, SET_RULES
 from quipu.ledger.queries import Query
 from quipu.memory.operations import FORGET, HISTORY, RECALL, REMEMBER, UPDATE
 from quipu.model.principal import Permission, Principal, local
+from quipu.page import Fields
 from quipu.procedures.operations import GET_PROCEDURE, STEP
-from quipu.procedures.page import PAGES
+from quipu.procedures.page import ProcedurePart
 from quipu.testing.embedders import WordEmbedder
 from tests.governance.office import Office
 from tests.mcp.clients import World, body, fault
@@ -314,17 +315,16 @@ async def test_a_governance_object_decides_on_steps_too() -> None:
         assert (await memory.step(name)).current == "labelled"
 
 
-async def test_the_page_has_the_machine_its_picture_and_its_life(office: Office) -> None:
+async def test_the_part_of_the_page_says_where_it_stands_and_steps(office: Office) -> None:
     name = await parcel(office)
-    await office(STEP, id=name, trigger="label")
-    (page,) = PAGES
-    shown = await page.load(office.context(), {"id": name})
-    assert [box.name for box in shown["drawing"].boxes if box.is_current] == ["labelled"]
-    assert (shown["can_step"], shown["facts"]) == (True, ("goods_intact",))
-    assert [one.current for one in shown["life"]] == ["labelled", "asked"]
-    assert not (await page.load(office.context(READER), {"id": name}))["can_step"]
+    part, form = ProcedurePart(), [("id", name), ("once", "a")]
+    done = await part.actions["step"](office.context(), Fields([*form, ("trigger", "label")]))
+    assert done.said == "Now labelled."
+    shown = await part.load(office.context(), Fields(form))
+    assert (shown["standing"].current, shown["can_step"]) == ("labelled", True)
+    assert shown["procedure"].machine["name"] == PARCEL["name"]
     with pytest.raises(NotFoundError):
-        await page.load(office.context(), {"id": "mem_none"})
+        await part.load(office.context(), Fields([("id", "mem_none")]))
 
 
 async def test_over_mcp(office: Office) -> None:

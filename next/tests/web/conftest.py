@@ -66,10 +66,10 @@ class House:
         await self.container.close()
 
 
-async def open_house(*, is_open: bool = False, **settings: Any) -> House:
+async def open_house(*, is_open: bool = False, store: str = ":memory:", **settings: Any) -> House:
     clock = Clock()
     container = await open_container(
-        Settings(**{"rate": 0, **settings}), stores=[":memory:"], embedder=WordEmbedder(), clock=clock
+        Settings(**{"rate": 0, **settings}), stores=[store], embedder=WordEmbedder(), clock=clock
     )
     return House(container, clock, http_app(container, is_open=is_open))
 

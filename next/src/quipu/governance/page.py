@@ -63,7 +63,9 @@ class Line:
         return len(self.text) + sum(len(one or "") for field in self.fields for one in field)
 
 
+#: Fields of a new memory that are shown elsewhere; and values that go without saying.
 _UNTOLD = frozenset({"id", "content", "state", "store_id", "created_at", "agent_id"})
+_USUAL: Mapping[str, Any] = {"confidence": 1.0, "type": "semantic", "tier": "long_term", "store": "main"}
 
 
 def lines(diff: Diff | None) -> list[Line]:
@@ -75,7 +77,11 @@ def lines(diff: Diff | None) -> list[Line]:
             "new",
             str(one["id"]),
             _text(one.get("content", "")),
-            tuple((name, None, _text(value)) for name, value in one.items() if name not in _UNTOLD),
+            tuple(
+                (name, None, _text(value))
+                for name, value in one.items()
+                if name not in _UNTOLD and value != _USUAL.get(name)
+            ),
         )
         for one in diff.added
     ]
@@ -161,6 +167,7 @@ async def _reviews(ctx: Context, query: Fields) -> dict[str, Any]:
         "is_filtered": any(query.text(name) for name in _FILTERS),
         "next_cursor": answer.next_cursor,
         "solo": me.solo,
+        "can_see_rules": may_use(ctx.principal, ops.GET_RULES),
     }
 
 

@@ -12,7 +12,7 @@ from quipu.memory import operations as ops
 from quipu.memory.model import HistoryVersion, ListAgentsResponse, RecallResponse, RecordView
 from quipu.model.principal import Permission
 from quipu.operation import AnyOperation, Context, dispatch, invalid
-from quipu.page import Done, Fields, Page, may_use
+from quipu.page import Done, Fields, Page, Part, may_use
 
 TYPES = ("semantic", "episodic", "procedural", "emotional")
 _STATES = ("live", "archived", "forgotten")
@@ -257,7 +257,7 @@ def _key(form: Fields, more: str = "") -> str | None:
 # -- one memory ---------------------------------------------------------------------------------------------------
 
 
-def _memory(journal: AnyOperation) -> Any:
+def _memory(journal: AnyOperation, procedures: Part) -> Any:
     async def load(ctx: Context, query: Fields) -> dict[str, Any]:
         record_id = query["id"]
         versions: Sequence[HistoryVersion] = (await dispatch(ctx, ops.HISTORY, {"id": record_id})).versions
@@ -274,8 +274,12 @@ def _memory(journal: AnyOperation) -> Any:
             request = {"record": record_id, "newest_first": True, "limit": 12}
             seen = (await dispatch(ctx, journal, request)).entries
         principal = ctx.principal
+        steps: dict[str, Any] = {}
+        if newest.type == "procedural" and newest.state == "live" and now is not None and not now.redacted:
+            steps = await procedures.load(ctx, query)
         return {
             "record": shown,
+            "steps": steps,
             "newest": newest,
             "now_record": now,
             "versions": versions,
@@ -434,8 +438,8 @@ async def _delete_store(ctx: Context, form: Fields) -> Done:
 # -- the pages ----------------------------------------------------------------------------------------------------
 
 
-def pages(journal: AnyOperation) -> tuple[Page, ...]:
-    """`journal` says who saw a memory."""
+def pages(journal: AnyOperation, procedures: Part) -> tuple[Page, ...]:
+    """`journal` says who saw a memory, `procedures` where one stands that has steps."""
     memories = Page(
         path="/memories",
         group="memory",
@@ -450,8 +454,14 @@ def pages(journal: AnyOperation) -> tuple[Page, ...]:
         path="/memories/{id}",
         title="Memory",
         template="memory.html",
-        load=_memory(journal),
-        actions={"edit": _edit, "forget": _forget, "erase": _erase, "restore": _restore},
+        load=_memory(journal, procedures),
+        actions={
+            "edit": _edit,
+            "forget": _forget,
+            "erase": _erase,
+            "restore": _restore,
+            **procedures.actions,
+        },
         parent="/memories",
     )
     stores = Page(

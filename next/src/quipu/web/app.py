@@ -21,6 +21,7 @@ from quipu.http.exchange import exchange_of
 from quipu.http.jobs import Job
 from quipu.http.limits import place_of
 from quipu.http.problems import no_address, status_of
+from quipu.http.streams import download
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record
 from quipu.operation import (
@@ -193,6 +194,8 @@ class Site:
             ctx = replace(ctx, upload=_pieces(file))
         try:
             done = await _run(action, ctx, asked)
+            if done.file is not None:
+                return guarded(await download(done.file))
         except QuipuError as error:
             status = status_of(error)
             if error.code in ("internal_error", "unauthenticated"):

@@ -174,7 +174,7 @@ def _toward(known: Mapping[str, float], others: set[str]) -> float:
 # -- state machines ---------------------------------------------------------------------------------------------------
 
 _MOST_STATES, _MOST_ARROWS = 24, 60
-_WIDTH, _HEIGHT, _ACROSS, _DOWN, _EDGE = 150.0, 38.0, 140.0, 46.0, 34.0
+_WIDTH, _HEIGHT, _ACROSS, _DOWN, _EDGE = 128.0, 38.0, 96.0, 46.0, 30.0
 _NAME = 18
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from quipu.audit.operations import JOURNAL, JOURNAL_HEAD, LIST_CHECKPOINTS, VERIFY
-from quipu.audit.page import Checks
+from quipu.audit.page import Checks, activity
 from quipu.governance.operations import LIST_REVIEWS
+from quipu.governance.page import summary
 from quipu.http.health import HEALTH
 from quipu.memory.operations import LIST, LIST_AGENTS, LIST_STORES, REMEMBER_MANY
 from quipu.memory.page import TYPES
@@ -99,6 +100,8 @@ def overview(checks: Checks) -> Page:
             "waiting": None,
             "entries": None,
             "head": None,
+            "activity": None,
+            "summary": summary,
             "signed": None,
             "check": None,
             "can_verify": principal.may(Permission.REVIEW) and may_use(principal, VERIFY),
@@ -112,6 +115,7 @@ def overview(checks: Checks) -> Page:
                 :_ENTRIES
             ]
             found["signed"] = answer.signed
+            found["activity"] = await activity(ctx, {})
         elif may_use(principal, LIST_CHECKPOINTS):
             points = (await dispatch(ctx, LIST_CHECKPOINTS, {})).checkpoints
             found["signed"] = points[-1] if points else None

@@ -2,18 +2,24 @@
 
 from collections.abc import Callable, Sequence
 
+from quipu.access import page as access
 from quipu.access.signin_links import SigninLinks
+from quipu.audit import page as audit
 from quipu.audit.operations import JOURNAL
 from quipu.audit.page import Checks
 from quipu.governance import page as governance
+from quipu.governance.webhooks.page import WebhookPart
 from quipu.http.authentication import Authentication
 from quipu.http.jobs import Job, for_each_tenant
 from quipu.ledger.ledger import Ledger
 from quipu.memory import page as memory
 from quipu.operation import RateLimiter, Telemetry
 from quipu.page import Page
+from quipu.procedures.page import ProcedurePart
+from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
 from quipu.web.app import Site
+from quipu.web.health import HEALTH_PAGE
 from quipu.web.overview import overview
 from quipu.web.session import Sessions
 from quipu.web.signin import SignIn
@@ -22,7 +28,17 @@ from quipu.web.view_log import ViewLog
 
 def pages(checks: Checks) -> Sequence[Page]:
     """In the order of the left column."""
-    return (overview(checks), *memory.pages(JOURNAL), *governance.PAGES)
+    of_access, tenants = access.pages(WebhookPart())
+    return (
+        overview(checks),
+        *memory.pages(JOURNAL, ProcedurePart()),
+        *governance.PAGES,
+        *audit.pages(checks),
+        HEALTH_PAGE,
+        of_access,
+        *secrets.PAGES,
+        tenants,
+    )
 
 
 def site(

@@ -77,6 +77,9 @@ def environment() -> Environment:
         "words": words,
         "verb": journal_words.verb,
         "entry_kind": journal_words.kind,
+        "entry_ops": journal_words.ops,
+        "activity_columns": journal_words.activity_columns,
+        "activity_legend": journal_words.activity_legend,
         "pick_value": pick_value,
         **drawing.FUNCTIONS,
     }

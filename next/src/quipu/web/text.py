@@ -23,7 +23,7 @@ _CONTROLS = re.compile(
 _BRIEF = 280
 #: Words of a question that are not worth marking in an answer.
 _COMMON = re.compile(
-    "and|are|but|can|did|does|for|from|had|has|have|her|him|his|how|its|not|our|she|that|the|their|them|there|they|this"
+    "and|are|but|can|did|does|for|from|had|has|have|may|her|him|his|how|its|not|our|she|that|the|their|them|there|they|this"
     "|was|were|what|when|where|which|who|why|will|with|would|you|your"
 )
 

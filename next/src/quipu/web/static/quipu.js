@@ -100,6 +100,11 @@ for (const choice of document.querySelectorAll("[data-apply]")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }
 
+// What is shown this once is taken whole with one click.
+for (const field of document.querySelectorAll("[data-select]")) {
+  field.addEventListener("focus", () => field.select());
+}
+
 // Work that goes on is looked at again while somebody looks; without a script the page does so by itself.
 if (document.querySelector("[data-follow]")) {
   setInterval(() => { if (!document.hidden) location.reload(); }, 2000);
