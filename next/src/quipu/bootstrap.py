@@ -66,6 +66,13 @@ from quipu.outbound import HttpOutbound
 from quipu.procedures.operations import OPERATIONS as PROCEDURE_OPERATIONS
 from quipu.procedures.service import Procedures
 from quipu.router.model import PEER_IDS
+from quipu.runs.attribution import Attribution
+from quipu.runs.conformance import TEST_SECRETS
+from quipu.runs.lookup import RunLookup, VariablesReach
+from quipu.runs.model import TABLES as RUN_TABLES
+from quipu.runs.operations import OPERATIONS as RUN_OPERATIONS
+from quipu.runs.run_secrets import RunSecrets
+from quipu.runs.service import Runs, runs_service
 from quipu.schemas import Operations
 from quipu.search.engine import SearchEngine
 from quipu.secrets.detectors import Detectors
@@ -96,6 +103,7 @@ OPERATIONS: Operations = (
     *AUDIT_OPERATIONS,
     *PROCEDURE_OPERATIONS,
     *CONSOLIDATION_OPERATIONS,
+    *RUN_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -107,6 +115,7 @@ TABLES: tuple[Table[Any], ...] = (
     *GOVERNANCE_TABLES,
     *SUGGESTION_TABLES,
     *WEBHOOK_TABLES,
+    *RUN_TABLES,
     ANCHORS,
     WEB_VIEWS,
     PEER_IDS,
@@ -132,6 +141,7 @@ class Container:
     webhooks: Webhooks
     audit: AuditService
     consolidation: Consolidation
+    runs: Runs
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -139,6 +149,7 @@ class Container:
 
     async def close(self) -> None:
         """In the order of use: what waits is written, then the ledger goes, then the embedder."""
+        await self.runs.player.close()
         await self.webhooks.delivery.close()
         await self.memory.read_log.close()
         await self.access.budgets.close()
@@ -180,12 +191,18 @@ async def open_container(
     core = await _core(settings, _ledger_address(stores, settings), embedder, clock, new_id)
     access = _access(core)
     governor = _governor(core)
+    run_secrets = RunSecrets(
+        ledger=core.ledger,
+        secrets=core.secrets,
+        built_in=TEST_SECRETS if settings.openwop_conformance else {},
+    )
     pipeline = Pipeline(
         ledger=core.ledger,
-        redactor=core.secrets,
+        redactor=run_secrets,
         governor=governor,
         new_id=new_id,
         forget_texts=core.embedding.forget_texts,
+        contributors=(Attribution(core.ledger),),
     )
     memory = _memory(core, access, governor, pipeline)
     governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
@@ -194,10 +211,12 @@ async def open_container(
     consolidation = _consolidation(
         core, governor, pipeline, memory, extractor or _extractor(settings), scorer
     )
+    runs = _runs(core, access, pipeline, memory, run_secrets)
     bindings = (
         *_decided_here(
             (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
         ),
+        *runs.bindings,
         *core.secrets.bindings,
         *access.bindings,
         *governed.bindings,
@@ -222,6 +241,7 @@ async def open_container(
         webhooks=webhooks,
         audit=audit,
         consolidation=consolidation,
+        runs=runs,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 
@@ -344,7 +364,8 @@ def _memory(core: _Core, access: AccessService, governor: Gate, pipeline: Pipeli
         budget=access.budgets,
         governor=governor,
         limits=Limits(content_bytes=settings.limit_content_bytes, max_retain_ms=longest),
-        reach=(governor.proposals,),
+        reach=(governor.proposals, VariablesReach(core.ledger)),
+        run_snapshot=RunLookup(core.ledger).snapshot,
     )
 
 
@@ -446,6 +467,21 @@ def _extractor(settings: Settings) -> Extractor | None:
         base_url=settings.extractor_url,
         model=settings.extractor_model,
         api_key=None if key is None else key.get_secret_value(),
+    )
+
+
+def _runs(
+    core: _Core, access: AccessService, pipeline: Pipeline, memory: MemoryService, secrets: RunSecrets
+) -> Runs:
+    return runs_service(
+        ledger=core.ledger,
+        pipeline=pipeline,
+        secrets=secrets,
+        memory=memory,
+        scopes=core.scopes,
+        budget=access.budgets,
+        clock=core.clock,
+        is_conformance=core.settings.openwop_conformance,
     )
 
 

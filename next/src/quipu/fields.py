@@ -160,7 +160,7 @@ ShortText = Annotated[str, Field(min_length=1, max_length=256), _KEEPABLE, Redac
 Name = Annotated[str, Field(min_length=1, max_length=256), _KEEPABLE, Redact.REFUSE]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=128), _KEEPABLE, Redact.REFUSE]
 Cursor = Annotated[str, Field(min_length=1, max_length=1024), _KEEPABLE, Redact.NONE]
-Tag = Annotated[str, Field(min_length=1, max_length=128), _KEEPABLE, Redact.REWRITE]
+Tag = Annotated[str, Field(min_length=1, max_length=256), _KEEPABLE, Redact.REWRITE]
 Tags = Annotated[tuple[Tag, ...], Strict(False), Field(max_length=64)]
 Names = Annotated[tuple[Name, ...], Strict(False), Field(max_length=1000)]
 Types = Annotated[tuple[MemoryType, ...], Strict(False), Field(max_length=4)]

@@ -125,6 +125,8 @@ async def test_no_operation_shows_or_changes_what_is_beyond_a_credentials_limits
             "remember",
             "remember_many",
             "note_recalled",
+            "open_run",
+            "mint_memory_ref",
         ):  # they add something of their own
             assert after == before, operation.name
         assert PRIVATE not in after[len(before) :], operation.name

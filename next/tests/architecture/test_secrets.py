@@ -27,7 +27,7 @@ _ELSEWHERE = {"create_tenant"}
 #: list, a name once more, the name of an embedder, a place in the file system, names that stand for yes and no.
 _READ_AS_SOMETHING_ELSE = {
     *((name, "as_of") for name in ("get", "list", "recall", "related")),
-    *((name, "cursor") for name in ("journal", "list", "suggestions")),
+    *((name, "cursor") for name in ("journal", "list", "list_entries", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
     *(("recall", "embedding"), ("backup", "target"), ("step", "facts")),

@@ -20,6 +20,7 @@ from quipu.governance.webhooks.operations import CREATE_WEBHOOK
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, Response, dispatch, dispatch_stream
+from quipu.runs.operations import END_RUN, MINT_MEMORY_REF, OPEN_RUN, RECORD_NODE
 from quipu.schemas import schema
 from quipu.secrets.operations import ADD_SECRET
 from quipu.testing.embedders import WordEmbedder
@@ -41,6 +42,7 @@ RECORD, TWIN, FORGOTTEN, STORE = Thing("record"), Thing("twin"), Thing("forgotte
 PROPOSAL, OWN_PROPOSAL, RULE = Thing("proposal"), Thing("own proposal"), Thing("suggested rule")
 TOKEN, SECRET, WEBHOOK, TENANT = Thing("token"), Thing("secret"), Thing("webhook"), Thing("tenant")
 FRESH, FILE, PROCEDURE = Thing("fresh name"), Thing("file"), Thing("procedure")
+RUN, OVER, REF = Thing("run"), Thing("run that is over"), Thing("memory ref")
 
 #: What each operation needs; those that are not here need nothing.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -82,6 +84,19 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "test_webhook": {"id": WEBHOOK},
     "backup": {"target": FILE},
     "undo": {"source": "nothing came from here"},
+    "open_run": {"workflow_id": "orders"},
+    "get_workflow": {"workflow_id": "conformance-noop"},
+    "get_run": {"run_id": RUN},
+    "record_node": {"run_id": RUN, "node_id": "n", "status": "completed", "variables": {"v": 1}},
+    "end_run": {"run_id": RUN},
+    "cancel_run": {"run_id": RUN},
+    "fork_run": {"run_id": OVER, "mode": "branch", "from_seq": 1},
+    "list_run_events": {"run_id": RUN},
+    "run_notes": {"run_id": RUN, "backend": "scratchpad", "action": "add", "content": PRIVATE},
+    "list_entries": {"memory_ref": REF, "run_id": RUN},
+    "get_entry": {"memory_ref": "theirs", "id": RECORD},
+    "put_entry": {"memory_ref": REF, "entry": {"content": "something new"}, "run_id": RUN},
+    "delete_entry": {"memory_ref": "theirs", "id": RECORD},
 }
 #: Operations that cannot succeed in this world, and the reason that they give.
 REFUSED = {"test_webhook": "unknown_host"}
@@ -164,6 +179,9 @@ class World:
             "tenant": self._tenant,
             "fresh name": self._fresh,
             "file": self._file,
+            "run": self._run,
+            "run that is over": self._over,
+            "memory ref": self._ref,
         }
 
     async def _fresh(self) -> str:
@@ -223,6 +241,22 @@ class World:
     async def _webhook(self) -> str:
         return (await self(CREATE_WEBHOOK, url=NOWHERE)).webhook.id
 
+    async def _run(self) -> str:
+        body = {"workflow_id": PRIVATE, "inputs": {"said": PRIVATE}, "tags": [PRIVATE]}
+        user = {} if self.user is None else {"user_id": self.user}
+        run = await self(OPEN_RUN, **body, **user)
+        said = {"said": f"{PRIVATE} {next(self._numbers)}"}
+        await self(RECORD_NODE, run_id=run.id, node_id="n", status="completed", variables=said)
+        return run.id
+
+    async def _over(self) -> str:
+        run = await self._run()
+        await self(END_RUN, run_id=run)
+        return run
+
+    async def _ref(self) -> str:
+        return (await self(MINT_MEMORY_REF, store=self.store)).memory_ref
+
     async def _tenant(self) -> str:
         name = await self._fresh()
         await self(CREATE_TENANT, tenant=name)
@@ -260,7 +294,7 @@ async def _until(stream: AsyncIterator[Any], last: int) -> AsyncIterator[Any]:
 async def open_world(folder: Path, **given: Any) -> World:
     """Over a file, as a server has it."""
     container = await open_container(
-        Settings(audit_anchor=f"file://{folder / 'anchors'}"),
+        Settings(audit_anchor=f"file://{folder / 'anchors'}", openwop_conformance=True),
         stores=[str(folder / "memory.db")],
         embedder=WordEmbedder(),
     )

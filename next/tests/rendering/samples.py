@@ -28,11 +28,15 @@ _COMPANIONS: Mapping[str, Mapping[str, Any]] = {
     "update_strategy": {"id": "mem_1"},
     "replace": {"id": "mem_1"},
     "if_version": {"id": "mem_1"},
+    "action": {"content": "a note"},
+    "content": {"action": "add"},
 }
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "forget": {"ids": ["mem_1", "mem_2"]},
     "expire": {"policy": {"type": "episodic"}},
     "undo": {"run_id": "run_1"},
+    "fork_run": {"mode": "branch", "from_seq": 2},
+    "run_notes": {"backend": "scratchpad"},
 }
 
 

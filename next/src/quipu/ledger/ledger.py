@@ -288,6 +288,28 @@ class Ledger:
                 return
             below = page[-1].id
 
+    async def newest(
+        self, scope: Scope, snapshot: Snapshot, below: tuple[int, int, str] | None = None
+    ) -> AsyncIterator[Record]:
+        """Live records of an agent in the order of their creation, newest first, as of one position.
+
+        `below`: behind the one that was created then, born there and is called so. An emptied version is left out:
+        nobody knows any more what it said.
+        """
+        while True:
+            start = below
+            page = await self.read(
+                scope.tenant,
+                lambda reader, at=start: reader.newest(scope, snapshot, at, _PAGE),
+                reached=snapshot.seq or 0,
+            )
+            for record in page:
+                if not record.is_emptied and (scope.stores is None or record.store_id in scope.stores):
+                    yield record
+            if len(page) < _PAGE:
+                return
+            below = (page[-1].created_at, page[-1].born, page[-1].id)
+
     async def every_version(self, tenant: str) -> AsyncIterator[Record]:
         """All versions in the order of id and version."""
         after = ("", 0)

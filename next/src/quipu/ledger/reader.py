@@ -250,6 +250,26 @@ class Reader:
         )
         return [record_of(row) for row in rows]
 
+    def newest(
+        self, scope: Scope, snapshot: Snapshot, below: tuple[int, int, str] | None, limit: int
+    ) -> list[Record]:
+        """Live records of an agent behind a place in the order of creation, newest first; ties go by position."""
+        created_at, born, record_id = below or (_FOREVER, _FOREVER, _LAST_ID)
+        rows = self.cursor.rows(
+            SQL["newest_records"],
+            tenant=self.tenant,
+            agent_id=scope.agent_id,
+            store_id=scope.store_id,
+            user_id=scope.user_id,
+            seq=_FOREVER if snapshot.seq is None else snapshot.seq,
+            now=snapshot.now,
+            created_at=created_at,
+            born=born,
+            id=record_id,
+            limit=limit,
+        )
+        return [record_of(row) for row in rows]
+
     def facts(self, agent_id: str, user_id: str | None, store_id: str, key: str) -> list[Record]:
         """Current records that state a named fact."""
         rows = self.cursor.rows(

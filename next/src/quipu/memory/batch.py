@@ -87,7 +87,7 @@ class Batch:
         answer under the batch's key. Whoever repeats it after a crash in between writes nothing twice."""
         results: dict[int, ItemResult] = {}
         for attempt in range(_MOST_ATTEMPTS):
-            guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+            guard = await self.pipeline.redactor.guard(ctx.tenant, request.run_id)
             guard.clean(
                 request.model_copy(update={"items": ()})
             )  # the batch's own key and names are kept too

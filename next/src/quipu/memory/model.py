@@ -329,6 +329,19 @@ class RememberManyRequest(ScopedRequest):
         default=None, description="Repeat it with the same request and the batch happens once."
     )
 
+    @property
+    def run_id(self) -> str | None:
+        """The run that writes: what it resolved is kept out of every item."""
+        return next((item.run_id for item in self.items if item.run_id is not None), None)
+
+    @model_validator(mode="after")
+    def _is_of_one_run(self) -> Self:
+        if len({item.run_id for item in self.items if item.run_id is not None}) > 1:
+            raise fault(
+                "bad_value", "/items", "memories of one run; write those of another in a batch of their own"
+            )
+        return self
+
 
 class ItemError(Response):
     """Why one item was refused."""

@@ -24,7 +24,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 #: Each time one of those who contend for a record has won, so this is how many may.
 _MOST_ATTEMPTS = 256
 #: Conflicts that pass when the write is redacted, judged and planned again.
-_PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile"})
+_PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
 
 
 class Guard(Protocol):
@@ -243,11 +243,8 @@ class Pipeline:
             ids = tuple(dict.fromkeys((*once.record_ids, *plan.record_ids)))
             kept = replace(once, answer=plan.answer(()).to_dict(), record_ids=ids)
             commits = (replace(commits[0], once=kept), *commits[1:])
-        for contributor in self.contributors:
-            commits = await contributor.contributed(ctx, commits)
         try:
-            # commit: one transaction, acknowledged when it is durable; refused if secrets or rules have changed since
-            done = await self.ledger.commit(*before, *commits, checked_at=guard.checked_at)
+            done = await self._committed(ctx, commits, guard, before)
         finally:
             if plan.erases:
                 self.forget_texts()  # also when the caller has gone: what was handed over is done
@@ -262,6 +259,24 @@ class Pipeline:
         if self.mirrors is not None and effects:
             return await self.mirrors.confirm(ctx.tenant, effects, answer)
         return answer
+
+    async def _committed(
+        self, ctx: Context, commits: Sequence[Commit], guard: Guard, before: Sequence[Commit]
+    ) -> Sequence[Committed]:
+        """One transaction, acknowledged when it is durable; refused if secrets or rules have changed since.
+
+        Where a row that was contributed has changed meanwhile, only the contribution is made anew.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            whole = commits
+            for contributor in self.contributors:
+                whole = await contributor.contributed(ctx, whole)
+            try:
+                return await self.ledger.commit(*before, *whole, checked_at=guard.checked_at)
+            except ConflictError as conflict:
+                if conflict.reason != "row_changed" or whole is commits:
+                    raise
+        raise ConflictError("This keeps being changed by others.", reason="row_changed")
 
     def planning(
         self, principal: Principal, now: int, guard: Guard, *, new_id: Callable[[str], str] | None = None

@@ -13,8 +13,8 @@ from quipu.operation import Context, invalid
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ACCEPTED = "a journal position such as 42, a moment with its zone such as 2026-05-08T13:56:00Z, or a run id"
 
-#: A run's id → the position that it sees, and the clock that judges expiry there; None: there is no such run.
-RunSnapshot = Callable[[str, str], Awaitable[Snapshot | None]]
+#: A run's id → the position that it sees, and the clock that judges expiry there; None: the caller has no such run.
+RunSnapshot = Callable[[Context, str], Awaitable[Snapshot | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Snapshots:
             return Snapshot(None, now)
         text = as_of.strip()
         if text.startswith("run_"):
-            found = None if self.run_snapshot is None else await self.run_snapshot(ctx.tenant, text)
+            found = None if self.run_snapshot is None else await self.run_snapshot(ctx, text)
             if found is None or found.seq is None:
                 raise NotFoundError("There is no such run.", reason="snapshot_unavailable")
             return Snapshot(_readable(found.seq, await self.ledger.head(ctx.tenant)), found.now)

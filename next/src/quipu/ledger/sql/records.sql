@@ -218,6 +218,15 @@ SELECT $record FROM record AS r WHERE r.tenant = :tenant AND r.id < :below
     AND r.version = (SELECT max(n.version) FROM record AS n WHERE n.tenant = :tenant AND n.id = r.id)))
 ORDER BY r.id DESC LIMIT :limit
 
+-- name: newest_records
+-- A walk through an agent's live records by when they were created, newest first.
+SELECT $record FROM record AS r WHERE r.tenant = :tenant AND r.agent_id = :agent_id AND r.state = 'live'
+  AND (cast(:store_id AS text) IS NULL OR r.store_id = :store_id)
+  AND (cast(:user_id AS text) IS NULL OR r.user_id = :user_id)
+  AND r.born <= :seq AND (r.died IS NULL OR r.died > :seq) AND (r.expires_at IS NULL OR r.expires_at > :now)
+  AND (r.created_at, r.born, r.id) < (:created_at, :born, :id)
+ORDER BY r.created_at DESC, r.born DESC, r.id DESC LIMIT :limit
+
 -- name: count_by_agent
 -- How many memories stand now, by whose they are, where and of what kind.
 SELECT r.agent_id, r.store_id, r.type, count(*), max(r.created_at) FROM record AS r WHERE r.tenant = :tenant

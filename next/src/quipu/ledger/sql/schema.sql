@@ -423,6 +423,111 @@ CREATE TABLE secret (
   CONSTRAINT secret_key PRIMARY KEY (tenant, id)
 ) $table_end;
 
+-- runs
+CREATE TABLE run (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  workflow_id $text NOT NULL,
+  status $text NOT NULL,
+  driver $text NOT NULL,
+  agent_id $text NOT NULL,
+  user_id $text,
+  opened_by $text NOT NULL,
+  -- of the commit that opened it, and the one that a fork sees instead
+  position $int NOT NULL,
+  view $int,
+  taken_at $int NOT NULL,
+  body $text NOT NULL,
+  -- labels; values are nowhere
+  secrets $text NOT NULL,
+  last $int NOT NULL,
+  nodes $text NOT NULL,
+  writes $int NOT NULL,
+  ending $text,
+  error $text,
+  source_run_id $text,
+  from_seq $int,
+  mode $text,
+  created_at $int NOT NULL,
+  ended_at $int,
+  is_expired $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT run_key PRIMARY KEY (tenant, id),
+  CONSTRAINT run_status CHECK (status IN ('pending', 'running', 'cancelling', 'completed', 'failed', 'cancelled')),
+  CONSTRAINT run_driver CHECK (driver IN ('external', 'fixture', 'replay')),
+  CONSTRAINT run_ended CHECK ((ended_at IS NULL) = (status IN ('pending', 'running', 'cancelling')))
+) $table_end;
+
+CREATE TABLE run_event (
+  tenant $text NOT NULL,
+  run_id $text NOT NULL,
+  sequence $int NOT NULL,
+  type $text NOT NULL,
+  node_id $text,
+  payload $text NOT NULL,
+  record_id $text,
+  record_version $int,
+  at $int NOT NULL,
+  causation_id $text,
+  position $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT run_event_key PRIMARY KEY (tenant, run_id, sequence)
+) $table_end;
+
+CREATE TABLE run_variable (
+  tenant $text NOT NULL,
+  run_id $text NOT NULL,
+  name $text NOT NULL,
+  sequence $int NOT NULL,
+  -- JSON
+  value $text,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT run_variable_key PRIMARY KEY (tenant, run_id, name)
+) $table_end;
+
+CREATE TABLE run_variable_record (
+  tenant $text NOT NULL,
+  record_id $text NOT NULL,
+  run_id $text NOT NULL,
+  name $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT run_variable_record_key PRIMARY KEY (tenant, record_id, run_id, name)
+) $table_end;
+
+CREATE INDEX run_variable_record_back ON run_variable_record (tenant, run_id);
+
+CREATE TABLE run_note (
+  tenant $text NOT NULL,
+  run_id $text NOT NULL,
+  backend $text NOT NULL,
+  id $text NOT NULL,
+  text $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT run_note_key PRIMARY KEY (tenant, run_id, backend, id)
+) $table_end;
+
+CREATE TABLE memory_ref (
+  tenant $text NOT NULL,
+  ref $text NOT NULL,
+  agent_id $text NOT NULL,
+  store_id $text NOT NULL,
+  created_at $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT memory_ref_key PRIMARY KEY (tenant, ref)
+) $table_end;
+
 -- audit
 CREATE TABLE anchor (
   tenant $text NOT NULL,

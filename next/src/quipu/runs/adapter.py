@@ -1,0 +1,317 @@
+"""The memory adapter of OpenWOP: list, get, put and delete by memoryRef.
+
+1. A read that names a run sees the position that the run saw when it began, whatever was written since, by itself too.
+   Expiry and erasure alone reach into it.
+2. A read that names no run sees what is there now.
+3. A write is a write like any other, and goes through the one pipeline.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quipu.errors import ConflictError, Fault, InvalidError
+from quipu.ledger.commit import Commit, Keep
+from quipu.ledger.ledger import Ledger
+from quipu.memory.forget import Forget
+from quipu.memory.model import ForgetRequest, RememberRequest, RememberResponse
+from quipu.memory.pipeline import Pipeline, Plan, Planning
+from quipu.memory.read_log import ReadLog
+from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.remember import Remember
+from quipu.memory.scope import Scopes, in_scope
+from quipu.memory.snapshots import Snapshots
+from quipu.memory.views import is_secret
+from quipu.model.journal import Draft
+from quipu.model.principal import Permission
+from quipu.model.record import Record
+from quipu.model.search import Scope, Snapshot
+from quipu.operation import Context, invalid
+from quipu.runs import messages as m
+from quipu.runs.attribution import MEMORY_REF
+from quipu.runs.lookup import RunLookup
+from quipu.runs.model import MEMORY_REFS, MemoryRef, Run
+from quipu.runs.rules import (
+    ENTRY_BYTES,
+    foreign_ref,
+    is_minted,
+    is_reserved,
+    is_wellformed,
+    malformed_ref,
+    minted_ref,
+    reserved,
+    run_over,
+)
+from quipu.runs.steps import once_for
+from quipu.runs.views import entry_view, number_of
+
+_DEFAULT, _MOST = 100, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a ref stands for: an agent's memory, perhaps in one store only."""
+
+    ref: str
+    agent_id: str
+    store_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Entries by ref."""
+
+    ledger: Ledger
+    lookup: RunLookup
+    pipeline: Pipeline
+    remember: Remember
+    forget: Forget
+    scopes: Scopes
+    snapshots: Snapshots
+    read_log: ReadLog
+    budget: RecallBudget
+
+    # -- refs ---------------------------------------------------------------------------------------------------------
+
+    async def mint(self, ctx: Context, request: m.MintMemoryRefRequest) -> m.MemoryRefView:
+        """Always the same one for an agent and a store, so that it does not matter who asks first."""
+        while True:
+            guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+            guard.clean(request)
+            store = await self.scopes.store(ctx.principal, request.store)
+            ref = minted_ref(ctx.tenant, request.agent, store.id)
+            if await self.ledger.get(MEMORY_REFS, ctx.tenant, ref) is not None:
+                return m.MemoryRefView(memory_ref=ref)
+            now = ctx.clock()
+            kept = MemoryRef(ref=ref, agent_id=request.agent, store_id=store.id, created_at=now)
+            draft = Draft(
+                op="mint_memory_ref", actor=ctx.principal.name, at=now, store=store.id, agent=request.agent
+            )
+            commit = Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(MEMORY_REFS, kept, 0),))
+            try:
+                await self.ledger.commit(commit, checked_at=guard.checked_at)
+            except ConflictError as conflict:
+                if conflict.reason not in ("secrets_changed", "row_changed"):
+                    raise
+
+    async def _place(self, ctx: Context, ref: str) -> Place | None:
+        """What a ref stands for; None where it is no ref at all."""
+        if not is_wellformed(ref):
+            return None
+        place: Place | None = Place(ref, ref)
+        if is_minted(ref):
+            minted = await self.ledger.get(MEMORY_REFS, ctx.tenant, ref)
+            stores = await self.scopes.stores(ctx.tenant)
+            store = None if minted is None else stores.get(minted.store_id)
+            is_reached = store is not None and ctx.principal.reaches_store(store.name)
+            place = (
+                Place(ref, minted.agent_id, minted.store_id) if minted is not None and is_reached else None
+            )
+        if place is None or not ctx.principal.may_act_for(place.agent_id):
+            raise foreign_ref()
+        return place
+
+    async def _scope(self, ctx: Context, place: Place, run: Run | None) -> Scope:
+        user_id = ctx.principal.user_id or (None if run is None else run.user_id)
+        scope = await self.scopes.of(ctx.principal, place.agent_id, user_id)
+        return replace(scope, store_id=place.store_id)
+
+    async def _snapshot(self, ctx: Context, run: Run | None) -> Snapshot:
+        """Nothing found where retention has emptied what was there would be no answer: that is refused."""
+        return await self.snapshots.of(ctx, None if run is None else run.id)
+
+    async def _run(self, ctx: Context, run_id: str | None) -> Run | None:
+        return None if run_id is None else await self.lookup.found(ctx, run_id)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def list_entries(self, ctx: Context, request: m.ListEntriesRequest) -> m.ListEntriesResponse:
+        run = await self._run(ctx, request.run_id)
+        place = await self._place(ctx, request.memory_ref)
+        below = number_of(request.cursor, 3)
+        if place is None:
+            return m.ListEntriesResponse(entries=())
+        limit = min(request.options.limit or _DEFAULT, _MOST)
+        scope, snapshot = await self._scope(ctx, place, run), await self._snapshot(ctx, run)
+        async with self.budget.reserved(ctx, place.agent_id, limit) as allowed:
+            found = await self._newest(ctx, scope, snapshot, below, request.options.tag, allowed.count + 1)
+            page = found[: allowed.count]
+            allowed.spend(len(page))
+        if page:
+            self.read_log.read(ctx, place.agent_id, page)
+        last = page[-1] if len(found) > len(page) and page else None
+        return m.ListEntriesResponse(
+            entries=tuple(entry_view(record) for record in page),
+            next_cursor=None if last is None else f"{last.created_at}.{last.born}.{last.id}",
+        )
+
+    async def _newest(
+        self,
+        ctx: Context,
+        scope: Scope,
+        snapshot: Snapshot,
+        below: tuple[str, ...] | None,
+        tag: str | None,
+        most: int,
+    ) -> list[Record]:
+        start = None if below is None else (_whole(below[0]), _whole(below[1]), below[2])
+        found: list[Record] = []
+        async for record in self.ledger.newest(scope, snapshot, start):
+            if (tag is None or tag in record.tags) and _may_see(ctx, record):
+                found.append(record)
+                if len(found) == most:
+                    break
+        return found
+
+    async def get_entry(self, ctx: Context, request: m.GetEntryRequest) -> m.GetEntryResponse:
+        run = await self._run(ctx, request.run_id)
+        place = await self._place(ctx, request.memory_ref)
+        if place is None:
+            return m.GetEntryResponse(entry=None)
+        record = await self._found(ctx, place, request.id, run, await self._snapshot(ctx, run))
+        if record is None:
+            return m.GetEntryResponse(entry=None)
+        async with self.budget.reserved(ctx, place.agent_id, 1) as allowed:
+            allowed.spend(1)
+        self.read_log.read(ctx, place.agent_id, [record])
+        return m.GetEntryResponse(entry=entry_view(record))
+
+    async def _found(
+        self, ctx: Context, place: Place, entry_id: str, run: Run | None, snapshot: Snapshot
+    ) -> Record | None:
+        """An entry, if a list would have it."""
+        scope = await self._scope(ctx, place, run)
+        record = (await self.ledger.records(ctx.tenant, [entry_id], snapshot.seq)).get(entry_id)
+        if record is None or record.is_emptied or record.state != "live" or record.is_expired(snapshot.now):
+            return None
+        return record if in_scope(record, scope) and _may_see(ctx, record) else None
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def put_entry(self, ctx: Context, request: m.PutEntryRequest) -> m.PutEntryResponse:
+        once = once_for(ctx.principal, "put_entry", request)
+        run = await self._run(ctx, request.run_id)
+        place = await self._place(ctx, request.memory_ref)
+        if place is None:
+            raise malformed_ref()
+        if is_reserved(place.agent_id):
+            raise reserved()
+        if once is not None and (first := await self.pipeline.first_answer(ctx, self.remember.write, once)):
+            return await self._as_first(ctx, first)
+        _check_going_on(run)
+        asked = _remembered(ctx, place, run, request)
+        kept: list[Record] = []
+
+        async def plan(planning: Planning, request: RememberRequest) -> Plan[RememberResponse]:
+            planned = await self.remember.plan(planning, request)
+            kept[:] = planned.after[:1]
+            if place.ref == place.agent_id:
+                return planned
+            commits = tuple(
+                replace(one, draft=replace(one.draft, detail={**one.draft.detail, MEMORY_REF: place.ref}))
+                for one in planned.commits
+            )
+            return replace(planned, commits=commits)
+
+        try:
+            answer = await self.pipeline.write(ctx, replace(self.remember.write, plan=plan), asked, once=once)
+        except InvalidError as error:
+            raise _in_entry(error) from error
+        if answer.replayed:
+            return await self._as_first(ctx, answer)
+        return _held_or(answer, None if answer.pending_approval else kept[0])
+
+    async def _as_first(self, ctx: Context, first: RememberResponse) -> m.PutEntryResponse:
+        """What an equal request wrote, as it was then."""
+        ids = () if first.pending_approval else (first.id,)
+        record = (await self.ledger.records(ctx.tenant, ids, first.seq)).get(first.id)
+        shown = None if record is None or record.is_emptied else record
+        return _held_or(first, shown).model_copy(update={"replayed": True})
+
+    async def delete_entry(self, ctx: Context, request: m.DeleteEntryRequest) -> m.DeleteEntryResponse:
+        once = once_for(ctx.principal, "delete_entry", request)
+        run = await self._run(ctx, request.run_id)
+        place = await self._place(ctx, request.memory_ref)
+        if place is None:
+            return m.DeleteEntryResponse(deleted=False)
+        if is_reserved(place.agent_id):
+            raise reserved()
+        if once is not None and (first := await self.pipeline.first_answer(ctx, self.forget.write, once)):
+            return _deletion(first).model_copy(update={"replayed": True})
+        _check_going_on(run)
+        record = await self._found(ctx, place, request.id, run, Snapshot(None, ctx.clock()))
+        if record is None:
+            return m.DeleteEntryResponse(deleted=False)
+        asked = ForgetRequest(
+            agent_id=place.agent_id,
+            user_id=record.user_id,
+            ids=(record.id,),
+            run_id=request.run_id,
+            node_id=request.node_id,
+            idempotency_key=request.idempotency_key,
+        )
+        return _deletion(await self.pipeline.write(ctx, self.forget.write, asked, once=once))
+
+
+def _check_going_on(run: Run | None) -> None:
+    if run is not None and run.is_over:
+        raise run_over(run)
+
+
+def _remembered(ctx: Context, place: Place, run: Run | None, request: m.PutEntryRequest) -> RememberRequest:
+    """The memory that an entry is."""
+    entry, now = request.entry, ctx.clock()
+    if len(entry.content.encode("utf-8", "surrogatepass")) > ENTRY_BYTES:
+        raise invalid([Fault("/entry/content", "too_large", f"at most {ENTRY_BYTES:,} bytes")])
+    if isinstance(entry.expires_at, int) and entry.expires_at <= now:
+        raise invalid([Fault("/entry/expires_at", "bad_value", "a moment that has not passed")])
+    given: dict[str, Any] = {
+        "agent_id": place.agent_id,
+        "user_id": ctx.principal.user_id or (None if run is None else run.user_id),
+        "content": entry.content,
+        "tags": tuple(tag for tag in entry.tags if tag),
+        "expires_at": entry.expires_at,
+        "run_id": request.run_id,
+        "node_id": request.node_id,
+        "idempotency_key": request.idempotency_key,  # it is kept, so it is looked at too
+    }
+    store = {} if place.store_id is None else {"store": place.store_id}
+    try:
+        return RememberRequest.parse({**{k: v for k, v in given.items() if v is not None}, **store})
+    except InvalidError as error:
+        raise _in_entry(error) from error
+
+
+def _in_entry(error: InvalidError) -> InvalidError:
+    """The error with the places that the caller knows."""
+    names = ("/content", "/tags", "/expires_at")
+    faults = [
+        replace(fault, pointer=f"/entry{fault.pointer}") if fault.pointer.startswith(names) else fault
+        for fault in error.faults
+    ]
+    return type(error)(error.message, reason=error.reason, hint=error.hint, faults=faults)
+
+
+def _held_or(answer: RememberResponse, record: Record | None) -> m.PutEntryResponse:
+    if not answer.pending_approval:
+        return m.PutEntryResponse(entry=None if record is None else entry_view(record))
+    return m.PutEntryResponse(held=_held(answer))
+
+
+def _deletion(answer: Any) -> m.DeleteEntryResponse:
+    if answer.pending_approval:
+        return m.DeleteEntryResponse(deleted=False, held=_held(answer))
+    return m.DeleteEntryResponse(deleted=bool(answer.forgotten_ids))
+
+
+def _held(answer: Any) -> m.HeldEntry:
+    return m.HeldEntry(proposal_id=answer.proposal_id or "", approval_url=answer.approval_url)
+
+
+def _may_see(ctx: Context, record: Record) -> bool:
+    return not is_secret(record) or ctx.principal.may(Permission.ADMIN)
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit() or len(text) > 18:
+        raise invalid([Fault("/cursor", "bad_value", "next_cursor of the page before")])
+    return int(text)

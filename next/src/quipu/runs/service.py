@@ -1,0 +1,432 @@
+"""Runs: opened, driven from outside, ended, cancelled, looked at. Read `finish`: every end goes through it."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError
+from quipu.ledger.commit import Change, Drop, Keep
+from quipu.ledger.ledger import Ledger
+from quipu.memory.model import RememberRequest, RememberResponse
+from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning
+from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.remember import Remember
+from quipu.memory.scope import Scopes
+from quipu.memory.service import MemoryService
+from quipu.model.principal import Permission, Principal
+from quipu.model.value import JsonObject
+from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
+from quipu.runs import messages as m
+from quipu.runs import operations as ops
+from quipu.runs.adapter import Adapter
+from quipu.runs.attribution import OWN
+from quipu.runs.conformance import FixturePlayer
+from quipu.runs.forks import Forks
+from quipu.runs.lookup import RunLookup
+from quipu.runs.model import ENDS, NOTES, RUNS, Driver, EventType, Note, Run
+from quipu.runs.rules import (
+    SUMMARIES,
+    SUMMARY_TAG,
+    Happening,
+    failure,
+    is_reserved,
+    moved,
+    numbered,
+    reaches_run,
+    reserved,
+    run_over,
+    set_variables,
+    summary_id,
+    summary_text,
+    variable_rows,
+)
+from quipu.runs.run_secrets import RunSecrets
+from quipu.runs.steps import Step, Steps, once_for
+from quipu.runs.views import event_views, every_row, log_of, run_view, variables_of
+
+_PAGE = 500
+_NODE_EVENTS: Mapping[str, EventType] = {
+    "started": "node.started",
+    "completed": "node.completed",
+    "failed": "node.failed",
+}
+_log = logging.getLogger("quipu.runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """What is done with runs."""
+
+    ledger: Ledger
+    lookup: RunLookup
+    steps: Steps
+    pipeline: Pipeline
+    remember: Remember
+    scopes: Scopes
+    forks: Forks
+    adapter: Adapter
+    player: FixturePlayer
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        adapter = self.adapter
+        return (
+            Binding(ops.OPEN_RUN, self.open),
+            Binding(ops.GET_WORKFLOW, self.workflow),
+            Binding(ops.GET_RUN, self.get),
+            Binding(ops.LIST_RUNS, self.listed),
+            Binding(ops.RECORD_NODE, self.record_node),
+            Binding(ops.END_RUN, self.end),
+            Binding(ops.CANCEL_RUN, self.cancel),
+            Binding(ops.FORK_RUN, self.fork),
+            Binding(ops.LIST_RUN_EVENTS, self.events),
+            Binding(ops.RUN_NOTES, self.notes),
+            Binding(ops.MINT_MEMORY_REF, adapter.mint),
+            Binding(ops.LIST_ENTRIES, adapter.list_entries),
+            Binding(ops.GET_ENTRY, adapter.get_entry),
+            Binding(ops.PUT_ENTRY, adapter.put_entry),
+            Binding(ops.DELETE_ENTRY, adapter.delete_entry),
+        )
+
+    # -- opening and looking ------------------------------------------------------------------------------------------
+
+    async def open(self, ctx: Context, request: m.OpenRunRequest) -> m.RunView:
+        """What the run sees is the position of this very commit."""
+        if is_reserved(request.agent):
+            raise reserved()
+        if ctx.principal.has_review_limits:
+            raise ForbiddenError(hint="A run needs a credential without limits to stores and operations.")
+        once = once_for(ctx.principal, ops.OPEN_RUN.name, request)
+        if (first := await self.steps.first(ctx, once)) is not None:
+            return await self._as_first(ctx, first)
+        run_id = self.pipeline.new_id("run")
+        driver: Driver = "fixture" if request.workflow_id in self.player.workflows else "external"
+
+        async def plan(guard: Guard) -> Step:
+            clean = guard.clean(request)
+            now = ctx.clock()
+            run, rows = numbered(
+                Run(
+                    id=run_id,
+                    workflow_id=clean.workflow_id,
+                    status="running" if driver == "external" else "pending",
+                    driver=driver,
+                    agent_id=clean.agent,
+                    user_id=clean.user_id,
+                    opened_by=ctx.principal.name,
+                    taken_at=now,
+                    body=_body(clean),
+                    created_at=now,
+                ),
+                [Happening(type="run.started")],
+                now,
+            )
+            return Step(run, (Keep(RUNS, run, 0), *rows))
+
+        done = await self.steps.take(ctx, ops.OPEN_RUN.name, run_id, plan, once=once)
+        if done is not None and done.replayed is not None:
+            return await self._as_first(ctx, done.replayed)
+        run = await self.lookup.found(ctx, run_id)
+        if driver == "fixture":
+            self.player.start(ctx, run)
+        return run_view(run, {})
+
+    async def _as_first(self, ctx: Context, first: Mapping[str, Any]) -> m.RunView:
+        """The run that an equal request opened, as that was answered."""
+        run = await self.lookup.found(ctx, first["run_id"])
+        return run_view(replace(run, status=first["status"]), {}, replayed=True)
+
+    async def workflow(self, ctx: Context, request: m.GetWorkflowRequest) -> m.WorkflowView:
+        found = self.player.workflows.get(request.workflow_id)
+        if found is None:
+            raise NotFoundError("There is no such workflow.", reason="workflow")
+        return m.WorkflowView(workflow=dict(found))
+
+    async def get(self, ctx: Context, request: m.GetRunRequest) -> m.RunView:
+        return await self.view(ctx, request.run_id)
+
+    async def view(self, ctx: Context, run_id: str, *, replayed: bool = False) -> m.RunView:
+        run = await self.lookup.found(ctx, run_id)
+        return run_view(run, await variables_of(self.ledger, ctx.tenant, run.id), replayed=replayed)
+
+    async def listed(self, ctx: Context, request: m.ListRunsRequest) -> m.ListRunsResponse:
+        """Those of the caller's; what is not is passed over."""
+        names = ("workflow_id", "agent_id", "status")
+        equal: dict[str, Any] = {
+            name: value for name in names if (value := getattr(request, name)) is not None
+        }
+        if ctx.principal.user_id is not None:
+            equal["user_id"] = ctx.principal.user_id
+        after = None if request.cursor is None else (request.cursor,)
+        shown: list[Run] = []
+        while len(shown) <= request.limit:
+            page = await self.ledger.page(RUNS, ctx.tenant, equal, after, _PAGE, newest_first=True)
+            shown += [run for run in page if reaches_run(ctx.principal, run)]
+            if len(page) < _PAGE:
+                break
+            after = (page[-1].id,)
+        found = shown[: request.limit]
+        return m.ListRunsResponse(
+            runs=tuple(run_view(run, {}) for run in found),
+            next_cursor=found[-1].id if len(shown) > len(found) else None,
+        )
+
+    async def events(self, ctx: Context, request: m.ListRunEventsRequest) -> m.ListRunEventsResponse:
+        run = await self.lookup.found(ctx, request.run_id)
+        events = await log_of(self.ledger, ctx.tenant, run.id, request.after, request.limit)
+        seen = events[-1].sequence if events else request.after
+        return m.ListRunEventsResponse(
+            events=await event_views(ctx, self.ledger, self.scopes, run, events),
+            is_complete=run.is_over and (run.is_expired or seen >= run.last),
+        )
+
+    # -- driving ------------------------------------------------------------------------------------------------------
+
+    async def record_node(self, ctx: Context, request: m.RecordNodeRequest) -> m.RunView:
+        once = once_for(ctx.principal, ops.RECORD_NODE.name, request)
+        is_again = await self.steps.first(ctx, once) is not None
+        if not is_again:
+
+            async def plan(guard: Guard) -> Step:
+                clean = _checked(guard, request)
+                kept = await self.lookup.unfinished(ctx, clean.run_id)
+                error = clean.error or (m.Failure(code="failed") if clean.status == "failed" else None)
+                payload = {} if error is None else {"error": failure(error.code, error.message)}
+                node = Happening(type=_NODE_EVENTS[clean.status], node_id=clean.node_id, payload=payload)
+                first = kept.value.last + 1
+                happenings = [*set_variables(clean.variables, clean.node_id), node]
+                if clean.status == "started":
+                    happenings, first = [node, *happenings[:-1]], first + 1
+                run, changes = moved(kept, happenings, ctx.clock())
+                rows = variable_rows(run.id, first, clean.variables)
+                return Step(run, (*changes, *rows), clean.node_id)
+
+            await self.steps.take(ctx, ops.RECORD_NODE.name, request.run_id, plan, once=once)
+        return await self.view(ctx, request.run_id, replayed=is_again)
+
+    async def end(self, ctx: Context, request: m.EndRunRequest) -> m.RunView:
+        once = once_for(ctx.principal, ops.END_RUN.name, request)
+        is_again = await self.steps.first(ctx, once) is not None
+        if not is_again:
+
+            async def plan(guard: Guard) -> Step | None:
+                clean = _checked(guard, request)
+                kept = await self.lookup.unfinished(ctx, clean.run_id)
+                if kept.value.ending is not None:
+                    return None  # somebody has ended it: it only remains to be said
+                given = clean.error or m.Failure(code="failed")
+                error = failure(given.code, given.message) if clean.status == "failed" else None
+                run, changes = moved(
+                    kept, set_variables(clean.variables), ctx.clock(), ending=clean.status, error=error
+                )
+                rows = variable_rows(run.id, kept.value.last + 1, clean.variables)
+                return Step(run, (*changes, *rows))
+
+            done = await self.steps.take(ctx, ops.END_RUN.name, request.run_id, plan, once=once)
+            run = await self.finish(ctx, request.run_id)
+            if done is None:
+                raise run_over(run)
+        return await self.view(ctx, request.run_id, replayed=is_again)
+
+    async def cancel(self, ctx: Context, request: m.CancelRunRequest) -> m.RunView:
+        """Whoever cancels before an end was decided, wins."""
+        once = once_for(ctx.principal, ops.CANCEL_RUN.name, request)
+        is_again = await self.steps.first(ctx, once) is not None
+        if not is_again:
+
+            async def plan(guard: Guard) -> Step | None:
+                guard.clean(request)
+                kept = await self.lookup.unfinished(ctx, request.run_id)
+                if kept.value.ending is not None:
+                    return None
+                run, changes = moved(kept, (), ctx.clock(), status="cancelling", ending="cancelled")
+                return Step(run, tuple(changes))
+
+            done = await self.steps.take(ctx, ops.CANCEL_RUN.name, request.run_id, plan, once=once)
+            self.player.stop(request.run_id)
+            run = await self.finish(ctx, request.run_id)
+            if done is None and run.status != "cancelled":
+                raise run_over(run)
+        return await self.view(ctx, request.run_id, replayed=is_again)
+
+    async def fork(self, ctx: Context, request: m.ForkRunRequest) -> m.ForkRunResponse:
+        run, is_again = await self.forks.fork(ctx, request)
+        if run.driver == "fixture" and not is_again:
+            self.player.start(ctx, run)
+        return m.ForkRunResponse(
+            run=run_view(run, await variables_of(self.ledger, ctx.tenant, run.id)),
+            source_run_id=request.run_id,
+            from_seq=request.from_seq or 0,
+            mode=request.mode,
+            replayed=is_again,
+        )
+
+    # -- notes --------------------------------------------------------------------------------------------------------
+
+    async def notes(self, ctx: Context, request: m.RunNotesRequest) -> m.RunNotesResponse:
+        """They are of the run alone: redacted, in no recall, and gone with its last step."""
+        once = once_for(ctx.principal, ops.RUN_NOTES.name, request)
+        if request.action != "list" and await self.steps.first(ctx, once) is None:
+
+            async def plan(guard: Guard) -> Step | None:
+                clean = guard.clean(request)
+                kept = await self.lookup.unfinished(ctx, clean.run_id)
+                changes: list[Change] = []
+                if clean.action == "add":
+                    note = Note(
+                        run_id=clean.run_id,
+                        backend=clean.backend,
+                        id=self.pipeline.new_id("note"),
+                        text=clean.content or "",
+                    )
+                    changes.append(Keep(NOTES, note, 0))
+                else:
+                    rows = await every_row(self.ledger, NOTES, ctx.tenant, clean.run_id)
+                    changes += [
+                        Drop(NOTES, NOTES.key_of(row)) for row in rows if row.backend == clean.backend
+                    ]
+                return Step(kept.value, (Keep(RUNS, kept.value, kept.seq), *changes))
+
+            await self.steps.take(ctx, ops.RUN_NOTES.name, request.run_id, plan, once=once)
+        run = await self.lookup.found(ctx, request.run_id)
+        rows = await every_row(self.ledger, NOTES, ctx.tenant, run.id)
+        return m.RunNotesResponse(
+            notes=tuple(
+                m.NoteView(id=row.id, text=row.text) for row in rows if row.backend == request.backend
+            )
+        )
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def finish(self, ctx: Context, run_id: str) -> Run:
+        """Once an end was decided: remember a summary, then say it. Whoever comes first does it, also after a crash."""
+        run = await self.lookup.found(ctx, run_id)
+        if run.is_over or run.ending is None:
+            return run
+        try:
+            await self._summarise(ctx, run)
+        except QuipuError as error:  # a summary is a courtesy: it changes nothing about the end
+            _log.info("a run's summary was not kept: %s", error.code)
+
+        async def plan(guard: Guard) -> Step | None:
+            kept = await self.lookup.kept(ctx, run_id)
+            now, ending = ctx.clock(), kept.value.ending
+            if kept.value.is_over or ending is None:
+                return None
+            payload: JsonObject = {} if kept.value.error is None else {"error": kept.value.error}
+            last, changes = moved(
+                kept, [Happening(type=ENDS[ending], payload=payload)], now, status=ending, ended_at=now
+            )
+            notes = await every_row(self.ledger, NOTES, ctx.tenant, run_id)
+            return Step(last, (*changes, *(Drop(NOTES, NOTES.key_of(note)) for note in notes)))
+
+        await self.steps.take(ctx, "finish_run", run_id, plan)
+        self.steps.secrets.end_run(ctx.tenant, run_id)
+        return await self.lookup.found(ctx, run_id)
+
+    async def fail(self, ctx: Context, run_id: str, code: str, message: str) -> None:
+        """End a run that this server can no longer go on with."""
+
+        async def plan(guard: Guard) -> Step | None:
+            kept = await self.lookup.kept(ctx, run_id)
+            if kept.value.is_over or kept.value.ending is not None:
+                return None
+            run, changes = moved(kept, (), ctx.clock(), ending="failed", error=failure(code, message))
+            return Step(run, tuple(changes))
+
+        await self.steps.take(ctx, ops.END_RUN.name, run_id, plan)
+        await self.finish(ctx, run_id)
+
+    async def _summarise(self, ctx: Context, run: Run) -> None:
+        host = Principal(
+            tenant=ctx.tenant, name="quipu", permissions=frozenset({Permission.WRITE}), trust="operator"
+        )
+        own = Context(host, ctx.clock, ctx.services)
+        request = RememberRequest(
+            agent_id=SUMMARIES,
+            user_id=run.user_id,
+            content=summary_text(run, run.ending or run.status),
+            tags=(SUMMARY_TAG,),
+            run_id=run.id,
+        )
+        record_id = summary_id(ctx.tenant, run.id)
+
+        async def plan(planning: Planning, request: RememberRequest) -> Plan[RememberResponse]:
+            if await self.ledger.newest_versions(ctx.tenant, [record_id]):
+                there = RememberResponse(id=record_id, stored_at=planning.now)
+                return Plan(commits=(), answer=lambda _: there)
+            planned = await self.remember.plan(replace(planning, new_id=_always(record_id)), request)
+            commits = tuple(
+                replace(one, draft=replace(one.draft, detail={**one.draft.detail, OWN: True}))
+                for one in planned.commits
+            )
+            return replace(planned, commits=commits)
+
+        await self.pipeline.write(own, replace(self.remember.write, plan=plan), request)
+
+
+def runs_service(
+    *,
+    ledger: Ledger,
+    pipeline: Pipeline,
+    secrets: RunSecrets,
+    memory: MemoryService,
+    scopes: Scopes,
+    budget: RecallBudget,
+    clock: Clock,
+    is_conformance: bool,
+) -> Runs:
+    """Everything of runs, from its parts."""
+    lookup, steps = RunLookup(ledger), Steps(ledger=ledger, secrets=secrets)
+    adapter = Adapter(
+        ledger=ledger,
+        lookup=lookup,
+        pipeline=pipeline,
+        remember=memory.remember,
+        forget=memory.forget,
+        scopes=scopes,
+        snapshots=memory.read.snapshots,
+        read_log=memory.read_log,
+        budget=budget,
+    )
+    player = FixturePlayer(ledger=ledger, steps=steps, adapter=adapter, clock=clock, is_on=is_conformance)
+    runs = Runs(
+        ledger=ledger,
+        lookup=lookup,
+        steps=steps,
+        pipeline=pipeline,
+        remember=memory.remember,
+        scopes=scopes,
+        forks=Forks(ledger=ledger, lookup=lookup, steps=steps, new_id=pipeline.new_id),
+        adapter=adapter,
+        player=player,
+    )
+    player.runs = runs
+    return runs
+
+
+def _always(record_id: str) -> Callable[[str], str]:
+    def new_id(prefix: str) -> str:
+        return record_id
+
+    return new_id
+
+
+def _body(request: m.OpenRunRequest) -> JsonObject:
+    agent = request.described_agent
+    return {
+        "inputs": request.inputs,
+        "configurable": request.configurable,
+        "metadata": request.metadata,
+        "tags": list(request.tags),
+        "agent": None if agent is None else agent.model_dump(exclude_none=True),
+    }
+
+
+def _checked(guard: Guard, request: Any) -> Any:
+    """The request without secrets. Names of results mean something to whoever gave them: one in them is refused."""
+    clean = guard.clean(request)
+    if list(clean.variables) != list(request.variables):
+        raise invalid([Fault("/variables", "secret_found", "names without a secret")])
+    return clean

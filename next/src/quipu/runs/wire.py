@@ -1,0 +1,169 @@
+"""OpenWOP's spelling: camelCase and moments as texts, as its published v1 schemas have them. Names and shapes only."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from quipu.errors import Fault, QuipuError
+from quipu.operation import invalid
+from quipu.runs.messages import MemoryEntry, RunEventView, RunView
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ENTRY = ("content", "tags", "expiresAt")
+_OPTIONS = ("limit", "tag")
+#: Of profiles that are not advertised: known, and passed over.
+_IGNORED_OPTIONS = ("tokenBudget", "query")
+
+
+def snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), name)
+
+
+def camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+
+
+def stamp(at: int) -> str:
+    """A moment: UTC, to the millisecond."""
+    moment = _EPOCH + timedelta(milliseconds=at)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % 1000:03d}Z"
+
+
+def moment(text: object, pointer: str) -> int:
+    """A date-time in milliseconds."""
+    if isinstance(text, str):
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            found = None
+        if found is not None and found.tzinfo is not None:
+            return (found - _EPOCH) // timedelta(milliseconds=1)
+    raise invalid([Fault(pointer, "bad_value", "a date-time with its zone (RFC 3339)")])
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def asked(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Those of the known fields that are there, in our spelling; what is not known is passed over."""
+    return {snake(name): body[name] for name in names if body.get(name) is not None}
+
+
+def agent_ref(given: object) -> Any:
+    """An AgentRef in our spelling."""
+    if not isinstance(given, Mapping):
+        return given
+    return {snake(str(name)): value for name, value in given.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked by the model
+
+
+def new_entry(given: object) -> Any:
+    """A new entry in our spelling. Who writes may give neither an id nor a time."""
+    if not isinstance(given, Mapping):
+        return given
+    entry: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
+    _closed(entry, _ENTRY, "/entry")
+    found = asked(entry, *_ENTRY)
+    if "expires_at" in found:
+        found["expires_at"] = moment(found["expires_at"], "/entry/expiresAt")
+    return found
+
+
+def list_options(given: object) -> Any:
+    """MemoryListOptions in our spelling."""
+    if not isinstance(given, Mapping):
+        return given
+    options: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
+    _closed(options, (*_OPTIONS, *_IGNORED_OPTIONS, "rank"), "/options")
+    if options.get("rank") not in (None, "recency"):
+        raise invalid([Fault("/options/rank", "bad_value", "recency")])
+    return asked(options, *_OPTIONS)
+
+
+def _closed(given: Mapping[str, Any], known: Sequence[str], pointer: str) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        accepted = f"there is no such field; there are {', '.join(known)}"
+        shown = f"{pointer}/{unknown[0]}" if unknown[0].isidentifier() and len(unknown[0]) <= 32 else pointer
+        raise invalid([Fault(shown, "unknown_field", accepted)])
+
+
+def in_wire_words(error: QuipuError) -> QuipuError:
+    """The error with pointers to fields as the caller wrote them."""
+    if error.faults:
+        error.faults = tuple(replace(fault, pointer=camel(fault.pointer)) for fault in error.faults)
+    return error
+
+
+# -- what is answered -------------------------------------------------------------------------------------------------
+
+
+def entry_body(entry: MemoryEntry) -> dict[str, Any]:
+    """A MemoryEntry, closed."""
+    body: dict[str, Any] = {
+        "id": entry.id,
+        "content": entry.content,
+        "tags": list(entry.tags),
+        "createdAt": stamp(entry.created_at),
+    }
+    return body | ({} if entry.expires_at is None else {"expiresAt": stamp(entry.expires_at)})
+
+
+def event_body(run_id: str, event: RunEventView) -> dict[str, Any]:
+    """The envelope of an event, closed."""
+    payload = dict(event.payload)
+    if "vendor.quipu" in payload:
+        seen = payload["vendor.quipu"]["memorySnapshot"]
+        payload["vendor.quipu"] = {"memorySnapshot": {"seq": seen["seq"], "at": stamp(seen["at"])}}
+    body: dict[str, Any] = {
+        "eventId": event.id,
+        "runId": run_id,
+        "type": event.type,
+        "payload": payload,
+        "timestamp": stamp(event.at),
+        "sequence": event.sequence,
+        "nodeId": event.node_id,
+        "causationId": event.causation_id,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def run_body(run: RunView, tenant: str) -> dict[str, Any]:
+    """A RunSnapshot."""
+    ours: dict[str, Any] = {
+        "driver": run.driver,
+        "lastSequence": run.last_sequence,
+        "memorySnapshot": {"seq": run.snapshot, "at": stamp(run.snapshot_at)},
+    }
+    if run.mode is not None:
+        ours["fork"] = {"sourceRunId": run.source_run_id, "fromSeq": run.from_seq, "mode": run.mode}
+    if run.history_expired:
+        ours["historyExpired"] = True
+    agent = run.described_agent
+    body: dict[str, Any] = {
+        "runId": run.id,
+        "workflowId": run.workflow_id,
+        "status": run.status,
+        "variables": run.variables,
+        "owner": {"tenant": tenant, "principal": run.opened_by},
+        "startedAt": stamp(run.created_at),
+        "completedAt": None if run.ended_at is None else stamp(run.ended_at),
+        "agent": None if agent is None else {camel(name): value for name, value in agent.items()},
+        "error": None if run.error is None else run.error.to_dict(),
+        "tags": list(run.tags),
+        "metadata": run.metadata,
+        "configurable": run.configurable,
+        "nodeStates": run.node_states,
+        "eventLogSchemaVersion": 1,
+        "vendor.quipu": ours,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def opened_body(run: RunView, fork: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What whoever opened a run is told."""
+    place = f"/v1/runs/{quote(run.id, safe='')}"
+    body = {"runId": run.id, "status": run.status, "eventsUrl": f"{place}/events", "statusUrl": place}
+    return body | dict(fork or {})
