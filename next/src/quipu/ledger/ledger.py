@@ -60,6 +60,12 @@ class Health:
     reason: str | None = None
 
 
+def erasable(tables: Sequence[Table[Any]]) -> tuple[str, ...]:
+    """The tables from which an erasure takes something: the ledger's own, and those of rooms whose rows name records."""
+    own = ("record", "vector", "link", "mark", "reason", "answer", "answer_record")
+    return (*own, *(table.name for table in tables if table.names))
+
+
 class Ledger:
     """One implementation over a driver."""
 
@@ -67,7 +73,7 @@ class Ledger:
         """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened."""
         self._driver, self.tables = driver, tuple(tables)
         try:
-            driver.create(schema_statements(driver.dialect))
+            driver.create(schema_statements(driver.dialect), erasable(self.tables))
         except BaseException:
             driver.close()
             raise

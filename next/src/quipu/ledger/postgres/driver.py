@@ -44,11 +44,6 @@ _NOTICED: Final[Mapping[str, Any]] = {
     **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
     **{"tcp_user_timeout": 25_000, "connect_timeout": _CONNECT_S},
 }
-#: Tables from which an erasure takes something.
-_ERASABLE = (
-    *("record", "vector", "link", "mark", "reason", "answer", "answer_record"),
-    *("proposal", "proposal_subject"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +91,7 @@ class PostgresDriver:
         self._vacuum: threading.Thread | None = None
         self._vacuuming = threading.Lock()
         self._owes_vacuum = False
+        self._erasable = ""
         with self._connect("quipu") as connection:  # says at once, and clearly, why there is none
             _check_encoding(connection)
             # Stronger than `on` is kept; anything weaker would answer before the commit is durable.
@@ -205,7 +201,8 @@ class PostgresDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Sequence[str]) -> None:
+        self._erasable = ", ".join(erasable)
         with self._transaction(self._begin_writing) as connection:
             connection.execute(_SCHEMA_LOCK)
             if connection.execute(b"SELECT to_regclass('journal')").fetchone() == (None,):
@@ -254,7 +251,7 @@ class PostgresDriver:
                     return
                 self._owes_vacuum = False
             try:
-                self._maintain(f"VACUUM {', '.join(_ERASABLE)}")
+                self._maintain(f"VACUUM {self._erasable}")
             except (psycopg.Error, BackendUnavailableError) as error:
                 _log.warning("Erased rows are left to the server's own vacuum: %s", type(error).__name__)
                 return
@@ -277,7 +274,7 @@ class PostgresDriver:
     def compact(self) -> None:
         """Write the tables anew, without anything that is gone; nobody reads or writes them meanwhile."""
         try:
-            self._maintain(f"VACUUM (FULL, ANALYZE) {', '.join(_ERASABLE)}")
+            self._maintain(f"VACUUM (FULL, ANALYZE) {self._erasable}")
         except psycopg.Error as error:
             raise BackendUnavailableError(
                 "The database could not be compacted.", reason="unreachable"

@@ -169,7 +169,7 @@ class SqliteDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Sequence[str]) -> None:
         with self._turn, _errors():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
