@@ -82,6 +82,7 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
+from quipu.sharing.model import TABLES as SHARING_TABLES
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
 from quipu.upkeep.service import Upkeep
 from quipu.web.view_log import WEB_VIEWS
@@ -116,6 +117,7 @@ TABLES: tuple[Table[Any], ...] = (
     *SUGGESTION_TABLES,
     *WEBHOOK_TABLES,
     *RUN_TABLES,
+    *SHARING_TABLES,
     ANCHORS,
     WEB_VIEWS,
     PEER_IDS,

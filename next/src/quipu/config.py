@@ -315,8 +315,9 @@ class Settings(BaseModel):
         "PEM file with certificate authorities that other servers may be known by, besides the usual ones.",
     )
     oap_free_text: Literal["mask", "omit"] = _set(
-        "omit",
-        "What becomes of text without structure below level 4: mask hides addresses and numbers but no names.",
+        "mask",
+        "What becomes of text that is shared below level 4: mask hides addresses, numbers and known names; omit leaves"
+        " it out.",
     )
 
     def with_values(self, **values: Any) -> Self:

@@ -1,4 +1,4 @@
--- The journal and its checkpoints are append-only, whoever has the database.
+-- The journal, its checkpoints, receipts and the logs of items are append-only, whoever has the database.
 
 CREATE FUNCTION quipu_append_only() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$;
@@ -13,4 +13,16 @@ CREATE TRIGGER checkpoint_is_never_changed BEFORE UPDATE OR DELETE ON checkpoint
 FOR EACH ROW EXECUTE FUNCTION quipu_append_only();
 
 CREATE TRIGGER checkpoint_is_never_emptied BEFORE TRUNCATE ON checkpoint
+FOR EACH STATEMENT EXECUTE FUNCTION quipu_append_only();
+
+CREATE TRIGGER receipt_is_never_changed BEFORE UPDATE OR DELETE ON receipt
+FOR EACH ROW EXECUTE FUNCTION quipu_append_only();
+
+CREATE TRIGGER receipt_is_never_emptied BEFORE TRUNCATE ON receipt
+FOR EACH STATEMENT EXECUTE FUNCTION quipu_append_only();
+
+CREATE TRIGGER item_log_is_never_changed BEFORE UPDATE OR DELETE ON item_log
+FOR EACH ROW EXECUTE FUNCTION quipu_append_only();
+
+CREATE TRIGGER item_log_is_never_emptied BEFORE TRUNCATE ON item_log
 FOR EACH STATEMENT EXECUTE FUNCTION quipu_append_only();

@@ -528,6 +528,142 @@ CREATE TABLE memory_ref (
   CONSTRAINT memory_ref_key PRIMARY KEY (tenant, ref)
 ) $table_end;
 
+-- sharing
+CREATE TABLE share_grant (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  hash $text NOT NULL,
+  -- as it was signed
+  body $text NOT NULL,
+  grantee $text NOT NULL,
+  registered_at $int NOT NULL,
+  expires_at $int NOT NULL,
+  revoked_at $int,
+  uses $int NOT NULL,
+  disclosed $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT share_grant_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+CREATE INDEX share_grant_grantee ON share_grant (tenant, grantee);
+
+-- Items that grants have shown: who has to be told when one of them is erased.
+CREATE TABLE shared_item (
+  tenant $text NOT NULL,
+  grant_id $text NOT NULL,
+  record_id $text NOT NULL,
+  item_id $text NOT NULL,
+  at $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT shared_item_key PRIMARY KEY (tenant, grant_id, record_id)
+) $table_end;
+
+CREATE INDEX shared_item_record ON shared_item (tenant, record_id);
+
+-- What an item that was shared was, version by version: hashes and ids, which outlive an erasure.
+CREATE TABLE item_log (
+  tenant $text NOT NULL,
+  record_id $text NOT NULL,
+  number $int NOT NULL,
+  version $int NOT NULL,
+  entry $text NOT NULL,
+  hash $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT item_log_key PRIMARY KEY (tenant, record_id, number)
+) $table_end;
+
+CREATE TABLE receipt (
+  tenant $text NOT NULL,
+  number $int NOT NULL,
+  id $text NOT NULL,
+  type $text NOT NULL,
+  agent $text NOT NULL,
+  grant_id $text,
+  at $int NOT NULL,
+  body $text NOT NULL,
+  hash $text NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT receipt_key PRIMARY KEY (tenant, number),
+  CONSTRAINT receipt_id UNIQUE (tenant, id),
+  CONSTRAINT receipt_type CHECK (type IN ('consent', 'invocation', 'deletion', 'kill_switch'))
+) $table_end;
+
+CREATE INDEX receipt_agent ON receipt (tenant, agent, number);
+
+-- Requests to erase; after the erasure only ids are left of them.
+CREATE TABLE erasure (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  step $text NOT NULL,
+  requested_at $int NOT NULL,
+  completed_at $int,
+  request $text NOT NULL,
+  receipt $text,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT erasure_key PRIMARY KEY (tenant, id),
+  CONSTRAINT erasure_step CHECK (step IN ('accepted', 'propagating', 'done'))
+) $table_end;
+
+-- Whom an erasure has to reach.
+CREATE TABLE cascade_step (
+  tenant $text NOT NULL,
+  erasure_id $text NOT NULL,
+  grantee $text NOT NULL,
+  grant_id $text NOT NULL,
+  item_ids $text NOT NULL,
+  status $text NOT NULL,
+  attempts $int NOT NULL,
+  next_at $int NOT NULL,
+  receipt $text,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT cascade_step_key PRIMARY KEY (tenant, erasure_id, grantee, grant_id),
+  CONSTRAINT cascade_step_status CHECK (status IN ('waiting', 'done', 'unreachable'))
+) $table_end;
+
+-- What other hosts have lent.
+CREATE TABLE borrowed_item (
+  tenant $text NOT NULL,
+  source $text NOT NULL,
+  grant_id $text NOT NULL,
+  item_id $text NOT NULL,
+  item $text NOT NULL,
+  receipt_id $text NOT NULL,
+  received_at $int NOT NULL,
+  expires_at $int NOT NULL,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT borrowed_item_key PRIMARY KEY (tenant, source, grant_id, item_id)
+) $table_end;
+
+-- Proofs of keys that are good once.
+CREATE TABLE used_proof (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  until $int NOT NULL,
+  CONSTRAINT used_proof_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+-- Whose grant an id is. It stands under no tenant.
+CREATE TABLE share_grant_owner (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  owner $text NOT NULL,
+  CONSTRAINT share_grant_owner_key PRIMARY KEY (tenant, id)
+) $table_end;
+
 -- audit
 CREATE TABLE anchor (
   tenant $text NOT NULL,
