@@ -54,11 +54,13 @@ from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.drafts import Limits
 from quipu.memory.embedding import Embedding
+from quipu.memory.memory_store import MemoryStore
 from quipu.memory.operations import OPERATIONS as MEMORY_OPERATIONS
 from quipu.memory.pipeline import Pipeline
 from quipu.memory.read_log import ReadLog
 from quipu.memory.scope import STORES, Scopes
 from quipu.memory.service import MemoryService, memory_service
+from quipu.mirrors.registry import OpenMemory
 from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
@@ -161,6 +163,17 @@ class Container:
         await self.ledger.close()
         if self.embedder is not None:
             await self.embedder.close()
+
+
+class Lent:
+    """An embedder for somebody who does not close it."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self.model, self.dimensions = inner.model, inner.dimensions
+        self.embed, self.clear = inner.embed, inner.clear
+
+    async def close(self) -> None:
+        """It is still in use."""
 
 
 class Untraced:
@@ -684,6 +697,20 @@ def _ledger_address(stores: Sequence[Any], settings: Settings) -> str:
     if len(stores) > 1 or not all(isinstance(place, str | Path) for place in stores):
         raise UnsupportedError("A memory over several stores is not supported yet.", reason="stores")
     return str(stores[0]) if stores else settings.store or _default_store()
+
+
+def other_memories(settings: Settings) -> OpenMemory:
+    """How mirrors reach other ledgers and servers of ours: with these settings, but for what belongs to one place."""
+    own = settings.model_copy(update={"mirrors": (), "rules": None, "sealing_key": None, "signing_key": None})
+
+    def made(address: str, *, token: str | None, embedder: Embedder | None) -> MemoryStore:
+        from quipu.api import Memory, connect  # above them, and only a mirror needs them here
+
+        if address.lower().startswith(("http://", "https://")):
+            return connect(address, token=token, retries=0, config=own)
+        return Memory(stores=address, embedder=Lent(embedder) if embedder else "none", config=own)
+
+    return made
 
 
 def _default_store() -> str:

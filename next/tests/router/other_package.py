@@ -159,7 +159,7 @@ class Store:
                 created_at=self.born[id],
             )
             for id, row in self._reached(req)
-            if (score := len(wanted & words(row.content)) / len(wanted)) > 0
+            if (score := len(wanted & words(row.content)) / max(1, len(wanted))) > 0
             and (not req.types or row.type in req.types)
             and (req.fresher_than_days is None or self._age(id) < req.fresher_than_days)
         ]

@@ -4,9 +4,10 @@ A request of another package is read by its fields, and answered in that package
 so that its router, its tests and its type checks see their own values.
 """
 
+import inspect
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, get_args, runtime_checkable
 
 from quipu.operation import AnyOperation, Request, Response
 from quipu.schemas import fields
@@ -19,6 +20,9 @@ CAPABILITIES = frozenset(
         *("fts", "vector", "graph", "governance", "recall_tracking"),
     }
 )
+
+#: memorywire's operations.
+FIVE: Final = ("remember", "recall", "forget", "merge", "expire")
 
 
 @runtime_checkable
@@ -40,6 +44,57 @@ class MemoryStore(Protocol):
     async def health(self) -> dict[str, Any]: ...
     @property
     def capabilities(self) -> set[str]: ...
+
+
+# -- stores of other packages -----------------------------------------------------------------------------------------
+
+
+def is_awaited(store: object) -> bool:
+    """Whether its methods are awaited; one that blocks would hold up everybody."""
+    return any(inspect.iscoroutinefunction(getattr(store, name)) for name in (*FIVE, "health"))
+
+
+def request_kinds(store: object) -> dict[str, Any]:
+    """The request classes that a store of another package says it takes; what is not there takes ours."""
+    kinds = {name: _kind(store, name) for name in FIVE}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _kind(store: object, name: str) -> Any:
+    method = getattr(store, name)
+    try:
+        first = next(iter(inspect.signature(method, eval_str=True).parameters.values()), None)
+        said = None if first is None else first.annotation
+    except Exception:  # noqa: BLE001  another package's annotations may raise anything; then it says nothing
+        said = None
+    arms = [arm for arm in get_args(said) or (said,) if arm not in (None, Any, inspect.Parameter.empty)]
+    if arms:  # it says what it takes
+        return next((arm for arm in arms if _is_foreign(arm)), None)
+    # Nothing is said: what stands beside the store's class under the request's name.
+    beside = getattr(sys.modules.get(type(store).__module__), f"{name.capitalize()}Request", None)
+    return beside if _is_foreign(beside) else None
+
+
+def _is_foreign(kind: object) -> bool:
+    return (
+        inspect.isclass(kind)
+        and callable(getattr(kind, "model_validate", None))
+        and not kind.__module__.startswith("quipu.")
+    )
+
+
+def fields_of(given: object) -> dict[str, Any] | None:
+    """The fields of anything that can say them."""
+    if isinstance(given, Mapping):
+        return dict(cast("Mapping[str, Any]", given))
+    dump = getattr(given, "model_dump", None)
+    if not callable(dump):
+        return None
+    fields: Any = dump(mode="python")
+    return {name: getattr(value, "value", value) for name, value in fields.items()}
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 def is_request(operation: AnyOperation, first: str | None, value: object) -> bool:

@@ -6,19 +6,25 @@ never passed over in silence where it matters: then the peer is not asked.
 """
 
 import asyncio
-import inspect
 import json
 import math
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
 from quipu.errors import Fault, InvalidError, UnsupportedError
 from quipu.memory import model as m
-from quipu.memory.memory_store import ForeignRequest, MemoryStore, request_fields
+from quipu.memory.memory_store import (
+    FIVE,
+    ForeignRequest,
+    MemoryStore,
+    fields_of,
+    is_awaited,
+    request_fields,
+    request_kinds,
+)
 from quipu.operation import Request, Response, ScopedRequest, invalid
 from quipu.router.hits import HOP
 from quipu.search import fusion
@@ -27,7 +33,6 @@ from quipu.search.hops import factor as hop_factor
 
 R = TypeVar("R", bound=Response)
 
-FIVE: Final = ("remember", "recall", "forget", "merge", "expire")
 _METHODS: Final = (*FIVE, "health")
 _HINT: Final = 'Give memories by name, such as {"home": quipu.Memory(stores="./home.db")}.'
 #: Fields that ask for more in the answer, or that the router itself heeds.
@@ -110,7 +115,7 @@ class Peer:
             if not isinstance(given, m.RecallResponse):
                 return given
             return given.model_copy(update={"results": self._hits(request, given.results, most)})
-        fields = _fields(given)
+        fields = fields_of(given)
         if fields is None:
             raise TypeError(f"It did not answer with a {kind.__name__}.")
         if issubclass(kind, m.RecallResponse):
@@ -133,7 +138,7 @@ class Peer:
     def _hit(self, request: Request, given: object) -> m.Hit | None:
         if isinstance(given, m.Hit):
             return given
-        fields = _fields(given)
+        fields = fields_of(given)
         if fields is None:
             return None
         score = _number(fields.get("score"))
@@ -203,7 +208,7 @@ def listed(
         first[id(store)] = name
     fusion.check_weights(weights, named.keys())
     return [
-        Peer(name, store, weights.get(name, fusion.DEFAULT_WEIGHT), _kinds(store))
+        Peer(name, store, weights.get(name, fusion.DEFAULT_WEIGHT), request_kinds(store))
         for name, store in named.items()
     ]
 
@@ -227,7 +232,7 @@ def _check(name: object, store: object) -> None:
     if missing := [method for method in _METHODS if not callable(getattr(store, method, None))]:
         message = f"A peer answers memorywire's five operations, and this one has no {', '.join(missing)}."
         raise _refused(f"/peers/{name}", message)
-    if not any(inspect.iscoroutinefunction(getattr(store, method)) for method in _METHODS):
+    if not is_awaited(store):
         raise _refused(f"/peers/{name}", "A peer is awaited, and this one blocks: give quipu.Memory.")
 
 
@@ -237,36 +242,7 @@ def _refused(pointer: str, message: str) -> InvalidError:
     )
 
 
-# -- classes of other packages ----------------------------------------------------------------------------------------
-
-
-def _kinds(store: object) -> dict[str, Any]:
-    """The request classes that a store of another package says it takes."""
-    kinds = {name: _kind(store, name) for name in FIVE}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-def _kind(store: object, name: str) -> Any:
-    method = getattr(store, name)
-    try:
-        first = next(iter(inspect.signature(method, eval_str=True).parameters.values()), None)
-        said = None if first is None else first.annotation
-    except Exception:  # noqa: BLE001  another package's annotations may raise anything; then it says nothing
-        said = None
-    arms = [arm for arm in get_args(said) or (said,) if arm not in (None, Any, inspect.Parameter.empty)]
-    if arms:  # it says what it takes
-        return next((arm for arm in arms if _is_foreign(arm)), None)
-    # Nothing is said: what stands beside the store's class under the request's name.
-    beside = getattr(sys.modules.get(type(store).__module__), f"{name.capitalize()}Request", None)
-    return beside if _is_foreign(beside) else None
-
-
-def _is_foreign(kind: object) -> bool:
-    return (
-        inspect.isclass(kind)
-        and callable(getattr(kind, "model_validate", None))
-        and not kind.__module__.startswith("quipu.")
-    )
+# -- requests of other packages ------------------------------------------------------------------------------------
 
 
 def _needed(request: Request) -> frozenset[str]:
@@ -321,17 +297,6 @@ def _not_promised(field: str) -> UnsupportedError:
     )
 
 
-def _fields(given: object) -> dict[str, Any] | None:
-    """The fields of anything that can say them."""
-    if isinstance(given, Mapping):
-        return dict(cast("Mapping[str, Any]", given))
-    dump = getattr(given, "model_dump", None)
-    if not callable(dump):
-        return None
-    fields: Any = dump(mode="python")
-    return {name: getattr(value, "value", value) for name, value in fields.items()}
-
-
 def _number(score: object) -> float:
     """A score; what is no number counts nothing."""
     return float(score) if isinstance(score, int | float) and math.isfinite(score) else 0.0
@@ -350,7 +315,7 @@ def _distances(told: object, members: Collection[str], hops: int) -> dict[str, i
         return {}
     found: dict[str, int] = {}
     for one in cast("Sequence[object]", told):
-        fields = _fields(one) or {}
+        fields = fields_of(one) or {}
         id, metadata = fields.get("id"), fields.get("metadata")
         said = cast("dict[str, Any]", metadata).get("hop_distance", 1) if isinstance(metadata, dict) else 1
         distance = said if isinstance(said, int) and said >= 1 else 1

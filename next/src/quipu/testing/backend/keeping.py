@@ -65,16 +65,16 @@ class KeepingContract(BackendCase):
     async def test_what_is_put_twice_is_there_once(self, keeper: Keeper) -> None:
         first = await keeper.put("tea at noon")
         (again,) = await keeper.put_all([first])
-        assert again.native_id == first.native_id
-        assert await keeper.found("tea at noon") == [first.native_id]
+        _same_place(keeper, again, first)
+        assert await keeper.found("tea at noon") == [again.native_id]
 
     async def test_a_put_whose_answer_was_lost_is_found_again(self, keeper: Keeper) -> None:
         """A crash after the effect and before the note of it: the same copy comes again without its native id."""
         copy = keeper.copy("tea at noon")
         (first,) = await keeper.put_all([copy])
         (again,) = await keeper.put_all([copy])
-        assert again.native_id == first.native_id
-        assert await keeper.found("tea at noon") == [first.native_id]
+        _same_place(keeper, again, first)
+        assert await keeper.found("tea at noon") == [again.native_id]
 
     async def test_a_copy_on_its_way_is_found_by_its_like(self, keeper: Keeper) -> None:
         """After a crash the record may be gone as well: then nothing is known but which record and version it was."""
@@ -89,7 +89,7 @@ class KeepingContract(BackendCase):
             updated_at=0,
         )
         (found,) = await keeper.put_all([like])
-        assert found.native_id == lost.native_id, "what was there already is not put beside itself"
+        _same_place(keeper, found, lost)
         await keeper.backend.delete([place(found)])
         assert await keeper.found("green elephants swim") == []
 
@@ -186,6 +186,12 @@ class KeepingContract(BackendCase):
         assert len(held) == self.page
         assert {one.native_id for one in held} == {copy.native_id for copy in kept}
         assert {one.mark.version for one in held if one.mark is not None} == {1}
+
+
+def _same_place(keeper: Keeper, again: Copy, first: Copy) -> None:
+    """What is there is not written again; where it can neither be read nor walked over, it makes way for its like."""
+    if {"get_by_id", "list"} & keeper.backend.capabilities.promises:
+        assert again.native_id == first.native_id, "what was there already is not put beside itself"
 
 
 def _record_id(kept: Kept) -> str:
