@@ -203,7 +203,7 @@ async def test_a_minority_that_claims_links_doubt_or_demotion_moves_nothing(
 
 
 def item(id: str, *backends: str) -> Fused:
-    return Fused(id, 0.0, backends, 0, 0.0, False, float(len(backends)))
+    return Fused(id, 0.0, backends, 0.0, False, ())
 
 
 def test_how_many_must_vouch() -> None:

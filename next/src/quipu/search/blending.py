@@ -91,7 +91,8 @@ def blended(
     scored: list[Blended] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
         subject = weights.subject if candidate.subject in subjects else 0.0
-        subject = max(subject, weights.common * candidate.common)
+        if candidate.common:
+            subject = max(subject, weights.common * candidate.common)
         if users:
             subject = max(subject, weights.user * about(candidate, users))
         turn = 0.0

@@ -172,7 +172,7 @@ class SearchEngine:
                 of_leaders |= _terms(words(body_text(record)))
             shared: list[SharedWord] = []
             for term in sorted(of_leaders - _terms(words(text))):
-                having = visible.rows_having(term).tolist()
+                having = visible.having(term)[0].tolist()
                 if 1 < len(having) <= hops.RARE * visible.count:
                     who = (frozenset(ids[row] for row in having if row in ids) for ids in (leading, compared))
                     shared.append(SharedWord(len(having) / visible.count, *who))

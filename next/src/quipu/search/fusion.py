@@ -10,9 +10,10 @@
 """
 
 import math
+import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias
 
 from quipu.errors import BackendUnavailableError, Fault, InvalidError
 
@@ -44,13 +45,10 @@ class Fused:
     score: float
     #: Everybody that returned it, the one that ranked it best first, then by name.
     backends: tuple[str, ...]
-    best_rank: int
     relevance: float
     is_foreign: bool
-    #: The summed weight of its backends.
-    weight: float
-    #: The plain sum, which breaks ties where votes were left out; 0 where none were.
-    plain_sum: float = 0.0
+    #: What decides between equal scores, most important first.
+    tie: tuple[float | bool | int | str, ...]
 
 
 def fused(
@@ -73,15 +71,15 @@ def fused(
             ballots.setdefault(vote.id, []).append((name, rank, vote))
     believed = trusted if trusted in rankings and len(rankings) > 1 and method == "rrf" else None
     items = (_item(id, ballot, method, weights or {}, believed, is_raw) for id, ballot in ballots.items())
-    return sorted(
-        (item for item in items if quorum_k <= 1 or (len(item.backends) >= quorum_k and not item.is_foreign)),
-        key=lambda item: _place(item, item.score),
-    )
+    wanted = [
+        item for item in items if quorum_k <= 1 or (len(item.backends) >= quorum_k and not item.is_foreign)
+    ]
+    return sorted(wanted, key=lambda item: (-round(item.score, TIE_DECIMALS), item.tie))
 
 
 def ordered(scored: Iterable[tuple[Fused, float]]) -> list[tuple[Fused, float]]:
     """Items by their final score, with the tie rules of fusion; foreign ones behind all others."""
-    return sorted(scored, key=lambda pair: (pair[0].is_foreign, *_place(*pair)))
+    return sorted(scored, key=lambda pair: (pair[0].is_foreign, -round(pair[1], TIE_DECIMALS), pair[0].tie))
 
 
 def final_score(
@@ -168,39 +166,36 @@ def _item(
     trusted: str | None,
     is_raw: bool,
 ) -> Fused:
-    shares = {name: 1 / (RRF_CONSTANT + rank) for name, rank, _ in ballot}
-    plain_sum = math.fsum(shares.values())
-    counted = [(weights.get(name, DEFAULT_WEIGHT), _believed(vote.score, is_raw)) for name, _, vote in ballot]
-    match method:
-        case "rrf":
-            score = plain_sum if trusted is None else shares.get(trusted, _UNTRUSTED * plain_sum)
-        case "max":
-            score = max(value for _, value in counted)
-        case "weighted":
-            score = math.fsum(weight * value for weight, value in counted)
-        case _:
-            assert_never(method)
+    if len(ballot) > 1:
+        ballot = sorted(
+            ballot, key=lambda vote: (vote[1], vote[0])
+        )  # the one that ranked it best comes first
+    shares = [1 / (RRF_CONSTANT + rank) for _, rank, _ in ballot]
+    of_backends = [weights.get(name, DEFAULT_WEIGHT) for name, _, _ in ballot]
+    plain_sum, weight = math.fsum(shares), math.fsum(of_backends)
+    if method == "rrf":
+        own = next((share for share, vote in zip(shares, ballot, strict=True) if vote[0] == trusted), None)
+        score = plain_sum if trusted is None else _UNTRUSTED * plain_sum if own is None else own
+    else:
+        values = [_believed(vote.score, is_raw) for _, _, vote in ballot]
+        score = max(values) if method == "max" else math.fsum(map(operator.mul, of_backends, values))
+    backends = tuple([name for name, _, _ in ballot])
+    relevance = max([vote.relevance for _, _, vote in ballot])
+    is_foreign = all(vote.is_foreign for _, _, vote in ballot)
+    tie = (
+        0.0 if trusted is None else -round(plain_sum, TIE_DECIMALS),  # where votes were left out
+        is_foreign,
+        -len(backends),
+        ballot[0][1],
+        -round(weight, TIE_DECIMALS),
+        -relevance,
+        id,
+    )
     return Fused(
         id=id,
         score=score,
-        backends=tuple(name for _, name in sorted((rank, name) for name, rank, _ in ballot)),
-        best_rank=min(rank for _, rank, _ in ballot),
-        relevance=max(vote.relevance for _, _, vote in ballot),
-        is_foreign=all(vote.is_foreign for _, _, vote in ballot),
-        weight=math.fsum(weights.get(name, DEFAULT_WEIGHT) for name, _, _ in ballot),
-        plain_sum=0.0 if trusted is None else plain_sum,
-    )
-
-
-def _place(item: Fused, score: float) -> tuple[float | bool | int | str, ...]:
-    """Sorts best first."""
-    return (
-        -round(score, TIE_DECIMALS),
-        -round(item.plain_sum, TIE_DECIMALS),
-        item.is_foreign,
-        -len(item.backends),
-        item.best_rank,
-        -round(item.weight, TIE_DECIMALS),
-        -item.relevance,
-        item.id,
+        backends=backends,
+        relevance=relevance,
+        is_foreign=is_foreign,
+        tie=tie,
     )

@@ -61,7 +61,7 @@ def named(visible: Visible, words: Words) -> Named:
             continue
         called = _called(visible, folded_name(word))
         is_person = word in persons
-        rows = min((visible.rows_having(term) for term in terms), key=len)
+        rows = min((visible.having(term)[0] for term in terms), key=len)
         if not called and len(rows) < (1 if is_person else _AT_LEAST):
             continue
         owners = _Owners.of(partition["user"], rows)

@@ -18,6 +18,8 @@ from quipu.search.turns import VisibleTurns
 #: How many readers' rows are kept, and how many rows of all of them together; the latest is kept in any case.
 _MOST_KEPT, _MOST_ROWS = 16, 200_000
 _BARE_BYTES = 10 * ARRAY_BYTES
+#: As how many rows the entry of a term counts, besides its own.
+_LEAST_HELD = 32
 
 
 def may_share(share_with: Sequence[str] | None, reader: str | None) -> bool:
@@ -78,12 +80,15 @@ class Visible:
         self.mask.flags.writeable = False
         self.count = int(np.count_nonzero(self.mask))
         self.is_whole = self.count == len(self.mask)
+        #: What was last asked of terms, and how many rows that takes: fewer than there are.
+        self._having: dict[int, tuple[Rows, Floats]] = {}
+        self._held = 0
         self._since, self._until = _same_expired(partition["expires_at"], now)
 
     @property
     def nbytes(self) -> int:
-        """The turns are counted before they are needed, and mostly they are."""
-        return _BARE_BYTES + self.mask.nbytes * (9 if self.has_turns else 1)
+        """Turns and terms are counted before they are needed, and mostly they are."""
+        return _BARE_BYTES + self.mask.nbytes * (33 if self.has_turns else 25)
 
     def holds_at(self, now: int) -> bool:
         """Whether nothing expires between the time it was made for and this one."""
@@ -105,21 +110,25 @@ class Visible:
         lengths = self.partition["length"]
         return float((lengths if self.is_whole else lengths[self.mask]).mean())
 
-    def rows_having(self, term: int) -> NDArray[np.int32]:
-        rows = self.partition.postings.of(term).rows
-        return rows if self.is_whole else rows[self.mask[rows]]
-
     def having(self, term: int) -> tuple[Rows, Floats]:
         """The rows that have a term, and how often."""
+        found = self._having.get(term)
+        if found is not None:
+            return found
         rows, counts = self.partition.postings.of(term)
         if not self.is_whole:
             seen = self.mask[rows]
             rows, counts = rows[seen], counts[seen]
-        return rows.astype(np.int64), counts.astype(np.float32)
+        found = rows.astype(np.int64), counts.astype(np.float32)
+        if self._held > len(self.mask):
+            self._having, self._held = {}, 0
+        self._having[term] = found
+        self._held += len(rows) + _LEAST_HELD
+        return found
 
     def share(self, term: int) -> float:
         """The share of the rows that have a term."""
-        return len(self.rows_having(term)) / self.count if self.count else 0.0
+        return len(self.having(term)[0]) / self.count if self.count else 0.0
 
     def row_of(self, record_id: str) -> int | None:
         """The row of a record's version in reach, if there is one."""
