@@ -84,12 +84,18 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
+from quipu.sharing.host import Host
+from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.model import TABLES as SHARING_TABLES
+from quipu.sharing.operations import OPERATIONS as SHARING_OPERATIONS
+from quipu.sharing.service import Sharing, sharing_service
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
 from quipu.upkeep.service import Upkeep
 from quipu.web.view_log import WEB_VIEWS
 
 if TYPE_CHECKING:
+    import ssl
+
     from quipu.http.authentication import Authentication
     from quipu.http.jobs import Job
     from quipu.mcp.tools import ToolSpec
@@ -107,6 +113,7 @@ OPERATIONS: Operations = (
     *PROCEDURE_OPERATIONS,
     *CONSOLIDATION_OPERATIONS,
     *RUN_OPERATIONS,
+    *SHARING_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -146,6 +153,7 @@ class Container:
     audit: AuditService
     consolidation: Consolidation
     runs: Runs
+    sharing: Sharing
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -227,11 +235,13 @@ async def open_container(
         core, governor, pipeline, memory, extractor or _extractor(settings), scorer
     )
     runs = _runs(core, access, pipeline, memory, run_secrets)
+    sharing = _sharing(core)
     bindings = (
         *_decided_here(
             (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
         ),
         *runs.bindings,
+        *sharing.bindings,
         *core.secrets.bindings,
         *access.bindings,
         *governed.bindings,
@@ -257,6 +267,7 @@ async def open_container(
         audit=audit,
         consolidation=consolidation,
         runs=runs,
+        sharing=sharing,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 
@@ -500,6 +511,43 @@ def _runs(
     )
 
 
+def _sharing(core: _Core) -> Sharing:
+    settings = core.settings
+    owners = {did: tenant for did, _, tenant in (name.rpartition("=") for name in settings.oap_owners)}
+    folder = None if is_memory(core.address) else identity_folder(core.address)
+    keyring = Keyring(folder, settings.public_url, owners)
+    outbound = HttpOutbound(settings.oap_allowed_hosts, tls=_authorities(settings))
+    plain = frozenset(name for name in settings.oap_allowed_hosts if name.startswith("http://"))
+    return sharing_service(
+        host=Host(
+            ledger=core.ledger,
+            keyring=keyring,
+            documents=Documents(keyring, outbound, core.clock, plain),
+            redactor=core.secrets,
+            clock=core.clock,
+            new_id=core.new_id,
+            random=os.urandom,
+        )
+    )
+
+
+def _authorities(settings: Settings) -> "ssl.SSLContext | None":
+    """What other servers are known by, where that is more than the usual."""
+    if settings.oap_authorities is None:
+        return None
+    import ssl  # slow to load, and most installations name none
+
+    trusted = ssl.create_default_context()
+    try:
+        trusted.load_verify_locations(settings.oap_authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidError(
+            "The certificate authorities cannot be read.",
+            faults=[Fault("/oap_authorities", "bad_value", "a PEM file with certificates")],
+        ) from error
+    return trusted
+
+
 def _upkeep(core: _Core) -> Upkeep:
     return Upkeep(
         ledger=core.ledger,
@@ -558,6 +606,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.http.jobs import Job
     from quipu.http.problems import problem_response
     from quipu.mcp.http import McpEndpoint
+    from quipu.sharing.routes import OapRoutes
     from quipu.web.errors import error_page
 
     settings = http_settings(container.config)
@@ -574,13 +623,14 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
     )
     web = None if only is not None else _web(container, authentication)
+    oap = () if only is not None else OapRoutes.of(container.sharing, authentication).routes
     return app(
         OPERATIONS if only is None else (),
         authentication,
         container.ledger.health,
         ids.new_id,
         settings,
-        protocols=(*mcp.routes, *(() if web is None else web.routes())),
+        protocols=(*mcp.routes, *oap, *(() if web is None else web.routes())),
         error_page=None if web is None else error_page,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
         jobs=(
@@ -782,6 +832,14 @@ def signing_key_file(address: str, settings: Settings) -> Path:
     if path is not None:
         return path.with_name(f"{path.name}.signing.key")
     return data_dir() / "signing.key"
+
+
+def identity_folder(address: str) -> Path:
+    """Where the keys are that this host and its owners are known by: outside of the database."""
+    path = sqlite_path(address)
+    if path is not None:
+        return path.with_name(f"{path.name}.identity")
+    return data_dir() / "identity"
 
 
 def _identities(settings: Settings, clock: Clock) -> Identities | None:

@@ -13,7 +13,7 @@ from quipu.ledger.table import Table
 
 #: What a grant is worth at a moment.
 GrantStatus: TypeAlias = Literal["active", "expired", "revoked", "suspended"]
-ReceiptType: TypeAlias = Literal["consent", "invocation", "deletion", "kill_switch"]
+ReceiptType: TypeAlias = Literal["consent", "invocation", "deletion", "incident", "kill_switch"]
 LogOp: TypeAlias = Literal["captured", "updated", "merged", "imported", "expired", "deleted"]
 #: How far an erasure has come. What is `accepted` is done again from its start after a crash.
 ErasureStep: TypeAlias = Literal["accepted", "propagating", "done"]

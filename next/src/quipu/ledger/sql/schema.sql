@@ -593,7 +593,7 @@ CREATE TABLE receipt (
   seq $int NOT NULL,
   CONSTRAINT receipt_key PRIMARY KEY (tenant, number),
   CONSTRAINT receipt_id UNIQUE (tenant, id),
-  CONSTRAINT receipt_type CHECK (type IN ('consent', 'invocation', 'deletion', 'kill_switch'))
+  CONSTRAINT receipt_type CHECK (type IN ('consent', 'invocation', 'deletion', 'incident', 'kill_switch'))
 ) $table_end;
 
 CREATE INDEX receipt_agent ON receipt (tenant, agent, number);

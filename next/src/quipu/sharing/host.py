@@ -1,0 +1,92 @@
+"""This host as others know it, and what all of sharing is made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quipu.errors import UnsupportedError
+from quipu.jose import b64
+from quipu.ledger.commit import Keep
+from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
+from quipu.memory.pipeline import Redactor
+from quipu.model.principal import Principal
+from quipu.operation import Clock
+from quipu.sharing import receipts
+from quipu.sharing.identity import Documents, Keyring
+from quipu.sharing.model import RECEIPTS, Receipt, ReceiptType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Keys, documents of others, ledger, clock, randomness."""
+
+    ledger: Ledger
+    keyring: Keyring
+    documents: Documents
+    redactor: Redactor
+    clock: Clock
+    new_id: Callable[[str], str]
+    random: Callable[[int], bytes]
+
+    @property
+    def did(self) -> str:
+        return self.keyring.did(None)
+
+    @property
+    def url(self) -> str:
+        """Where others reach this host; UnsupportedError where they cannot."""
+        if not self.keyring.is_public:
+            raise UnsupportedError(
+                "This memory has no address that others could reach, so nothing can be shared from it.",
+                reason="no_public_url",
+                hint="Set QUIPU_PUBLIC_URL to the address of the server, such as https://memory.example, and start it.",
+            )
+        return self.keyring.public_url
+
+    def ulid(self) -> str:
+        """A fresh id without a prefix, as OAP names requests, answers and receipts."""
+        return self.new_id("oap").partition("_")[2]
+
+    def salt(self) -> str:
+        return b64(self.random(16))
+
+    def owner(self, principal: Principal) -> str:
+        """The DID of the owner that a principal speaks for."""
+        return self.keyring.did(principal.tenant)
+
+    def receipt(
+        self,
+        reader: Reader,
+        type: ReceiptType,
+        *,
+        at: int,
+        agent: str,
+        grant_id: str | None = None,
+        after: Receipt | None = None,
+        **members: Any,
+    ) -> Receipt:
+        """The next receipt of the reader's tenant, made while its head is locked. `after`: one that was made just before."""
+        if after is None:
+            last = reader.rows(RECEIPTS, limit=1, newest_first=True)
+            after = last[0].value if last else None
+        return receipts.receipt(
+            after,
+            id=self.ulid(),
+            type=type,
+            at=at,
+            principal=self.keyring.did(reader.tenant),
+            agent=agent,
+            by=self.keyring.signatory(None),
+            grant_id=grant_id,
+            **members,
+        )
+
+    def decision(self, outcome: str, *rules: str, **told: Any) -> dict[str, Any]:
+        """What was decided, as an entry of a receipt."""
+        return {"id": f"pol_{self.ulid()}", "outcome": outcome, "rules": list(rules), **told}
+
+
+def kept(receipt: Receipt) -> Keep:
+    """The change that appends a receipt: nobody else's may stand there."""
+    return Keep(RECEIPTS, receipt, 0)
