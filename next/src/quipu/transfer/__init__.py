@@ -1,0 +1,1 @@
+"""Whole memories in and out of files and of other products."""

@@ -1,0 +1,144 @@
+"""The formats that whole memories come and go in: one line each. How a file is opened, and how one is written.
+
+Reading: `opened(Source(file, name))` → `Reading`: checked as a whole, then its items, one by one.
+Writing: `named(name).write(target, contents, loss)`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, TypeAlias
+
+from quipu.transfer.formats import mem0, text
+from quipu.transfer.formats.archive import Source
+from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.reading import VENDOR, Look, Reading
+from quipu.transfer.formats.signing import Keys, no_keys
+from quipu.transfer.formats.spool import Contents
+from quipu.transfer.formats.values import Found, refused
+
+FormatName: TypeAlias = Literal["mem0", "text"]
+WrittenName: TypeAlias = Literal["mem0"]
+#: How a file begins that was sealed with age, plain or as letters.
+_SEALED = (b"age-encryption.org/v1\n", b"-----BEGIN AGE ENCRYPTED FILE-----")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format: how it is told, read and written, and what people read about it."""
+
+    name: FormatName
+    #: What such a file is and where it comes from: a sentence without its full stop.
+    about: str
+    detect: Callable[[Look], bool]
+    read: "Read"
+    #: Writes it; None for a format that is only read.
+    write: Callable[[BinaryIO, Contents, Loss], None] | None = None
+    #: What memories say they came from; None where each says so itself.
+    source: str | None = None
+    #: How far its memories are believed at most, unless their owner has signed.
+    belief: float = VENDOR
+    #: Of files that are written.
+    suffix: str = ".json"
+    media_type: str = "application/json"
+
+
+Read: TypeAlias = Callable[[Format, Source, Keys, int], Reading]
+
+
+def _plain(items: Callable[[Source, Loss], Iterator[Found]]) -> Read:
+    """How a format is read that has nothing but items."""
+
+    def read(format_: Format, source: Source, _keys: Keys, _now: int) -> Reading:
+        loss = Loss()
+        return Reading(
+            format=format_.name,
+            items=lambda: items(source, loss),
+            loss=loss,
+            source=format_.source,
+            belief=format_.belief,
+        )
+
+    return read
+
+
+#: In the order in which they are tried: the last one takes whatever is text.
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="mem0",
+        about="What mem0's `get_all()` answers, as JSON",
+        detect=mem0.detect,
+        read=_plain(mem0.items),
+        write=mem0.write,
+        source="mem0",
+        suffix=".mem0.json",
+    ),
+    Format(
+        name="text",
+        about="Text or Markdown, such as an assistant's own list of what it remembers: a memory for each bullet or line",
+        detect=text.detect,
+        read=_plain(text.items),
+        source="text",
+        belief=0.6,
+    ),
+)
+
+
+def named(name: str) -> Format:
+    """The format of that name."""
+    for format_ in FORMATS:
+        if format_.name == name:
+            return format_
+    raise refused(
+        "unknown_format", "There is no such format.", f"Formats: {', '.join(f.name for f in FORMATS)}."
+    )
+
+
+def opened(source: Source, name: FormatName | None = None, *, keys: Keys = no_keys, now: int = 0) -> Reading:
+    """The file as what it is, or as what it is said to be; InvalidError or TamperedError where it is neither.
+
+    `keys` is asked for the key that signed. It may wait for a document on the network, so this runs on a thread.
+    """
+    look = Look(source)
+    _check(look)
+    format_ = detected(look) if name is None else named(name)
+    return format_.read(format_, source, keys, now)
+
+
+def detected(look: Look) -> Format:
+    """What a file is, by what is in it."""
+    for format_ in FORMATS:
+        if format_.detect(look):
+            return format_
+    raise refused(
+        "unknown_format",
+        "It cannot be told what kind of file this is.",
+        f"Say its format: {', '.join(format_.name for format_ in FORMATS)}.",
+    )
+
+
+def markdown() -> str:
+    """The list of formats as a table, for the documentation."""
+    rows = [
+        f"| `{format_.name}` | in{' and out' if format_.write else ''} | {format_.about} |"
+        for format_ in FORMATS
+    ]
+    return "| format | | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def summary(*, written: bool = False) -> str:
+    """The list of formats as one line, for the help of a command."""
+    return ", ".join(format_.name for format_ in FORMATS if format_.write or not written)
+
+
+def _check(look: Look) -> None:
+    """What no format can be."""
+    if look.is_archive:
+        return
+    if look.head.startswith(_SEALED):
+        raise refused(
+            "encrypted_file", "The file is sealed.", "Give the key or the passphrase that opens it."
+        )
+    if look.head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise refused("bad_encoding", "The text is not UTF-8.", "Save it as UTF-8.")
+    if not look.head:
+        raise refused("empty_file", "There is nothing in the file.")
