@@ -64,7 +64,7 @@ from quipu.mirrors.registry import OpenMemory
 from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
-from quipu.outbound import HttpOutbound
+from quipu.outbound import HttpOutbound, Outbound
 from quipu.procedures.operations import OPERATIONS as PROCEDURE_OPERATIONS
 from quipu.procedures.service import Procedures
 from quipu.router.model import PEER_IDS
@@ -84,6 +84,7 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
+from quipu.sharing.dids import is_did
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.model import TABLES as SHARING_TABLES
@@ -202,11 +203,13 @@ async def open_container(
     new_id: Callable[[str], str] = ids.new_id,
     extractor: Extractor | None = None,
     scorer: Scorer = score,
+    outbound: Outbound | None = None,
     **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
 
     scorer: How much a short-term memory weighs.
+    outbound: How the hosts are reached that memory is shared with.
     """
     for name, value in later.items():
         if value not in (None, False):
@@ -235,7 +238,7 @@ async def open_container(
         core, governor, pipeline, memory, extractor or _extractor(settings), scorer
     )
     runs = _runs(core, access, pipeline, memory, run_secrets)
-    sharing = _sharing(core)
+    sharing = _sharing(core, pipeline, outbound)
     bindings = (
         *_decided_here(
             (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
@@ -511,13 +514,13 @@ def _runs(
     )
 
 
-def _sharing(core: _Core) -> Sharing:
+def _sharing(core: _Core, pipeline: Pipeline, outbound: Outbound | None) -> Sharing:
     settings = core.settings
-    owners = {did: tenant for did, _, tenant in (name.rpartition("=") for name in settings.oap_owners)}
+    allowed = frozenset(name.lower().rstrip("/") for name in settings.oap_allowed_hosts)
     folder = None if is_memory(core.address) else identity_folder(core.address)
-    keyring = Keyring(folder, settings.public_url, owners)
-    outbound = HttpOutbound(settings.oap_allowed_hosts, tls=_authorities(settings))
-    plain = frozenset(name for name in settings.oap_allowed_hosts if name.startswith("http://"))
+    keyring = Keyring(folder, settings.public_url, _owners(settings))
+    outbound = outbound or HttpOutbound(allowed, tls=_authorities(settings))
+    plain = frozenset(name for name in allowed if name.startswith("http://"))
     return sharing_service(
         host=Host(
             ledger=core.ledger,
@@ -527,8 +530,25 @@ def _sharing(core: _Core) -> Sharing:
             clock=core.clock,
             new_id=core.new_id,
             random=os.urandom,
-        )
+        ),
+        pipeline=pipeline,
     )
+
+
+def _owners(settings: Settings) -> dict[str, str]:
+    """DIDs that owners bring along, with their tenants."""
+    found: dict[str, str] = {}
+    for one in settings.oap_owners:
+        did, _, tenant = one.rpartition("=")
+        if not is_did(did) or not tenant:
+            raise InvalidError(
+                "An owner's DID stands before its tenant.",
+                faults=[
+                    Fault("/oap_owners", "bad_value", "did=tenant, such as did:web:user.example=default")
+                ],
+            )
+        found[did] = tenant
+    return found
 
 
 def _authorities(settings: Settings) -> "ssl.SSLContext | None":

@@ -81,6 +81,9 @@ PLACES: Mapping[str, str] = {
     "put_entry": "quipu.runs.operations:PUT_ENTRY",
     "delete_entry": "quipu.runs.operations:DELETE_ENTRY",
     "get_workflow": "quipu.runs.operations:GET_WORKFLOW",
+    "get_identity": "quipu.sharing.operations:GET_IDENTITY",
+    "rotate_key": "quipu.sharing.operations:ROTATE_KEY",
+    "describe_service": "quipu.sharing.operations:DESCRIBE_SERVICE",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",
@@ -170,6 +173,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run fork": (
         "fork_run",
         "Fork a run. A replay repeats its log and does nothing; a branch is a new run that sees what the old one saw.",
+    ),
+    "did": ("get_identity", "Say by which DIDs others know you and this server."),
+    "did rotate": (
+        "rotate_key",
+        "Sign with a new key from now on. What the old one signed still counts, unless it is compromised.",
     ),
     "reindex": (
         "reindex",

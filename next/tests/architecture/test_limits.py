@@ -28,7 +28,7 @@ LIMITED: dict[str, dict[str, Any]] = {
     "a store": {"review_stores": ("mine",), "default_agent": "theirs"},
 }
 #: Open to every credential; what they show is the handler's to decide: what the caller wrote itself.
-OPEN = {"whoami", "review", "withdraw_proposal"}
+OPEN = {"whoami", "review", "withdraw_proposal", "describe_service"}
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "delete_entry": {"memory_ref": "theirs", "id": RECORD},
 }
 #: Operations that cannot succeed in this world, and the reason that they give.
-REFUSED = {"test_webhook": "unknown_host"}
+REFUSED = {"test_webhook": "unknown_host", "rotate_key": "bad_did", "describe_service": "no_public_url"}
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})
 

@@ -10,6 +10,7 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from quipu.sharing.dids import PublicKey
 _HOST = "host"
 _REVOKED = "revoked"
 _OWNER = "owner.json"
+_PATH = re.compile(r"[0-9a-f]{32}")
 #: Another host's document is kept for so long, and so many of them.
 _LIFE_MS = 300_000
 _MOST_KEPT = 1000
@@ -78,6 +80,8 @@ class Keyring:
         self._seen: dict[str, int] = {}
         self._owners: dict[str, _Owner] = {}
         self._paths: dict[str, str] = {}
+        #: When the folder of folders was last gone through.
+        self._looked = -1
         self._noted: set[tuple[str, str]] = set()
 
     # -- who ----------------------------------------------------------------------------------------------------------
@@ -107,10 +111,15 @@ class Keyring:
         return next((tenant for tenant in self._tenants() if self.did(tenant) == did), None)
 
     def tenant_at(self, path: str) -> str | None:
-        """Whose name in addresses this is."""
-        if path not in self._paths:
-            for tenant in self._tenants():
-                self._paths[self.path_of(tenant)] = tenant
+        """Whose name in addresses this is. Strangers ask for any name: folders are read when there is a new one."""
+        if path not in self._paths and _PATH.fullmatch(path):
+            changed = self._changed("")
+            if changed != self._looked:
+                folders = self._owner_folders()
+                for tenant in self._tenants():
+                    self._paths[self.path_of(tenant)] = tenant
+                # A folder that is being made just now has no name yet: it is looked at again.
+                self._looked = changed if all((one / _OWNER).exists() for one in folders) else -1
         return self._paths.get(path)
 
     # -- signing ------------------------------------------------------------------------------------------------------
@@ -198,10 +207,15 @@ class Keyring:
         return self._owners[tenant]
 
     def _tenants(self) -> list[str]:
-        if self._folder is None or not self._folder.is_dir():
+        if self._folder is None:
             return list(self._owners)
-        files = (entry / _OWNER for entry in self._folder.iterdir() if entry.name != _HOST)
+        files = (folder / _OWNER for folder in self._owner_folders())
         return [str(_json(file)["tenant"]) for file in files if file.exists()]
+
+    def _owner_folders(self) -> list[Path]:
+        if self._folder is None or not self._folder.is_dir():
+            return []
+        return [entry for entry in self._folder.iterdir() if entry.name != _HOST]
 
     def _keys(self, who: str | None) -> list[_Key]:
         name = _name(who)

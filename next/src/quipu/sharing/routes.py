@@ -1,12 +1,20 @@
 """OAP's addresses: each translates and calls `dispatch`."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
-from starlette.routing import BaseRoute
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.routing import BaseRoute, Route
 
+from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
 from quipu.sharing.service import Sharing
 from quipu.sharing.wire import Wire
+
+#: A key that is compromised must not live on in a cache for long.
+_ANYBODY = {"Cache-Control": "max-age=60", "Access-Control-Allow-Origin": "*"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +30,36 @@ class OapRoutes:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        return []
+        return [*self._documents()]
+
+    # -- documents that anybody may read ------------------------------------------------------------------------------
+
+    def _documents(self) -> list[BaseRoute]:
+        """Bare JSON. The address of an owner holds a random name, so nobody can ask who is here."""
+        about = self.sharing.about
+
+        async def document(path: str | None) -> Any:
+            return about.document(path)
+
+        async def tool(_: str | None) -> Any:
+            return about.tool_manifest()
+
+        async def receipt(_: str | None) -> Any:
+            if about.conformance is None:
+                raise NotFoundError("There is no conformance receipt.", reason="address")
+            return about.conformance
+
+        return [
+            self._document("/.well-known/did.json", document),
+            self._document("/owners/{path}/did.json", document),
+            self._document("/.well-known/oap-memory.json", about.memory_manifest),
+            self._document("/owners/{path}/oap-memory.json", about.memory_manifest),
+            self._document("/.well-known/oap-tool.json", tool),
+            self._document("/oap-conformance-receipt.json", receipt),
+        ]
+
+    def _document(self, path: str, read: Callable[[str | None], Awaitable[Any]]) -> Route:
+        async def answered(http: HttpRequest) -> HttpResponse:
+            return self.wire.bare(await read(http.path_params.get("path")), headers=_ANYBODY)
+
+        return self.wire.route("GET", path, answered)
