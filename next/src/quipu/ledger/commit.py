@@ -1,5 +1,6 @@
 """What the ledger is asked to write: changes decided beforehand, applied all or not at all."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -90,13 +91,26 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class ForEach:
+    """Write operational rows for each row that another operational table has at the moment of the commit.
+
+    Whoever adds a row there is thereby sure of every commit that comes after it.
+    """
+
+    over: Table[Any]
+    table: Table[Any]
+    #: A row of `over`, the entry's position and its time → what is written.
+    rows: Callable[[Any, int, int], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """Refuse all credentials of the tenant from now on; None lets them in again."""
 
     at: int | None
 
 
-Change: TypeAlias = Put | Close | Erase | Demote | Stands | Touch | Keep | Drop | Suspend
+Change: TypeAlias = Put | Close | Erase | Demote | Stands | Touch | Keep | Drop | ForEach | Suspend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

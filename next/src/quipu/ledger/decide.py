@@ -18,6 +18,7 @@ from quipu.ledger.commit import (
     Demote,
     Drop,
     Erase,
+    ForEach,
     Keep,
     Once,
     Put,
@@ -100,6 +101,8 @@ class State:
     naming: ChainMap[str, tuple[tuple[Table[Any], Key], ...]] = field(default_factory=ChainMap[str, Any])
     #: Tables whose rows lose some columns with an erased record.
     erasable: Sequence[Table[Any]] = ()
+    #: Rows of operational tables, by table: `ForEach` writes something for each of them.
+    listed: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     writes: dict[str, list[tuple[Query, Values]]] = field(
         default_factory=dict[str, list[tuple[Query, Values]]]
     )
@@ -277,6 +280,10 @@ class _Entry:
                 self._keep(change)
             case Drop():
                 self._drop(change)
+            case ForEach():
+                for one in self._state.listed.get(change.over.name, ()):
+                    for value in change.rows(one, self._seq, self._at):
+                        self._state.write("rows", change.table.upsert, **change.table.row(value))
             case Suspend():
                 self._head["suspended_at"] = change.at
             case _:

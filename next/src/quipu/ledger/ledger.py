@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quipu.errors import BackendUnavailableError, ConflictError, QuipuError
 from quipu.ledger import state as states
-from quipu.ledger.commit import KEY_LIFE_MS, Commit, Committed, Erase
+from quipu.ledger.commit import KEY_LIFE_MS, Commit, Committed, Drop, Erase, Keep
 from quipu.ledger.copy import copy
 from quipu.ledger.decide import Caller, Random
 from quipu.ledger.driver import Cursor, Driver
@@ -153,17 +153,33 @@ class Ledger:
         self, tenant: str, table: Table[T], work: Callable[[Reader], tuple[R, Sequence[T]]]
     ) -> R:
         """Read operational rows and write them anew, with the tenant locked: nobody changes them in between."""
-        if table.is_journaled:
-            raise ValueError(f"{table.name} is journaled: use Keep")
 
-        def revising() -> R:
+        def revising(reader: Reader) -> tuple[R, Sequence[Keep | Drop]]:
+            result, values = work(reader)
+            return result, [Keep(table, value) for value in values]
+
+        return await self.settle(tenant, revising)
+
+    async def settle(
+        self, tenant: str, work: Callable[[Reader], tuple[R, Sequence[Keep | Drop]]]
+    ) -> R:
+        """The same for operational rows of several tables, and for some that go."""
+
+        def settling() -> R:
             with self._driver.writing(self._driver.lane(tenant)) as cursor:
                 states.locked_head(cursor, tenant)
-                result, values = work(Reader(cursor, tenant))
-                cursor.run_many(table.upsert, [{"tenant": tenant, **table.row(value)} for value in values])
+                result, changes = work(Reader(cursor, tenant))
+                for change in changes:
+                    table = change.table
+                    if table.is_journaled:
+                        raise ValueError(f"{table.name} is journaled: commit it")
+                    if isinstance(change, Keep):
+                        cursor.run(table.upsert, tenant=tenant, **table.row(change.value))
+                    else:
+                        cursor.run(table.delete, tenant=tenant, **table.named(change.key))
                 return result
 
-        return await self._on_writer(revising, may_repeat=False)
+        return await self._on_writer(settling, may_repeat=False)
 
     async def claim(self, table: Table[T], tenant: str, key: Key, holder: str, now: int, until: int) -> bool:
         """Take a row for a while, unless somebody else has it. The table has `holder` and `held_until`."""

@@ -487,6 +487,11 @@ class Reader:
         row = self.cursor.row(table.count(tuple(equal or ())), tenant=self.tenant, **(equal or {}))
         return 0 if row is None else row[0]
 
+    def least(self, table: Table[Any], column: str, equal: Mapping[str, Any] | None = None) -> Any:
+        """The smallest value of a column; None where there is no row."""
+        row = self.cursor.row(table.least(column, tuple(equal or ())), tenant=self.tenant, **(equal or {}))
+        return None if row is None else row[0]
+
 
 def _kept(table: Table[T], row: Row) -> Kept[T]:
     return Kept(table.value(row), row[-1] if table.is_journaled else 0)

@@ -5,7 +5,19 @@ from collections import ChainMap, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from quipu.ledger.commit import KEY_LIFE_MS, Close, Commit, Demote, Drop, Erase, Keep, Put, Stands, Touch
+from quipu.ledger.commit import (
+    KEY_LIFE_MS,
+    Close,
+    Commit,
+    Demote,
+    Drop,
+    Erase,
+    ForEach,
+    Keep,
+    Put,
+    Stands,
+    Touch,
+)
 from quipu.ledger.decide import Answered, OnceKey, RowKey, State, VersionState
 from quipu.ledger.driver import Cursor
 from quipu.ledger.queries import SQL
@@ -51,6 +63,7 @@ def read_state(cursor: Cursor, tenant: str, commits: Sequence[Commit], tables: S
             {name: tuple(rows) for name, rows in _naming(cursor, tenant, tables, erased).items()}
         ),
         erasable=[table for table in tables if table.names and table.erasable],
+        listed=_listed(cursor, tenant, changes),
     )
 
 
@@ -90,6 +103,14 @@ def _versions(cursor: Cursor, tenant: str, changes: Sequence[Any]) -> dict[str, 
         for record_id, version, died, state, digest in cursor.rows(
             SQL["states"], tenant=tenant, ids=sorted(ids)
         )
+    }
+
+
+def _listed(cursor: Cursor, tenant: str, changes: Sequence[Any]) -> dict[str, list[Any]]:
+    tables = {change.over.name: change.over for change in changes if isinstance(change, ForEach)}
+    return {
+        name: [table.value(row) for row in cursor.rows(table.every, tenant=tenant)]
+        for name, table in tables.items()
     }
 
 

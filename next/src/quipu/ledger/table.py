@@ -97,6 +97,11 @@ class Table(Generic[T]):
     def count(self, equal: tuple[str, ...]) -> Query:
         return self._select(("count(*)",), _equal(equal))
 
+    def least(self, column: str, equal: tuple[str, ...]) -> Query:
+        if column not in self.columns:
+            raise ValueError(f"{self.name} has no such column")
+        return self._select((f"min({column})",), _equal(equal))
+
     @cached_property
     def upsert(self) -> Query:
         names = ("tenant", *self._read)

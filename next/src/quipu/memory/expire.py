@@ -114,7 +114,8 @@ class Expire:
             draft = Draft(op="sweep", actor="system", at=now)
             closed = tuple(Close(id=one.id, expects=one.version, ending="expired") for one in records)
             try:
-                await self.ledger.commit(Commit(tenant=tenant, draft=draft, changes=closed))
+                commit = Commit(tenant=tenant, draft=draft, changes=closed)
+                await self.ledger.commit(*await self.pipeline.with_mirrors(tenant, [commit]))
             except ConflictError:  # one of them was changed meanwhile: look again
                 continue
             swept += len(records)

@@ -146,7 +146,13 @@ class Contributor(Protocol):
 
 
 class Mirrors(Protocol):
-    async def confirm(self, tenant: str, done: Sequence[Committed], answer: ResponseT) -> ResponseT:
+    async def contributed(self, tenant: str, commits: Sequence[Commit]) -> Sequence[Commit]:
+        """The commits with what mirrors are owed by them: durable with the effect, whatever becomes of the process."""
+        ...
+
+    async def confirm(
+        self, tenant: str, commits: Sequence[Commit], done: Sequence[Committed], answer: ResponseT
+    ) -> ResponseT:
         """The answer with the mirrors that have it within the deadline. Never fails."""
         ...
 
@@ -257,7 +263,7 @@ class Pipeline:
         # publish: followers of the journal (change feed, webhooks, streams) are woken by `Ledger.on_commit`
         # mirror: rows were written with the commit; here we only wait a moment for who is quick
         if self.mirrors is not None and effects:
-            return await self.mirrors.confirm(ctx.tenant, effects, answer)
+            return await self.mirrors.confirm(ctx.tenant, plan.commits, effects, answer)
         return answer
 
     async def _committed(
@@ -271,12 +277,17 @@ class Pipeline:
             whole = commits
             for contributor in self.contributors:
                 whole = await contributor.contributed(ctx, whole)
+            whole = await self.with_mirrors(ctx.tenant, whole)
             try:
                 return await self.ledger.commit(*before, *whole, checked_at=guard.checked_at)
             except ConflictError as conflict:
                 if conflict.reason != "row_changed" or whole is commits:
                     raise
         raise ConflictError("This keeps being changed by others.", reason="row_changed")
+
+    async def with_mirrors(self, tenant: str, commits: Sequence[Commit]) -> Sequence[Commit]:
+        """Also for what the server does by itself, outside of any call."""
+        return commits if self.mirrors is None else await self.mirrors.contributed(tenant, commits)
 
     def planning(
         self, principal: Principal, now: int, guard: Guard, *, new_id: Callable[[str], str] | None = None

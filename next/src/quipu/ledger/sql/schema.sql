@@ -690,3 +690,64 @@ CREATE TABLE peer_id (
 
 CREATE INDEX peer_id_own ON peer_id (tenant, own_id);
 CREATE INDEX peer_id_native ON peer_id (tenant, native_id);
+
+-- mirrors
+CREATE TABLE mirror (
+  tenant $text NOT NULL,
+  name $text NOT NULL,
+  is_filled $int NOT NULL,
+  -- where sending what is older than the mirror goes on: below this record
+  fill_below $text,
+  succeeded_at $int,
+  error $text,
+  drift $int NOT NULL,
+  holder $text,
+  held_until $int NOT NULL,
+  CONSTRAINT mirror_key PRIMARY KEY (tenant, name)
+) $table_end;
+
+-- What a mirror is owed: to be brought to how the record stands. One row for a record, however often it changed.
+CREATE TABLE outbox (
+  tenant $text NOT NULL,
+  mirror $text NOT NULL,
+  record_id $text NOT NULL,
+  -- the last entry that changed the record
+  position $int NOT NULL,
+  status $text NOT NULL,
+  attempts $int NOT NULL,
+  next_at $int NOT NULL,
+  at $int NOT NULL,
+  error $text,
+  CONSTRAINT outbox_key PRIMARY KEY (tenant, mirror, record_id),
+  CONSTRAINT outbox_status CHECK (status IN ('waiting', 'given_up'))
+) $table_end;
+
+-- Where a mirror has copies, or may have. Nothing of it is believed by a reader.
+CREATE TABLE mirror_copy (
+  tenant $text NOT NULL,
+  mirror $text NOT NULL,
+  record_id $text NOT NULL,
+  native_id $text,
+  version $int NOT NULL,
+  store_id $text NOT NULL,
+  agent_id $text NOT NULL,
+  -- empty for nobody, else `=` and the user
+  whose $text NOT NULL,
+  state $text NOT NULL,
+  CONSTRAINT mirror_copy_key PRIMARY KEY (tenant, mirror, record_id),
+  CONSTRAINT mirror_copy_state CHECK (state IN ('sending', 'kept', 'deleted', 'gone'))
+) $table_end;
+
+CREATE INDEX mirror_copy_native ON mirror_copy (tenant, native_id);
+CREATE INDEX mirror_copy_record ON mirror_copy (tenant, record_id);
+CREATE INDEX mirror_copy_place ON mirror_copy (tenant, mirror, agent_id, store_id, whose);
+
+-- The containers of a mirror that something of ours is in.
+CREATE TABLE mirror_container (
+  tenant $text NOT NULL,
+  mirror $text NOT NULL,
+  agent_id $text NOT NULL,
+  store_id $text NOT NULL,
+  whose $text NOT NULL,
+  CONSTRAINT mirror_container_key PRIMARY KEY (tenant, mirror, agent_id, store_id, whose)
+) $table_end;
