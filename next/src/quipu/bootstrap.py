@@ -60,7 +60,11 @@ from quipu.memory.pipeline import Pipeline
 from quipu.memory.read_log import ReadLog
 from quipu.memory.scope import STORES, Scopes
 from quipu.memory.service import MemoryService, memory_service
-from quipu.mirrors.registry import OpenMemory
+from quipu.mirrors.copies import Mirror
+from quipu.mirrors.guard import GuardedBackend, Patience
+from quipu.mirrors.model import TABLES as MIRROR_TABLES
+from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at, addresses, is_ledger
+from quipu.mirrors.service import Mirrors
 from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyBinding, AnyOperation, Clock, Context, Services
@@ -128,6 +132,7 @@ TABLES: tuple[Table[Any], ...] = (
     *WEBHOOK_TABLES,
     *RUN_TABLES,
     *SHARING_TABLES,
+    *MIRROR_TABLES,
     ANCHORS,
     WEB_VIEWS,
     PEER_IDS,
@@ -155,6 +160,7 @@ class Container:
     consolidation: Consolidation
     runs: Runs
     sharing: Sharing
+    mirrors: Mirrors
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -164,6 +170,7 @@ class Container:
         """In the order of use: what waits is written, then the ledger goes, then the embedder."""
         await self.runs.player.close()
         await self.webhooks.delivery.close()
+        await self.mirrors.close()
         await self.memory.read_log.close()
         await self.access.budgets.close()
         await self.audit.close()
@@ -204,17 +211,32 @@ async def open_container(
     extractor: Extractor | None = None,
     scorer: Scorer = score,
     outbound: Outbound | None = None,
+    write_policy: Literal["all", "primary_only"] = "all",
+    mirrors: Sequence[Mirror] = (),
     **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
 
+    stores: The first ledger among them is the ledger, all others mirror it.
     scorer: How much a short-term memory weighs.
     outbound: How the hosts are reached that memory is shared with.
+    write_policy: `primary_only`: mirrors are searched and not written to.
+    mirrors: Further mirrors, as they are.
     """
     for name, value in later.items():
         if value not in (None, False):
             raise UnsupportedError(f"{name} is not supported yet.", reason=name)
-    core = await _core(settings, _ledger_address(stores, settings), embedder, clock, new_id)
+    address, places = _places(stores, settings)
+    others = addresses(places, taken=("sqlite", "postgresql", *(mirror.name for mirror in mirrors)))
+    core = await _core(settings, address, embedder, clock, new_id)
+    mirroring = Mirrors(
+        ledger=core.ledger,
+        mirrors=(*mirrors, *(_mirror(core, other) for other in others)),
+        clock=clock,
+        new_id=new_id,
+        write_deadline_ms=settings.mirror_write_deadline_ms,
+        writes=write_policy == "all",
+    )
     access = _access(core)
     governor = _governor(core)
     run_secrets = RunSecrets(
@@ -229,6 +251,7 @@ async def open_container(
         new_id=new_id,
         forget_texts=core.embedding.forget_texts,
         contributors=(Attribution(core.ledger),),
+        mirrors=mirroring,
     )
     memory = _memory(core, access, governor, pipeline)
     governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
@@ -257,6 +280,7 @@ async def open_container(
         *_health(core).bindings,
     )
     core.ledger.listen()
+    mirroring.start()
     return Container(
         config=settings,
         clock=clock,
@@ -271,6 +295,7 @@ async def open_container(
         consolidation=consolidation,
         runs=runs,
         sharing=sharing,
+        mirrors=mirroring,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 
@@ -762,11 +787,51 @@ def background_jobs(container: Container) -> "list[Job]":
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
-def _ledger_address(stores: Sequence[Any], settings: Settings) -> str:
-    """The first store is the ledger."""
-    if len(stores) > 1 or not all(isinstance(place, str | Path) for place in stores):
-        raise UnsupportedError("A memory over several stores is not supported yet.", reason="stores")
-    return str(stores[0]) if stores else settings.store or _default_store()
+def _places(stores: Sequence[Any], settings: Settings) -> tuple[str, list[str | MemoryStore]]:
+    """Where the ledger is, and what mirrors it: the first ledger is the ledger."""
+    places = [str(place) if isinstance(place, Path) else place for place in stores]
+    ledger = next((place for place in places if is_ledger(place)), None)
+    if ledger is None:
+        address = settings.store or _default_store()
+    else:
+        address = str(ledger)
+        places.remove(ledger)
+    places += [other for other in settings.mirrors if other not in places]
+    if any(isinstance(place, str) and _is_same(address, place) for place in places):
+        raise InvalidError(
+            "A ledger cannot be its own mirror.",
+            faults=[Fault("/stores", "bad_value", "another place for copies")],
+        )
+    return address, places
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two addresses are the same ledger."""
+    if not (is_ledger(one) and is_ledger(other)) or is_memory(other):
+        return False
+    first, second = sqlite_path(one), sqlite_path(other)
+    if first is None or second is None:
+        return first is second and _postgres_url(one) == _postgres_url(other)
+    return first.resolve() == second.resolve()
+
+
+def _mirror(core: _Core, place: MirrorAddress) -> Mirror:
+    """A mirror behind its guard, not opened yet."""
+    beside = None if is_memory(core.address) else sqlite_path(core.address)
+    if beside is None:
+        folder = data_dir() / "mirrors" / place.name
+    else:
+        folder = beside.with_name(f"{beside.name}.mirror-{place.name}")
+    backend = adapter_at(
+        place, folder=folder, open_memory=other_memories(core.settings), embedder=core.embedder
+    )
+    return Mirror(
+        name=place.name,
+        backend=GuardedBackend(place.name, backend, patience=Patience(search_s=place.deadline_ms / 1000)),
+        shown=place.shown,
+        weight=place.weight,
+        has_own_contents=place.contents == "own",
+    )
 
 
 def other_memories(settings: Settings) -> OpenMemory:

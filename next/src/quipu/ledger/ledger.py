@@ -160,9 +160,7 @@ class Ledger:
 
         return await self.settle(tenant, revising)
 
-    async def settle(
-        self, tenant: str, work: Callable[[Reader], tuple[R, Sequence[Keep | Drop]]]
-    ) -> R:
+    async def settle(self, tenant: str, work: Callable[[Reader], tuple[R, Sequence[Keep | Drop]]]) -> R:
         """The same for operational rows of several tables, and for some that go."""
 
         def settling() -> R:

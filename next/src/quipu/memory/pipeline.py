@@ -277,9 +277,9 @@ class Pipeline:
             whole = commits
             for contributor in self.contributors:
                 whole = await contributor.contributed(ctx, whole)
-            whole = await self.with_mirrors(ctx.tenant, whole)
+            mirrored = await self.with_mirrors(ctx.tenant, whole)
             try:
-                return await self.ledger.commit(*before, *whole, checked_at=guard.checked_at)
+                return await self.ledger.commit(*before, *mirrored, checked_at=guard.checked_at)
             except ConflictError as conflict:
                 if conflict.reason != "row_changed" or whole is commits:
                     raise

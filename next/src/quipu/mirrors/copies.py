@@ -63,7 +63,9 @@ class Copies:
     mirror: Mirror
     clock: Clock
 
-    async def known(self, tenant: str, ids: Sequence[str]) -> tuple[Mapping[str, Record], Mapping[str, CopyRow]]:
+    async def known(
+        self, tenant: str, ids: Sequence[str]
+    ) -> tuple[Mapping[str, Record], Mapping[str, CopyRow]]:
         """How the records stand, and what is known of their copies here."""
 
         def work(reader: Reader) -> tuple[Mapping[str, Record], Mapping[str, CopyRow]]:
@@ -113,7 +115,9 @@ class Copies:
     async def _sent(
         self, tenant: str, records: Sequence[Record], known: Mapping[str, CopyRow]
     ) -> list[CopyRow]:
-        native = {record.id: await self._ready_for(tenant, record, known.get(record.id)) for record in records}
+        native = {
+            record.id: await self._ready_for(tenant, record, known.get(record.id)) for record in records
+        }
         sending = [
             CopyRow(
                 mirror=self.mirror.name,

@@ -267,10 +267,10 @@ def _believable(hits: Sequence[object], limit: int) -> tuple[NativeHit, ...]:
         if not isinstance(hit, NativeHit) or not _is_id(hit.native_id) or hit.native_id in kept:
             continue
         score, text = cast("object", hit.score), cast("object", hit.text)
-        is_number = isinstance(score, int | float) and math.isfinite(score)
-        is_text = isinstance(text, str) and _is_keepable(text)
         kept[hit.native_id] = replace(
-            hit, score=float(score) if is_number else None, text=text if is_text else ""
+            hit,
+            score=float(score) if isinstance(score, int | float) and math.isfinite(score) else None,
+            text=text if isinstance(text, str) and _is_keepable(text) else "",
         )
     return tuple(kept.values())
 

@@ -142,9 +142,12 @@ class MirrorStatus(Response):
     writes: bool = Field(description="False: it is searched, and nothing is written to it.")
     filled: bool = Field(description="Whether everything that is older than the mirror was sent to it.")
     waiting: int = Field(description="Memories that it has still to get, or to lose.")
-    given_up: int = Field(description="Memories that were tried for a day in vain; a resync tries them again.")
+    given_up: int = Field(
+        description="Memories that were tried for a day in vain; a resync tries them again."
+    )
     oldest_ms: int | None = Field(
-        default=None, description="How long the oldest change has waited, in milliseconds; none: nothing waits."
+        default=None,
+        description="How long the oldest change has waited, in milliseconds; none: nothing waits.",
     )
     succeeded_at: int | None = Field(
         default=None, description="When something last arrived; milliseconds since 1970."
@@ -152,7 +155,8 @@ class MirrorStatus(Response):
     error: str | None = Field(default=None, description="Why the last try failed; none: it did not.")
     drift: int = Field(description="How often it showed a text that is not the ledger's.")
     breaker: Literal["closed", "open", "half_open"] | None = Field(
-        default=None, description="open: it failed too often and is left alone for a while; none: not set up here."
+        default=None,
+        description="open: it failed too often and is left alone for a while; none: not set up here.",
     )
 
 

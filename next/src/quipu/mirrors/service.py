@@ -136,10 +136,11 @@ class Mirrors:
     write_deadline_ms: int = 250
     #: Off: they are searched, and nothing is written to them.
     writes: bool = True
+    #: Off: nothing is delivered but by `drained`.
+    in_background: bool = True
     lines: tuple[Line, ...] = field(default=(), init=False)
     _known: set[str] = field(default_factory=set[str], init=False)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"], init=False)
-    _is_closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         holder = self.new_id("mirror") if self.mirrors else ""
@@ -163,7 +164,7 @@ class Mirrors:
     def start(self) -> None:
         """Deliver from now on, on this event loop. One that has ended is left behind."""
         loop = asyncio.get_running_loop()
-        if not self.lines or self._is_closed or (self._tasks and self._tasks[0].get_loop() is loop):
+        if not self.lines or not self.in_background or (self._tasks and self._tasks[0].get_loop() is loop):
             return
         for line in self.lines:
             line.woken = asyncio.Event()
@@ -171,14 +172,18 @@ class Mirrors:
         if self.writes:
             self._tasks += [loop.create_task(self._work(line)) for line in self.lines]
 
-    async def close(self) -> None:
-        """Break off what is under way: it is owed still, and whoever comes next carries on."""
-        self._is_closed = True
+    async def stop(self) -> None:
+        """Deliver nothing more in the background."""
+        self.in_background = False
         ours = [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]
         for task in ours:
             task.cancel()
         await asyncio.gather(*ours, return_exceptions=True)
         self._tasks = []
+
+    async def close(self) -> None:
+        """Break off what is under way: it is owed still, and whoever comes next carries on."""
+        await self.stop()
         for line in self.lines:
             await self._quietly(line, line.delivery.release())
         await asyncio.gather(*(line.mirror.backend.close() for line in self.lines))
@@ -315,9 +320,7 @@ class Mirrors:
     ) -> R:
         """The answer with who has it by now, and who will have it later. Never fails."""
         wanted = {
-            name: committed.seq
-            for ids, committed in zip(changed(commits), done, strict=True)
-            for name in ids
+            name: committed.seq for ids, committed in zip(changed(commits), done, strict=True) for name in ids
         }
         if not self.lines or not self.writes or not wanted:
             return answer
@@ -329,6 +332,8 @@ class Mirrors:
             return answer
 
     async def _confirmed(self, tenant: str, wanted: Mapping[str, int]) -> dict[str, bool]:
+        if not self.in_background:
+            return {line.mirror.name: False for line in self.lines}
         self.start()
         seconds = self.write_deadline_ms / 1000
         told = await asyncio.gather(*(line.confirms(tenant, dict(wanted), seconds) for line in self.lines))
@@ -338,7 +343,9 @@ class Mirrors:
         pending = tuple(name for name, is_there in has.items() if not is_there)
         there = tuple(name for name, is_there in has.items() if is_there)
         if isinstance(answer, ForgetResponse):
-            rows = [await self._removed(tenant, name, answer.forgotten_ids, is_there=has[name]) for name in has]
+            rows = [
+                await self._removed(tenant, name, answer.forgotten_ids, is_there=has[name]) for name in has
+            ]
             return answer.model_copy(update={"stores": (*answer.stores, *rows), "stores_pending": pending})
         if isinstance(answer, RememberManyResponse):
             results = tuple(
@@ -350,9 +357,7 @@ class Mirrors:
             return answer.model_copy(update={"results": results})
         return _with(answer, there, pending) if isinstance(answer, WriteResponse) else answer
 
-    async def _removed(
-        self, tenant: str, name: str, ids: Sequence[str], *, is_there: bool
-    ) -> BackendResult:
+    async def _removed(self, tenant: str, name: str, ids: Sequence[str], *, is_there: bool) -> BackendResult:
         """What one mirror did; its count is what is noted of its copies, never a guess."""
         if not is_there:
             return BackendResult(store=name, count=0, error="queued")

@@ -713,10 +713,10 @@ CREATE TABLE outbox (
   record_id $text NOT NULL,
   -- the last entry that changed the record
   position $int NOT NULL,
+  at $int NOT NULL,
   status $text NOT NULL,
   attempts $int NOT NULL,
   next_at $int NOT NULL,
-  at $int NOT NULL,
   error $text,
   CONSTRAINT outbox_key PRIMARY KEY (tenant, mirror, record_id),
   CONSTRAINT outbox_status CHECK (status IN ('waiting', 'given_up'))
