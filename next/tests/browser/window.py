@@ -73,6 +73,11 @@ class Window:
         await self.page.click("button[type=submit]")
         await self.page.wait_for_url(re.compile(re.escape(self.url) + r"/(?!signin)"))
 
+    async def overflow(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        script = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        return int(await self.page.evaluate(script))
+
     async def text(self, selector: str = "main") -> str:
         return await self.page.inner_text(selector)
 

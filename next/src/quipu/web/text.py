@@ -47,6 +47,16 @@ def _moment(moment: int | None) -> datetime | None:
         return None
 
 
+def day(typed: str) -> str:
+    """What a field for a day can hold of what was typed into the address: a browser complains of anything else."""
+    return typed if re.fullmatch(r"\d{4}-\d\d-\d\d", typed) else ""
+
+
+def minute(typed: str) -> str:
+    """What a field for a day and a time can hold of what was typed into the address."""
+    return typed if re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?", typed) else ""
+
+
 def ago(moment: int | None, now: int) -> str:
     """How long before now, or, where that says little, the day."""
     if moment is None:
@@ -192,6 +202,8 @@ def address(path: str, /, **query: Any) -> str:
 FILTERS: Mapping[str, Any] = {
     "when": when,
     "iso": iso,
+    "day": day,
+    "minute": minute,
     "ago": ago,
     "size": size,
     "span": span,

@@ -1,0 +1,92 @@
+"""An installation with a past, strange texts in every field, and much of one thing; and the addresses of its pages."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from quipu.governance.operations import SET_RULES
+from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER, UPDATE
+from quipu.model.principal import local
+from tests.web.conftest import House, open_house
+from tests.web.past import HOME, LISBON, SUPPORT, TRAVEL, WALNUTS, Past, write_past
+
+#: What strangers may write into a memory. None of it acts on a page.
+STRANGE = (
+    "<script>window.hit = 1</script>",
+    '"><img src=x onerror="window.hit = 1">',
+    "{{ 7 * 7 }} {% for x in y %} ${7*7} <%= 7*7 %>",
+    "# heading\n\n[link](javascript:window.hit=1) <!-- comment -->",
+    "\u202egpj.exe\u202c and \u2066isolated\u2069 \u200f\x07\x1b[31m",
+    "&lt;b&gt; &amp;amp; &#60;script&#62;",
+    "]]></template></textarea></title><script>window.hit=1</script>",
+    "'; DROP TABLE record; --",
+    "a" * 5000,
+    "שלום עולם وسلام",
+    "\U0001f469\u200d\U0001f467 z\u0351\u036b\u0343 \U000e0041\U000e0042",
+)
+AGENT = "strange<script>alert(1)</script>"
+
+
+@dataclass
+class Full:
+    """An installation with a past, strange texts, and much of one thing."""
+
+    house: House
+    past: Past
+    strange: list[str]
+
+    def addresses(self) -> list[str]:
+        """Pages with each kind of data; those of a memory for every memory there is."""
+        ids = [*self.past.ids.values(), *self.strange, "mem_none"]
+        held = [*self.past.waiting, *self.past.decided, "prop_none"]
+        return [
+            *("/", "/memories", "/memories?q=Mara", "/memories?q=Mara&weak=1&count=50", "/memories?state=forgotten"),
+            *(f"/memories?agent={agent}&type=procedural" for agent in (SUPPORT, TRAVEL, HOME, "nobody")),
+            *("/memories?as_of=3", "/memories?as_of=2025-01-01T00:00", "/memories?as_of=nonsense", "/memories?filter=%7B"),
+            *("/memories?q=%00%1b&agent=strange%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/memories?count=x&q=a"),
+            *("/memories?tags=food&source=chat&since=2025-06-01&until=2025-06-30", "/memories?cursor=nonsense"),
+            *(f"/memories/{one}" for one in ids),
+            *(f"/memories/{self.past.ids[LISBON]}?version={number}" for number in (1, 3, 9, "x")),
+            *("/stores", "/review", "/review?status=approved", "/review?status=rejected", "/review?agent=nobody"),
+            *(f"/review/{one}" for one in held),
+            f"/review/{self.past.waiting[0]}?queue=1",
+            *("/rules", "/suggestions", f"/suggestions?agent={SUPPORT}&kind=stale", "/suggestions?agent=nobody"),
+            *("/journal", "/journal?op=update", f"/journal?record={self.past.ids[WALNUTS]}", "/journal?cursor=x"),
+            *("/journal?until=2025-06-10&actor=ana", "/journal?until=nonsense", "/journal?op=nothing&user=mara"),
+            *("/journal/verify", "/undo", "/undo?source=web*", f"/undo?principal={TRAVEL}&agent={TRAVEL}", "/undo?since=x"),
+            *("/undo?detectors=1&do=quarantine", "/undo?since=2025-06-01T10:00&until=2025-06-30", "/undo?do=x&run=r"),
+            *("/health", "/access", "/access?cursor=x", "/secrets", "/tenants", "/signin", "/nowhere"),
+        ]  # fmt: skip
+
+
+async def _fill_with_strange(house: House) -> list[str]:
+    """Strange text in every field that takes text."""
+    ids: list[str] = []
+    for text in STRANGE:
+        short = text[:100].strip()
+        ids.append(
+            await house.remember(
+                text, agent_id=AGENT, user_id=short, session_id=short, source=short, tags=[short],
+                metadata={short: text, "nested": {"k": [text]}}, key=short,
+                links=[{"to": ids[-1], "rel": short}] if ids else [],
+            )
+        )  # fmt: skip
+    await house(UPDATE, id=ids[0], agent_id=AGENT, content="<del>" + STRANGE[1])
+    await house(FORGET, ids=[ids[2]], agent_id=AGENT, reason=STRANGE[0])
+    await house(REMEMBER, content=STRANGE[0], agent_id=AGENT, reasoning=STRANGE[1], approval_required=True)
+    await house(CREATE_STORE, name="<b>bold</b>", description=STRANGE[6])
+    for number in range(40):
+        await house.remember(f"Number {number} of many", agent_id="much")
+    return ids
+
+
+@contextlib.asynccontextmanager
+async def open_full(store: str = ":memory:") -> AsyncIterator[Full]:
+    """All of it, until the end of the block."""
+    house = await open_house(store=store)
+    past = await write_past(house.container, house.clock)
+    rules = [{"id": "<i>", "effect": "hold", "reason": STRANGE[0], "when": {"sources": ["<script>"]}}]
+    strange = await _fill_with_strange(house)
+    await house(SET_RULES, local(), rules=rules)
+    yield Full(house, past, strange)
+    await house.close()
