@@ -60,9 +60,11 @@ from quipu.memory.pipeline import Pipeline
 from quipu.memory.read_log import ReadLog
 from quipu.memory.scope import STORES, Scopes
 from quipu.memory.service import MemoryService, memory_service
+from quipu.mirrors.checks import MirrorChecks
 from quipu.mirrors.copies import Mirror
 from quipu.mirrors.guard import GuardedBackend, Patience
 from quipu.mirrors.model import TABLES as MIRROR_TABLES
+from quipu.mirrors.operations import OPERATIONS as MIRROR_OPERATIONS
 from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at, addresses, is_ledger
 from quipu.mirrors.service import Mirrors
 from quipu.model import ids
@@ -119,6 +121,7 @@ OPERATIONS: Operations = (
     *CONSOLIDATION_OPERATIONS,
     *RUN_OPERATIONS,
     *SHARING_OPERATIONS,
+    *MIRROR_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -276,6 +279,7 @@ async def open_container(
         *webhooks.bindings,
         *audit.bindings,
         *consolidation.bindings,
+        *MirrorChecks(mirroring).bindings,
         *_upkeep(core).bindings,
         *_health(core).bindings,
     )

@@ -84,6 +84,10 @@ PLACES: Mapping[str, str] = {
     "get_identity": "quipu.sharing.operations:GET_IDENTITY",
     "rotate_key": "quipu.sharing.operations:ROTATE_KEY",
     "describe_service": "quipu.sharing.operations:DESCRIBE_SERVICE",
+    "list_mirrors": "quipu.mirrors.operations:LIST_MIRRORS",
+    "verify_mirror": "quipu.mirrors.operations:VERIFY_MIRROR",
+    "resync_mirror": "quipu.mirrors.operations:RESYNC_MIRROR",
+    "drop_mirror": "quipu.mirrors.operations:DROP_MIRROR",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",
@@ -178,6 +182,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "did rotate": (
         "rotate_key",
         "Sign with a new key from now on. What the old one signed still counts, unless it is compromised.",
+    ),
+    "mirror list": (
+        "list_mirrors",
+        "List the mirrors, and how far each is behind. No address with a credential is shown.",
+    ),
+    "mirror verify": (
+        "verify_mirror",
+        "Hold a mirror against the ledger: what is missing, altered, or there though it should not be. Nothing is changed.",
+    ),
+    "mirror resync": (
+        "resync_mirror",
+        "Bring a mirror to how the ledger stands: send what waits and what is missing, take away what should not be there.",
     ),
     "reindex": (
         "reindex",

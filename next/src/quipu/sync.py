@@ -12,6 +12,7 @@ from quipu.consolidation import model as consolidation_model
 from quipu.governance import model as governance_model
 from quipu.memory import model as memory_model
 from quipu.memory.memory_store import ForeignRequest
+from quipu.mirrors import model as mirrors_model
 from quipu.opening import chosen_agent, remote
 from quipu.procedures import model as procedures_model
 from quipu.secrets import model as secrets_model
@@ -1125,6 +1126,18 @@ class Memory(BlockingMemory):
             "consolidate",
             {"all_agents": all_agents, "dry_run": dry_run, "agent_id": agent_id, "user_id": user_id},
         )
+
+    def list_mirrors(self) -> mirrors_model.ListMirrorsResponse:
+        """List the mirrors, and how far each is behind. No address with a credential is shown."""
+        return self._run("list_mirrors", {})
+
+    def resync_mirror(self, name: str, *, dry_run: bool = False) -> mirrors_model.MirrorReport:
+        """Bring a mirror to how the ledger stands: send what waits and what is missing, take away what should not be there.
+
+        name: The mirror.
+        dry_run: Only say what differs.
+        """
+        return self._run("resync_mirror", {"name": name, "dry_run": dry_run})
 
 
 def connect(

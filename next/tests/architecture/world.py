@@ -18,6 +18,7 @@ from quipu.governance.operations import DECIDE, SET_RULES
 from quipu.governance.suggestions.operations import SUGGESTED_RULES
 from quipu.governance.webhooks.operations import CREATE_WEBHOOK
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER
+from quipu.mirrors.model import MIRRORS, MirrorRow
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, Response, dispatch, dispatch_stream
 from quipu.runs.operations import END_RUN, MINT_MEMORY_REF, OPEN_RUN, RECORD_NODE
@@ -43,6 +44,7 @@ PROPOSAL, OWN_PROPOSAL, RULE = Thing("proposal"), Thing("own proposal"), Thing("
 TOKEN, SECRET, WEBHOOK, TENANT = Thing("token"), Thing("secret"), Thing("webhook"), Thing("tenant")
 FRESH, FILE, PROCEDURE = Thing("fresh name"), Thing("file"), Thing("procedure")
 RUN, OVER, REF = Thing("run"), Thing("run that is over"), Thing("memory ref")
+MIRROR = Thing("mirror that is not set up")
 
 #: What each operation needs; those that are not here need nothing.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -97,9 +99,15 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "get_entry": {"memory_ref": "theirs", "id": RECORD},
     "put_entry": {"memory_ref": REF, "entry": {"content": "something new"}, "run_id": RUN},
     "delete_entry": {"memory_ref": "theirs", "id": RECORD},
+    "verify_mirror": {"name": "none"},
+    "resync_mirror": {"name": "none"},
+    "drop_mirror": {"name": MIRROR},
 }
 #: Operations that cannot succeed in this world, and the reason that they give.
-REFUSED = {"test_webhook": "unknown_host", "rotate_key": "bad_did", "describe_service": "no_public_url"}
+REFUSED = {
+    **{"test_webhook": "unknown_host", "rotate_key": "bad_did", "describe_service": "no_public_url"},
+    **{"verify_mirror": "mirror", "resync_mirror": "mirror"},
+}
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})
 
@@ -182,6 +190,7 @@ class World:
             "run": self._run,
             "run that is over": self._over,
             "memory ref": self._ref,
+            "mirror that is not set up": self._mirror,
         }
 
     async def _fresh(self) -> str:
@@ -256,6 +265,11 @@ class World:
 
     async def _ref(self) -> str:
         return (await self(MINT_MEMORY_REF, store=self.store)).memory_ref
+
+    async def _mirror(self) -> str:
+        name = await self._fresh()
+        await self.container.ledger.update(self.tenant, MIRRORS, MirrorRow(name=name))
+        return name
 
     async def _tenant(self) -> str:
         name = await self._fresh()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,4 +111,14 @@ async def until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
         await asyncio.sleep(0.01)
 
 
-__all__ = ["OWNER", "PATIENCE", "Rig", "ShelfBackend", "mirror", "rig", "until"]
+async def eventually(holds: Callable[[], Awaitable[object]], seconds: float = 5.0) -> None:
+    """The same for what has to be looked up."""
+    ends = time.monotonic() + seconds
+    for _ in range(1 << 20):
+        if await holds():
+            return
+        assert time.monotonic() < ends, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+__all__ = ["OWNER", "PATIENCE", "Rig", "ShelfBackend", "eventually", "mirror", "rig", "until"]

@@ -77,15 +77,15 @@ class Copies:
         found = reader.matching(COPIES, "record_id", list(ids)) if ids else []
         return {row.value.record_id: row.value for row in found if row.value.mirror == self.mirror.name}
 
-    async def converged(self, tenant: str, ids: Sequence[str], *, is_forced: bool = False) -> Effects:
-        """Send what is missing, take away what should not be there. Forced: send also what is noted as kept."""
+    async def converged(self, tenant: str, ids: Sequence[str]) -> Effects:
+        """Send what is missing, take away what should not be there."""
         records, known = await self.known(tenant, ids)
         effects = Effects()
         wanted: list[Record] = []
         for record_id in ids:
             record, copy = records.get(record_id), known.get(record_id)
             if record is not None and self.is_wanted(record):
-                if is_forced or not _is_kept(record, copy):
+                if not _is_kept(record, copy):
                     wanted.append(record)
             elif copy is not None and copy.state != "gone":
                 await _tried(effects, record_id, self._removed(tenant, effects, copy, record))
@@ -176,6 +176,17 @@ class Copies:
             effects.noted.append(replace(copy, native_id=places[-1].native_id).gone())
         else:
             effects.noted.append(replace(copy, state="deleted", native_id=places[-1].native_id))
+
+    async def taken_away(self, tenant: str, places: Sequence[Place]) -> None:
+        """Natively, whatever is noted of them; of erased records every byte."""
+        if not places:
+            return
+        backend = self.mirror.backend
+        records, _ = await self.known(tenant, [place.record_id for place in places])
+        await backend.delete(places)
+        erased = [one for one in places if one.record_id not in records or records[one.record_id].is_emptied]
+        if erased and "hard_delete" not in backend.capabilities:
+            await backend.erase(erased, self._remaining)
 
     async def _has_still(self, places: Sequence[Place]) -> bool:
         """Whether what was erased is there all the same: that it is gone is not believed, as far as it can be seen."""

@@ -12,6 +12,7 @@ from typing import Final
 from quipu.ledger.commit import Drop, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
+from quipu.mirrors.backend import Place
 from quipu.mirrors.copies import Copies, Effects
 from quipu.mirrors.guard import NOT_THERE
 from quipu.mirrors.model import CONTAINERS, COPIES, MIRRORS, OUTBOX, ContainerRow, CopyRow, MirrorRow, Owed
@@ -111,12 +112,10 @@ class Delivery:
                 return due[:_PAGE], waits
             after = (self.name, page[-1].record_id)
 
-    async def level(self, tenant: str, ids: Sequence[str]) -> Mapping[str, str]:
-        """Bring copies to how the records stand, whatever was noted of them; which failed, and why."""
+    async def take_away(self, tenant: str, places: Sequence[Place]) -> None:
+        """Copies that are not as they should be, wherever nothing is noted of them; of erased records every byte."""
         async with self._turn:
-            effects = await self.copies.converged(tenant, ids, is_forced=True)
-            await self._note(tenant, effects, ())
-        return effects.failed
+            await self.copies.taken_away(tenant, places)
 
     async def _settled(self, tenant: str, due: Sequence[Owed], effects: Effects) -> Round:
         await self._note(tenant, effects, due)
