@@ -5,13 +5,14 @@ entries, two entries of one name, entries that overlap or are not as long as the
 deflate: whoever sends something packed in another way reads by what and how to unpack it. Archives inside are not opened.
 """
 
+import io
 import stat
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from quipu.errors import InvalidError
 from quipu.transfer.formats.values import refused
@@ -21,6 +22,7 @@ LONGEST_LINE = 8 << 20
 #: Entries that are no larger are not looked at one by one.
 _SMALL_ENTRY = 1 << 20
 _LONGEST_NAME = 1024
+_PIECE = 64 << 10
 _ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
 #: How files begin that were packed with what is not read here: by what, and what unpacks them.
 _PACKED = {
@@ -77,10 +79,9 @@ class Source:
         self.is_archive = self._archive is not None
 
     def open(self, name: str | None = None) -> BinaryIO:
-        """One of them from its beginning; of a plain file, the file."""
+        """One of them from its beginning; of a plain file, the file. Several may be read side by side."""
         if self._archive is None:
-            self._file.seek(0)
-            return self._file
+            return io.BufferedReader(_View(self._file), _PIECE)
         try:
             info = self._archive.getinfo(name or "")
             return cast("BinaryIO", _Entry(self._archive.open(info), info.file_size))
@@ -98,6 +99,24 @@ class Source:
         if len(data) > most:
             raise refused("too_large", "A part of the file is too large.")
         return data
+
+
+class _View(io.RawIOBase):
+    """A file read from its beginning, wherever others read in it. Closing it leaves the file open."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._whole, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._whole.seek(self._at)
+        data = self._whole.read(len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 class _Entry:

@@ -40,6 +40,11 @@ class Loss:
         self._dropped: Counter[str] = Counter()
         self._mapped: Counter[tuple[str, str]] = Counter()
 
+    def clear(self) -> None:
+        """Count from the beginning: the file is read once more."""
+        self._dropped.clear()
+        self._mapped.clear()
+
     def dropped(self, field: str, count: int = 1) -> None:
         """So many fields of this name stay behind."""
         if count:

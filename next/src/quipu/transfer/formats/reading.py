@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.proofs import Proofs
+from quipu.transfer.formats.signing import Signature
 from quipu.transfer.formats.values import Found
+from quipu.transfer.formats.vectors import Vectors
 
-#: `valid`: by a key of the owner's own document. `unknown`: there is one, but its key cannot be had, or proves nothing
-#: any more. A signature that is wrong is no status: the file is refused.
-Signature: TypeAlias = Literal["absent", "unknown", "valid"]
 #: So many parts of a document are looked at to find out its format.
 _LOOKED_AT = 40
 _HEAD = 64 << 10
@@ -46,6 +46,10 @@ class Reading:
     stores: tuple[dict[str, Any], ...] = ()
     #: What was forgotten where the file was made: `{"item_id", …}`, by place.
     tombstones: Callable[[], Iterator[Found]] = field(default=lambda: iter(()))
+    #: The vectors that a bundle brings; None where it has none. They are read beside its items.
+    vectors: Callable[[], Vectors | None] = field(default=lambda: None)
+    #: Reads a bundle's logs and receipts, and how they are tied.
+    proofs: Callable[[], Proofs] = Proofs
     #: Where the exporter's journal ended then; None where the file does not say.
     position: int | None = None
     #: Only what has changed since an earlier file.

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, TypeAlias
 
-from quipu.transfer.formats import mem0, text
+from quipu.transfer import age
+from quipu.transfer.formats import bundle, mem0, text
 from quipu.transfer.formats.archive import Source
+from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import VENDOR, Look, Reading
 from quipu.transfer.formats.signing import Keys, no_keys
-from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, refused
 
-FormatName: TypeAlias = Literal["mem0", "text"]
-WrittenName: TypeAlias = Literal["mem0"]
-#: How a file begins that was sealed with age, plain or as letters.
-_SEALED = (b"age-encryption.org/v1\n", b"-----BEGIN AGE ENCRYPTED FILE-----")
+FormatName: TypeAlias = Literal["bundle", "mem0", "text"]
+WrittenName: TypeAlias = Literal["bundle", "mem0"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +40,12 @@ class Format:
     suffix: str = ".json"
     media_type: str = "application/json"
 
+    def file_kind(self, *, as_lines: bool = False) -> tuple[str, str]:
+        """The end of the name of a file that is written, and its media type."""
+        if as_lines and self.name == "bundle":
+            return ".bundle.ndjson", "application/x-ndjson"
+        return self.suffix, self.media_type
+
 
 Read: TypeAlias = Callable[[Format, Source, Keys, int], Reading]
 
@@ -50,9 +55,14 @@ def _plain(items: Callable[[Source, Loss], Iterator[Found]]) -> Read:
 
     def read(format_: Format, source: Source, _keys: Keys, _now: int) -> Reading:
         loss = Loss()
+
+        def read_items() -> Iterator[Found]:
+            loss.clear()
+            yield from items(source, loss)
+
         return Reading(
             format=format_.name,
-            items=lambda: items(source, loss),
+            items=read_items,
             loss=loss,
             source=format_.source,
             belief=format_.belief,
@@ -63,6 +73,15 @@ def _plain(items: Callable[[Source, Loss], Iterator[Found]]) -> Read:
 
 #: In the order in which they are tried: the last one takes whatever is text.
 FORMATS: tuple[Format, ...] = (
+    Format(
+        name="bundle",
+        about="Quipu's own: everything, signed by its owner",
+        detect=bundle.detect,
+        read=lambda _format, source, keys, now: bundle.read(source, keys, now),
+        write=bundle.write,
+        suffix=".bundle.zip",
+        media_type="application/zip",
+    ),
     Format(
         name="mem0",
         about="What mem0's `get_all()` answers, as JSON",
@@ -134,7 +153,7 @@ def _check(look: Look) -> None:
     """What no format can be."""
     if look.is_archive:
         return
-    if look.head.startswith(_SEALED):
+    if age.is_sealed(look.head):
         raise refused(
             "encrypted_file", "The file is sealed.", "Give the key or the passphrase that opens it."
         )

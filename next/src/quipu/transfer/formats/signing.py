@@ -1,7 +1,7 @@
 """Signatures of files: a detached JWS by the owner's key, whose name is in the owner's DID document."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from quipu import jose
 from quipu.errors import TamperedError, UnauthenticatedError, UnverifiableError
@@ -9,8 +9,10 @@ from quipu.jose import Signatory
 from quipu.ledger.canonical import canonical
 from quipu.sharing.dids import PublicKey, split
 from quipu.transfer.formats import values
-from quipu.transfer.formats.reading import Signature
 
+#: `valid`: by a key of the owner's own document. `unknown`: there is one, but its key cannot be had, or proves nothing
+#: any more. A signature that is wrong is no status: the file is refused.
+Signature: TypeAlias = Literal["absent", "unknown", "valid"]
 #: The public key of a full name such as did:web:host#key-1; None, or UnverifiableError, where it cannot be had.
 Keys: TypeAlias = Callable[[str], PublicKey | None]
 

@@ -3,12 +3,10 @@
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from quipu.jose import Signatory
 from quipu.transfer.formats.values import number
 
 
@@ -55,19 +53,3 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """All that a writer needs. Whoever made the spools closes them."""
-
-    #: Canonical JSON of items as the owner's copy has them (`sharing.items.owners_item`), in the order of their ids.
-    items: Spool
-    #: What a bundle's manifest says beside counts and digests: export_id, exported_at, exporter, owner, stores …
-    head: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    #: What else a bundle holds, by the name of its file: relations, tombstones, logs, receipts, grants.
-    others: Mapping[str, Spool] = field(default_factory=dict[str, Spool])
-    #: Who signs a bundle: the owner. None: nobody does.
-    by: Signatory | None = None
-    #: A bundle as one stream of lines instead of an archive.
-    as_lines: bool = False

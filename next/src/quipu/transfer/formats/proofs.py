@@ -1,0 +1,109 @@
+"""What the proofs of a bundle hold: logs of its items and the chain of receipts, each line tied to the one before it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from quipu import jose
+from quipu.errors import QuipuError, UnverifiableError
+from quipu.sharing.dids import PublicKey
+from quipu.sharing.receipts import GENESIS, hashed, receipt_is_signed
+from quipu.transfer.formats.signing import Keys
+from quipu.transfer.formats.values import Found
+
+FaultKind: TypeAlias = Literal["bad_line", "broken_log", "broken_chain", "bad_signature", "wrong_end"]
+_MOST_FAULTS = 100
+_MOST_KEYS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProofFault:
+    """One thing that is wrong: with the log or the receipts, and on which line."""
+
+    kind: FaultKind
+    file: Literal["logs", "receipts"]
+    line: int
+
+
+@dataclass(slots=True)
+class Proofs:
+    """How many lines there are of each, and what is wrong with them."""
+
+    logs: int = 0
+    receipts: int = 0
+    #: Receipts whose key cannot be had, so that nobody can say who signed them.
+    unverified: int = 0
+    #: The first hundred; `fault_count` counts all.
+    faults: list[ProofFault] = field(default_factory=list[ProofFault])
+    fault_count: int = 0
+
+    def fault(self, kind: FaultKind, file: Literal["logs", "receipts"], line: int) -> None:
+        self.fault_count += 1
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(ProofFault(kind, file, line))
+
+
+def checked(logs: Iterable[Found], receipts: Iterable[Found], head: str | None, keys: Keys) -> Proofs:
+    """Logs of items, one item after the other, and receipts up to where the manifest says that they end."""
+    proofs = Proofs()
+    _check_logs(logs, proofs)
+    _check_receipts(receipts, head, keys, proofs)
+    return proofs
+
+
+def _check_logs(logs: Iterable[Found], proofs: Proofs) -> None:
+    item, previous, number = None, GENESIS, 0
+    for line, entry in logs:
+        proofs.logs += 1
+        if isinstance(entry, QuipuError):
+            proofs.fault("bad_line", "logs", line)
+            continue
+        if entry.get("item_id") != item:
+            item, previous, number = entry.get("item_id"), GENESIS, 0
+        number += 1
+        if entry.get("prev") != previous or entry.get("seq") != number:
+            proofs.fault("broken_log", "logs", line)
+        previous = hashed(entry)
+
+
+def _check_receipts(receipts: Iterable[Found], head: str | None, keys: Keys, proofs: Proofs) -> None:
+    previous, line = GENESIS, 0
+    known = _Known(keys)
+    for line, body in receipts:
+        proofs.receipts += 1
+        if isinstance(body, QuipuError):
+            proofs.fault("bad_line", "receipts", line)
+            continue
+        if body.get("previous_receipt_hash") != previous:
+            proofs.fault("broken_chain", "receipts", line)
+        known.is_missing = False
+        if not receipt_is_signed(body, known.check):
+            if known.is_missing:
+                proofs.unverified += 1
+            else:
+                proofs.fault("bad_signature", "receipts", line)
+        previous = hashed(body)
+    if head is not None and previous != head:
+        proofs.fault("wrong_end", "receipts", line)
+
+
+class _Known:
+    """The keys that were asked for; a file cannot make us ask for any number of them."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._found: dict[str, PublicKey | None] = {}
+        #: Whether the last signature was by a key that cannot be had.
+        self.is_missing = False
+
+    def check(self, message: bytes, kid: str, value: str) -> bool:
+        if kid not in self._found and len(self._found) < _MOST_KEYS:
+            try:
+                self._found[kid] = self._keys(kid)
+            except UnverifiableError:
+                self._found[kid] = None
+        key = self._found.get(kid)
+        if key is None or key.revoked is not None:
+            self.is_missing = True
+            return False
+        return jose.verify(message, value, key.jwk)
