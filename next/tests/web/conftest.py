@@ -9,6 +9,7 @@ import pytest
 from quipu.access.operations import CREATE_TOKEN
 from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
+from quipu.embed.port import Embedder
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import REMEMBER
 from quipu.model.journal import Entry
@@ -66,10 +67,12 @@ class House:
         await self.container.close()
 
 
-async def open_house(*, is_open: bool = False, store: str = ":memory:", **settings: Any) -> House:
+async def open_house(
+    *, is_open: bool = False, store: str = ":memory:", embedder: Embedder | None = None, **settings: Any
+) -> House:
     clock = Clock()
     container = await open_container(
-        Settings(**{"rate": 0, **settings}), stores=[store], embedder=WordEmbedder(), clock=clock
+        Settings(**{"rate": 0, **settings}), stores=[store], embedder=embedder or WordEmbedder(), clock=clock
     )
     return House(container, clock, http_app(container, is_open=is_open))
 
