@@ -25,7 +25,7 @@ from quipu.consolidation.service import Consolidation
 from quipu.consolidation.windows import Windows
 from quipu.embed.cache import CachedEmbedder
 from quipu.embed.port import Embedder
-from quipu.errors import Fault, InvalidError, UnsupportedError
+from quipu.errors import Fault, InvalidError, QuipuError, UnsupportedError
 from quipu.fields import duration_ms
 from quipu.governance.gate import Gate
 from quipu.governance.in_process import InProcessReview, InProcessReviewer
@@ -103,6 +103,9 @@ from quipu.web.view_log import WEB_VIEWS
 if TYPE_CHECKING:
     import ssl
 
+    from starlette.responses import Response as HttpResponse
+    from starlette.types import Scope
+
     from quipu.http.authentication import Authentication
     from quipu.http.jobs import Job
     from quipu.mcp.tools import ToolSpec
@@ -140,6 +143,9 @@ TABLES: tuple[Table[Any], ...] = (
     WEB_VIEWS,
     PEER_IDS,
 )
+_DAY_MS = 86_400_000
+#: How often runs are looked after: those whose server has gone, and histories that have had their time.
+_RUNS_S = 30.0
 #: How often webhooks are sent what is due.
 _WEBHOOKS_S = 2.0
 #: How soon after its start a server loads what speaks MCP.
@@ -539,7 +545,9 @@ def _runs(
         scopes=core.scopes,
         budget=access.budgets,
         clock=core.clock,
+        signal=CommitSignal(core.ledger),
         is_conformance=core.settings.openwop_conformance,
+        history_ms=core.settings.run_history_days * _DAY_MS,
     )
 
 
@@ -655,6 +663,8 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.http.jobs import Job
     from quipu.http.problems import problem_response
     from quipu.mcp.http import McpEndpoint
+    from quipu.runs.refusals import openwop_refusal
+    from quipu.runs.routes import OpenWopRoutes
     from quipu.sharing.routes import OapRoutes
     from quipu.web.errors import error_page
 
@@ -673,6 +683,15 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     )
     web = None if only is not None else _web(container, authentication)
     oap = () if only is not None else OapRoutes.of(container.sharing, authentication).routes
+    openwop = OpenWopRoutes(
+        authentication=authentication,
+        follower=container.runs.follower,
+        workflows=container.runs.player,
+    )
+
+    def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
+        return openwop_refusal(scope, error) or (None if web is None else error_page(scope, error))
+
     return app(
         OPERATIONS if only is None else (),
         authentication,
@@ -680,7 +699,9 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         ids.new_id,
         settings,
         protocols=(*mcp.routes, *oap, *(() if web is None else web.routes())),
-        error_page=None if web is None else error_page,
+        addresses=() if only is not None else openwop.endpoints,
+        described={} if only is not None else openwop.described,
+        error_page=None if only is not None else refusal,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
         jobs=(
             *background_jobs(container),
@@ -779,6 +800,13 @@ def background_jobs(container: Container) -> "list[Job]":
             name="checkpoint",
             every_s=container.config.checkpoint_s,
             work=for_each_tenant("checkpoint", tenants, container.audit.checkpoints.look),
+        ),
+        Job(
+            name="runs",
+            every_s=_RUNS_S,
+            work=for_each_tenant(
+                "runs", tenants, lambda tenant: container.runs.upkeep.work(tenant, container.context)
+            ),
         ),
         Job(
             name="webhooks",

@@ -366,7 +366,7 @@ def authorised(
     permission = operation.permission
     needed = permission(request) if callable(permission) else permission
     if needed is not None and not principal.may(needed):
-        raise ForbiddenError(hint=f"It needs the permission {needed}.")
+        raise ForbiddenError(reason="permission", hint=f"It needs the permission {needed}.")
     if operation.limits == WHOLE and not principal.is_whole:
         raise ForbiddenError(hint="It needs a credential without limits to agents, users or stores.")
     if operation.limits == NAMED and isinstance(request, ScopedRequest):

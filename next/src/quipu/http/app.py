@@ -29,7 +29,7 @@ _SENT = (
     *("Mcp-Method", "Mcp-Name", "MCP-Protocol-Version", "Mcp-Session-Id"),
 )
 _SHOWN = (
-    *("ETag", "Idempotency-Replayed", "Preference-Applied", "Retry-After"),
+    *("ETag", "Idempotency-Replayed", "openwop-Idempotent-Replay", "Preference-Applied", "Retry-After"),
     *("Quipu-Request-Id", "Quipu-Seq", "Quipu-Ignored-Fields", "Mcp-Session-Id", "WWW-Authenticate"),
 )
 
@@ -42,6 +42,8 @@ class App:
     lifecycle: Lifecycle
     #: Those that are no operations: probes, the document, pages, protocols.
     routes: tuple[BaseRoute, ...]
+    #: Method and path of further addresses of protocols.
+    addresses: tuple[tuple[str, str], ...]
     #: What a server that runs it does by itself.
     jobs: Jobs
 
@@ -57,6 +59,7 @@ def app(
     settings: HttpSettings,
     *,
     protocols: Sequence[BaseRoute] = (),
+    addresses: Sequence[tuple[str, str, ASGIApp]] = (),
     described: Mapping[str, Any] | None = None,
     waiting: DecisionWait | None = None,
     gauges: AskGauges | None = None,
@@ -67,14 +70,16 @@ def app(
 ) -> App:
     """Every operation behind its address.
 
-    `protocols` are routes that a public contract prescribes, or that serve pages; `described` are their paths for the
-    OpenAPI document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics, `error_page`
-    shows an error to who reads pages.
+    `protocols` are routes that a public contract prescribes, or that serve pages; `addresses` are such as well, with ids
+    in them that may hold an encoded slash: method, path, application. `described` are their paths for the OpenAPI
+    document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics, `error_page` shows an
+    error to who reads pages, or speaks another protocol.
     """
     lifecycle, metrics = Lifecycle(), Metrics()
     endpoints = [
         *operation_endpoints(operations, authentication, waiting),
         *v0_endpoints(operations, authentication, waiting),
+        *addresses,
     ]
     others = [
         *probe_routes(
@@ -108,4 +113,5 @@ def app(
             allow_headers=_SENT,
             expose_headers=_SHOWN,
         )
-    return App(made, lifecycle, tuple(others), Jobs(jobs))
+    further = tuple((method, path) for method, path, _ in addresses)
+    return App(made, lifecycle, tuple(others), further, Jobs(jobs))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -38,7 +39,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_A_DAY = "max-age=86400"
+_A_MINUTE, _A_DAY = "public, max-age=60", "max-age=86400"
 
 
 def document_routes(operations: Operations, described: Mapping[str, Any]) -> list[Route]:
@@ -49,7 +50,9 @@ def document_routes(operations: Operations, described: Mapping[str, Any]) -> lis
         return json.dumps(document(operations, described), separators=(",", ":")).encode()
 
     async def describe(http: HttpRequest) -> HttpResponse:
-        headers: dict[str, str] = {}
+        headers = {"Cache-Control": _A_MINUTE, "ETag": f'"{sha256(built()).hexdigest()[:32]}"'}
+        if headers["ETag"] in http.headers.get("if-none-match", ""):
+            return HttpResponse(status_code=304, headers=headers)
         return HttpResponse(packed(http, built(), headers), headers=headers, media_type="application/json")
 
     async def page(_: HttpRequest) -> HttpResponse:

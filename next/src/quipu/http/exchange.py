@@ -67,7 +67,7 @@ class Observer(Protocol):
 
 #: Makes the span around a request; when it ends, `exchange_of(scope)` knows the route and the status.
 Spans: TypeAlias = Callable[[Scope], AbstractContextManager[object]]
-#: An error as a page, for whoever reads pages; None for everybody else.
+#: An error as a page or in a protocol's own words, for whoever asked so; None for everybody else.
 ErrorPage: TypeAlias = Callable[[Scope, QuipuError], HttpResponse | None]
 
 

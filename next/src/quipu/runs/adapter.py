@@ -32,6 +32,7 @@ from quipu.runs.lookup import RunLookup
 from quipu.runs.model import MEMORY_REFS, MemoryRef, Run
 from quipu.runs.rules import (
     ENTRY_BYTES,
+    RunOverError,
     foreign_ref,
     is_minted,
     is_reserved,
@@ -39,7 +40,6 @@ from quipu.runs.rules import (
     malformed_ref,
     minted_ref,
     reserved,
-    run_over,
 )
 from quipu.runs.steps import once_for
 from quipu.runs.views import entry_view, number_of
@@ -254,7 +254,7 @@ class Adapter:
 
 def _check_going_on(run: Run | None) -> None:
     if run is not None and run.is_over:
-        raise run_over(run)
+        raise RunOverError(run)
 
 
 def _remembered(ctx: Context, place: Place, run: Run | None, request: m.PutEntryRequest) -> RememberRequest:
@@ -284,11 +284,11 @@ def _remembered(ctx: Context, place: Place, run: Run | None, request: m.PutEntry
 def _in_entry(error: InvalidError) -> InvalidError:
     """The error with the places that the caller knows."""
     names = ("/content", "/tags", "/expires_at")
-    faults = [
+    error.faults = tuple(
         replace(fault, pointer=f"/entry{fault.pointer}") if fault.pointer.startswith(names) else fault
         for fault in error.faults
-    ]
-    return type(error)(error.message, reason=error.reason, hint=error.hint, faults=faults)
+    )
+    return error
 
 
 def _held_or(answer: RememberResponse, record: Record | None) -> m.PutEntryResponse:

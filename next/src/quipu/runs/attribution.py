@@ -10,13 +10,13 @@ from quipu.operation import Context
 from quipu.runs.model import RUNS, Run
 from quipu.runs.rules import (
     Happening,
+    RunOverError,
     is_reserved,
     is_run_id,
     no_run,
     numbered,
     reaches_run,
     reserved,
-    run_over,
     written,
 )
 
@@ -55,7 +55,7 @@ class Attribution:
         if run is None or not (_is_approved(commit) or reaches_run(ctx.principal, run)):
             raise no_run()
         if run.is_over and not _is_approved(commit):
-            raise run_over(run)
+            raise RunOverError(run)
         happenings = _written(commit, run)
         if not happenings or run.is_expired:
             return commit

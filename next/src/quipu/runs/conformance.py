@@ -252,6 +252,13 @@ def _stranger() -> Principal:
 # -- the player -------------------------------------------------------------------------------------------------------
 
 
+class Fixtures(Protocol):
+    """The workflows that this server carries out."""
+
+    @property
+    def workflows(self) -> Mapping[str, JsonObject]: ...
+
+
 class Driving(Protocol):
     """What a run is driven by."""
 

@@ -1,6 +1,6 @@
 """Forks: a replay repeats what was recorded and writes nothing; a branch goes on from a point, and sees what its source saw."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ class Forks:
         """The new run, and whether an equal request made it before."""
         once = once_for(ctx.principal, "fork_run", request)
         if (first := await self.steps.first(ctx, once)) is not None:
-            return await self.lookup.found(ctx, first["run_id"]), True
+            return await self._as_first(ctx, first), True
         run_id = self.new_id("run")
 
         async def plan(guard: Guard) -> Step:
@@ -53,9 +53,13 @@ class Forks:
             )
 
         done = await self.steps.take(ctx, "fork_run", request.run_id, plan, once=once)
-        is_again = done is not None and done.replayed is not None
-        made: Any = done.replayed["run_id"] if done is not None and done.replayed is not None else run_id
-        return await self.lookup.found(ctx, made), is_again
+        if done is not None and done.replayed is not None:
+            return await self._as_first(ctx, done.replayed), True
+        return await self.lookup.found(ctx, run_id), False
+
+    async def _as_first(self, ctx: Context, first: Mapping[str, Any]) -> Run:
+        """The run that an equal request made, as that was answered."""
+        return replace(await self.lookup.found(ctx, first["run_id"]), status=first["status"])
 
     async def _replay(self, ctx: Context, source: Run, request: m.ForkRunRequest, run_id: str) -> Step:
         if not source.is_over:
@@ -76,7 +80,8 @@ class Forks:
             created_at=now,
             ended_at=now,
         )
-        events = await every_row(self.ledger, EVENTS, ctx.tenant, source.id)
+        rows: list[RunEvent] = await every_row(self.ledger, EVENTS, ctx.tenant, source.id)
+        events = [event for event in rows if event.sequence <= source.last]
         return Step(run, (Keep(RUNS, run, 0), *await self._copied(ctx, source, run_id, events)))
 
     async def _branch(self, ctx: Context, source: Run, request: m.ForkRunRequest, run_id: str) -> Step:

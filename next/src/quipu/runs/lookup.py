@@ -10,7 +10,7 @@ from quipu.memory.forget import Reached
 from quipu.model.search import Scope, Snapshot
 from quipu.operation import Context
 from quipu.runs.model import RUNS, VARIABLE_RECORDS, VARIABLES, Run
-from quipu.runs.rules import no_run, reaches_run, run_over
+from quipu.runs.rules import RunOverError, no_run, reaches_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RunLookup:
         """One in which something may still happen."""
         kept = await self.kept(ctx, run_id)
         if kept.value.is_over:
-            raise run_over(kept.value)
+            raise RunOverError(kept.value)
         return kept
 
     async def snapshot(self, ctx: Context, run_id: str) -> Snapshot | None:

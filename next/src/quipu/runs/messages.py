@@ -1,6 +1,6 @@
 """What operations of runs take and give, in our own spelling; `wire.py` knows OpenWOP's."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, Strict, model_validator
 
@@ -34,14 +34,29 @@ ListSize = Annotated[int, Field(ge=0, lt=2**31), WHOLE]
 _KEY = "Repeat it with the same request, and it happens once; a key is the whole tenant's."
 
 
+ModelClass: TypeAlias = Literal[
+    "reasoning",
+    "tool-using",
+    "chat",
+    "code",
+    "vision",
+    "multimodal",
+    "embedding",
+    "classification",
+    "retrieval",
+]
+
+
 class RunAgent(Message):
     """The agent that a run is for, as OpenWOP names one."""
 
     agent_id: Name = Field(description="Its id.")
+    name: ShortText | None = Field(default=None, description="What people call it.")
     memory_ref: Name | None = Field(default=None, description="Where it remembers.")
-    model_class: ShortText | None = Field(default=None, description="What kind of model it uses.")
+    model_class: ModelClass | None = Field(default=None, description="What kind of model it uses.")
     version: ShortText | None = Field(default=None, description="Its version; not together with a channel.")
     channel: ShortText | None = Field(default=None, description="Its channel; not together with a version.")
+    source_manifest_id: ShortText | None = Field(default=None, description="The manifest that it comes from.")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -278,6 +293,7 @@ class RunNotesResponse(Response):
     """The notes as they stand now."""
 
     notes: tuple[NoteView, ...] = Field(description="In the order they were taken.")
+    replayed: bool = Field(default=False, description="True: it was done before, for a repeated key.")
 
 
 # -- entries ----------------------------------------------------------------------------------------------------------

@@ -112,12 +112,13 @@ def no_run() -> NotFoundError:
     return NotFoundError("There is no such run.", reason="run", hint="`quipu run list` shows them.")
 
 
-def run_over(run: Run) -> InvalidError:
-    """Nothing more can happen in it."""
-    return InvalidError(
-        f"The run is over: it is {run.status}.",
-        faults=[Fault("/run_id", "run_over", "a run that is not over")],
-    )
+class RunOverError(InvalidError):
+    """The run is over: nothing more can happen in it."""
+
+    def __init__(self, run: Run) -> None:
+        fault = Fault("/run_id", "run_over", "a run that is not over")
+        super().__init__(f"The run is over: it is {run.status}.", faults=[fault])
+        self.status = run.status
 
 
 def reserved() -> ForbiddenError:
@@ -232,7 +233,7 @@ def written(
 
 def failure(code: str, message: str) -> JsonObject:
     """Why something failed, as payloads and runs have it."""
-    return {"code": code, "message": message}
+    return {"code": code, "message": message or code}
 
 
 def summary_text(run: Run, end: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError
 from quipu.ledger.commit import Change, Drop, Keep
 from quipu.ledger.ledger import Ledger
+from quipu.memory.change_feed import CommitSignal
 from quipu.memory.model import RememberRequest, RememberResponse
 from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning
 from quipu.memory.recall_budget import RecallBudget
@@ -29,13 +30,13 @@ from quipu.runs.rules import (
     SUMMARIES,
     SUMMARY_TAG,
     Happening,
+    RunOverError,
     failure,
     is_reserved,
     moved,
     numbered,
     reaches_run,
     reserved,
-    run_over,
     set_variables,
     summary_id,
     summary_text,
@@ -43,6 +44,8 @@ from quipu.runs.rules import (
 )
 from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.steps import Step, Steps, once_for
+from quipu.runs.streams import RunFollower
+from quipu.runs.upkeep import RunUpkeep
 from quipu.runs.views import event_views, every_row, log_of, run_view, variables_of
 
 _PAGE = 500
@@ -67,6 +70,12 @@ class Runs:
     forks: Forks
     adapter: Adapter
     player: FixturePlayer
+    signal: CommitSignal
+    upkeep: RunUpkeep
+
+    @property
+    def follower(self) -> RunFollower:
+        return RunFollower(ledger=self.ledger, signal=self.signal, events=self.events)
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -185,8 +194,8 @@ class Runs:
 
     async def record_node(self, ctx: Context, request: m.RecordNodeRequest) -> m.RunView:
         once = once_for(ctx.principal, ops.RECORD_NODE.name, request)
-        is_again = await self.steps.first(ctx, once) is not None
-        if not is_again:
+        first = await self.steps.first(ctx, once)
+        if first is None:
 
             async def plan(guard: Guard) -> Step:
                 clean = _checked(guard, request)
@@ -194,16 +203,18 @@ class Runs:
                 error = clean.error or (m.Failure(code="failed") if clean.status == "failed" else None)
                 payload = {} if error is None else {"error": failure(error.code, error.message)}
                 node = Happening(type=_NODE_EVENTS[clean.status], node_id=clean.node_id, payload=payload)
-                first = kept.value.last + 1
+                number = kept.value.last + 1
                 happenings = [*set_variables(clean.variables, clean.node_id), node]
                 if clean.status == "started":
-                    happenings, first = [node, *happenings[:-1]], first + 1
+                    happenings, number = [node, *happenings[:-1]], number + 1
                 run, changes = moved(kept, happenings, ctx.clock())
-                rows = variable_rows(run.id, first, clean.variables)
+                rows = variable_rows(run.id, number, clean.variables)
                 return Step(run, (*changes, *rows), clean.node_id)
 
-            await self.steps.take(ctx, ops.RECORD_NODE.name, request.run_id, plan, once=once)
-        return await self.view(ctx, request.run_id, replayed=is_again)
+            done = await self.steps.take(ctx, ops.RECORD_NODE.name, request.run_id, plan, once=once)
+            first = None if done is None else done.replayed
+        view = await self.view(ctx, request.run_id, replayed=first is not None)
+        return view if first is None else view.model_copy(update={"status": first["status"]})
 
     async def end(self, ctx: Context, request: m.EndRunRequest) -> m.RunView:
         once = once_for(ctx.principal, ops.END_RUN.name, request)
@@ -226,7 +237,8 @@ class Runs:
             done = await self.steps.take(ctx, ops.END_RUN.name, request.run_id, plan, once=once)
             run = await self.finish(ctx, request.run_id)
             if done is None:
-                raise run_over(run)
+                raise RunOverError(run)
+            is_again = done.replayed is not None
         return await self.view(ctx, request.run_id, replayed=is_again)
 
     async def cancel(self, ctx: Context, request: m.CancelRunRequest) -> m.RunView:
@@ -247,7 +259,8 @@ class Runs:
             self.player.stop(request.run_id)
             run = await self.finish(ctx, request.run_id)
             if done is None and run.status != "cancelled":
-                raise run_over(run)
+                raise RunOverError(run)
+            is_again = done is not None and done.replayed is not None
         return await self.view(ctx, request.run_id, replayed=is_again)
 
     async def fork(self, ctx: Context, request: m.ForkRunRequest) -> m.ForkRunResponse:
@@ -267,7 +280,8 @@ class Runs:
     async def notes(self, ctx: Context, request: m.RunNotesRequest) -> m.RunNotesResponse:
         """They are of the run alone: redacted, in no recall, and gone with its last step."""
         once = once_for(ctx.principal, ops.RUN_NOTES.name, request)
-        if request.action != "list" and await self.steps.first(ctx, once) is None:
+        is_again = request.action != "list" and await self.steps.first(ctx, once) is not None
+        if request.action != "list" and not is_again:
 
             async def plan(guard: Guard) -> Step | None:
                 clean = guard.clean(request)
@@ -288,13 +302,15 @@ class Runs:
                     ]
                 return Step(kept.value, (Keep(RUNS, kept.value, kept.seq), *changes))
 
-            await self.steps.take(ctx, ops.RUN_NOTES.name, request.run_id, plan, once=once)
+            done = await self.steps.take(ctx, ops.RUN_NOTES.name, request.run_id, plan, once=once)
+            is_again = done is not None and done.replayed is not None
         run = await self.lookup.found(ctx, request.run_id)
         rows = await every_row(self.ledger, NOTES, ctx.tenant, run.id)
         return m.RunNotesResponse(
             notes=tuple(
                 m.NoteView(id=row.id, text=row.text) for row in rows if row.backend == request.backend
-            )
+            ),
+            replayed=is_again,
         )
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -375,7 +391,9 @@ def runs_service(
     scopes: Scopes,
     budget: RecallBudget,
     clock: Clock,
+    signal: CommitSignal,
     is_conformance: bool,
+    history_ms: int,
 ) -> Runs:
     """Everything of runs, from its parts."""
     lookup, steps = RunLookup(ledger), Steps(ledger=ledger, secrets=secrets)
@@ -401,6 +419,8 @@ def runs_service(
         forks=Forks(ledger=ledger, lookup=lookup, steps=steps, new_id=pipeline.new_id),
         adapter=adapter,
         player=player,
+        signal=signal,
+        upkeep=RunUpkeep(ledger=ledger, steps=steps, player=player, history_ms=history_ms),
     )
     player.runs = runs
     return runs

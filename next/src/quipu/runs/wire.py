@@ -7,13 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from quipu.errors import Fault, QuipuError
+from quipu.errors import Fault
 from quipu.operation import invalid
 from quipu.runs.messages import MemoryEntry, RunEventView, RunView
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENTRY = ("content", "tags", "expiresAt")
 _OPTIONS = ("limit", "tag")
+_OVERLAY = ("inputs", "configurable", "tags")
+_AGENT = ("agentId", "name", "modelClass", "memoryRef", "version", "channel", "sourceManifestId")
+#: Fields that are called otherwise here than in our own operations, and those whose names within are the caller's.
+_RENAMED = {
+    "described_agent": "agent",
+    "overlay": "runOptionsOverlay",
+    "idempotency_key": "Idempotency-Key",
+}
+_FREE = ("inputs", "configurable", "metadata", "variables")
 #: Of profiles that are not advertised: known, and passed over.
 _IGNORED_OPTIONS = ("tokenBudget", "query")
 
@@ -53,10 +62,17 @@ def asked(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def agent_ref(given: object) -> Any:
-    """An AgentRef in our spelling."""
+    """An AgentRef in our spelling, closed."""
     if not isinstance(given, Mapping):
         return given
-    return {snake(str(name)): value for name, value in given.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  checked by the model
+    agent: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
+    closed(agent, _AGENT, "/agent")
+    return asked(agent, *_AGENT)
+
+
+def named_agent(given: object) -> Any:
+    """The id in an AgentRef, if there is one."""
+    return given.get("agentId") if isinstance(given, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  checked by the model
 
 
 def new_entry(given: object) -> Any:
@@ -64,7 +80,7 @@ def new_entry(given: object) -> Any:
     if not isinstance(given, Mapping):
         return given
     entry: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
-    _closed(entry, _ENTRY, "/entry")
+    closed(entry, _ENTRY, "/entry")
     found = asked(entry, *_ENTRY)
     if "expires_at" in found:
         found["expires_at"] = moment(found["expires_at"], "/entry/expiresAt")
@@ -76,13 +92,21 @@ def list_options(given: object) -> Any:
     if not isinstance(given, Mapping):
         return given
     options: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
-    _closed(options, (*_OPTIONS, *_IGNORED_OPTIONS, "rank"), "/options")
+    closed(options, (*_OPTIONS, *_IGNORED_OPTIONS, "rank"), "/options")
     if options.get("rank") not in (None, "recency"):
         raise invalid([Fault("/options/rank", "bad_value", "recency")])
     return asked(options, *_OPTIONS)
 
 
-def _closed(given: Mapping[str, Any], known: Sequence[str], pointer: str) -> None:
+def overlay(given: object) -> Any:
+    """What is different in a branch, closed."""
+    if isinstance(given, Mapping):
+        closed(given, _OVERLAY, "/runOptionsOverlay")  # pyright: ignore[reportUnknownArgumentType]  checked by the model
+    return given  # pyright: ignore[reportUnknownVariableType]
+
+
+def closed(given: Mapping[str, Any], known: Sequence[str], pointer: str) -> None:
+    """Refuse an object with other members."""
     unknown = [name for name in given if name not in known]
     if unknown:
         accepted = f"there is no such field; there are {', '.join(known)}"
@@ -90,11 +114,17 @@ def _closed(given: Mapping[str, Any], known: Sequence[str], pointer: str) -> Non
         raise invalid([Fault(shown, "unknown_field", accepted)])
 
 
-def in_wire_words(error: QuipuError) -> QuipuError:
-    """The error with pointers to fields as the caller wrote them."""
-    if error.faults:
-        error.faults = tuple(replace(fault, pointer=camel(fault.pointer)) for fault in error.faults)
-    return error
+def in_wire_words(faults: Sequence[Fault]) -> list[Fault]:
+    """Faults with pointers to fields as the caller wrote them."""
+    return [replace(fault, pointer=_pointer(fault.pointer)) for fault in faults]
+
+
+def _pointer(pointer: str) -> str:
+    """What callers name themselves, a variable or an input, stays as they wrote it."""
+    parts = pointer.split("/")
+    first = _RENAMED.get(parts[1], camel(parts[1])) if len(parts) > 1 else ""
+    rest = parts[2:] if first in _FREE else [camel(part) for part in parts[2:]]
+    return "/".join(parts[:1] + ([first] if len(parts) > 1 else []) + rest)
 
 
 # -- what is answered -------------------------------------------------------------------------------------------------
