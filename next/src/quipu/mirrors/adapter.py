@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -124,6 +125,16 @@ def kept(native_id: str, text: str, metadata: Mapping[str, Any] | None) -> Kept:
     own: object = (metadata or {}).get(METADATA)
     given = cast("JsonObject", own if isinstance(own, Mapping) else {})
     return Kept(native_id=native_id, text=text, mark=mark_in(metadata), metadata=given)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_399_999
+
+
+def date_of(at: int) -> datetime:
+    """A record's time as a date. A record may hold any time of 64 bits: one that no date can name is the nearest that can,
+    a day within, for vendors count from there in both directions."""
+    return _EPOCH + timedelta(milliseconds=min(max(at, _FIRST_MS), _LAST_MS))
 
 
 # -- parameters, errors, threads --------------------------------------------------------------------------------------

@@ -24,7 +24,12 @@ from quipu.mirrors.memory_store import MemoryBackend
 #: Other packages offer adapters here: the entry point's name is the scheme, its value makes the backend.
 GROUP: Final = "quipu.backends"
 #: Scheme → module; its `make` makes the backend. A vendor's package is imported when the backend is opened.
-VENDORS: Final[Mapping[str, str]] = {}
+VENDORS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mem0", "mem0+postgresql"), "quipu.mirrors.vendors.mem0"),
+    **dict.fromkeys(
+        ("langgraph", "langgraph+sqlite", "langgraph+postgresql"), "quipu.mirrors.vendors.langgraph"
+    ),
+}
 #: Servers of ours.
 SERVERS: Final = ("quipu+https", "quipu+http", "https", "http")
 #: Ledgers of ours; a plain path is a file's.
