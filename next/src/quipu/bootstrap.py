@@ -66,6 +66,7 @@ from quipu.mirrors.guard import GuardedBackend, Patience
 from quipu.mirrors.model import TABLES as MIRROR_TABLES
 from quipu.mirrors.operations import OPERATIONS as MIRROR_OPERATIONS
 from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at, addresses, is_ledger
+from quipu.mirrors.search import MirrorSearches
 from quipu.mirrors.service import Mirrors
 from quipu.model import ids
 from quipu.model.principal import Principal, local
@@ -170,6 +171,7 @@ class Container:
     runs: Runs
     sharing: Sharing
     mirrors: Mirrors
+    mirror_searches: MirrorSearches
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -179,6 +181,7 @@ class Container:
         """In the order of use: what waits is written, then the ledger goes, then the embedder."""
         await self.runs.player.close()
         await self.webhooks.delivery.close()
+        await self.mirror_searches.close()
         await self.mirrors.close()
         await self.memory.read_log.close()
         await self.access.budgets.close()
@@ -222,6 +225,7 @@ async def open_container(
     outbound: Outbound | None = None,
     write_policy: Literal["all", "primary_only"] = "all",
     mirrors: Sequence[Mirror] = (),
+    ledger_ranks: bool = True,
     **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
@@ -231,6 +235,7 @@ async def open_container(
     outbound: How the hosts are reached that memory is shared with.
     write_policy: `primary_only`: mirrors are searched and not written to.
     mirrors: Further mirrors, as they are.
+    ledger_ranks: Off, a recall ranks by mirrors alone: to see what they find.
     """
     for name, value in later.items():
         if value not in (None, False):
@@ -262,7 +267,14 @@ async def open_container(
         contributors=(Attribution(core.ledger),),
         mirrors=mirroring,
     )
-    memory = _memory(core, access, governor, pipeline)
+    searches = MirrorSearches(
+        mirrors=mirroring,
+        embedder=core.embedder,
+        deadline_ms=settings.recall_deadline_ms,
+        votes=settings.mirror_votes,
+        ledger_ranks=ledger_ranks,
+    )
+    memory = _memory(core, access, governor, pipeline, searches)
     governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
     webhooks = _webhooks(core, access)
     audit = _audit(core, memory)
@@ -306,6 +318,7 @@ async def open_container(
         runs=runs,
         sharing=sharing,
         mirrors=mirroring,
+        mirror_searches=searches,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 
@@ -414,7 +427,9 @@ def _governor(core: _Core) -> Gate:
     )
 
 
-def _memory(core: _Core, access: AccessService, governor: Gate, pipeline: Pipeline) -> MemoryService:
+def _memory(
+    core: _Core, access: AccessService, governor: Gate, pipeline: Pipeline, searches: MirrorSearches
+) -> MemoryService:
     settings = core.settings
     longest = None if settings.max_retain is None else duration_ms(settings.max_retain)
     return memory_service(
@@ -430,6 +445,7 @@ def _memory(core: _Core, access: AccessService, governor: Gate, pipeline: Pipeli
         limits=Limits(content_bytes=settings.limit_content_bytes, max_retain_ms=longest),
         reach=(governor.proposals, VariablesReach(core.ledger)),
         run_snapshot=RunLookup(core.ledger).snapshot,
+        mirrors=searches,
     )
 
 

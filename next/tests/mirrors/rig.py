@@ -90,7 +90,7 @@ async def rig(
     container = await open_container(
         settings or Settings(mirror_write_deadline_ms=5_000),
         stores=[":memory:" if path is None else str(path)],
-        embedder=WordEmbedder(),
+        embedder=options.pop("embedder", None) or WordEmbedder(),
         clock=clock,
         mirrors=mirrors,
         **options,

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from quipu.memory.model import Hit, RecallRequest
+from quipu.memory.mirror_search import ForeignHit
+from quipu.memory.model import Hit, ProvenanceView, RecallRequest
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import Record
 from quipu.search.blending import Blended
@@ -40,6 +41,30 @@ def hit_of(item: RankedHit, record: Record, store: str, rank: int, request: Reca
         found_by=item.backends,
         demoted=item.blended.candidate.is_demoted,
         why=_why(item) if request.explain and not is_masked else None,
+    )
+
+
+def foreign_hit_of(item: RankedHit, foreign: ForeignHit, rank: int, request: RecallRequest) -> Hit:
+    """What is not known of it is left empty. Nobody here vouches for it."""
+    return Hit(
+        id=foreign.id,
+        type="semantic",
+        content=foreign.text,
+        version=0,
+        agent_id=request.agent,
+        store="",
+        tier="long_term",
+        confidence=1.0,
+        provenance=ProvenanceView(written_by=foreign.mirror, trust="external"),
+        created_at=0,
+        updated_at=0,
+        score=item.score,
+        relevance=item.relevance,
+        rank=rank,
+        source_store=item.backends[0],
+        found_by=item.backends,
+        foreign=True,
+        why=_why(item) if request.explain else None,
     )
 
 

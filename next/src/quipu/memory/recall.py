@@ -11,9 +11,11 @@ from quipu.fields import DAY_MS
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.embedding import Embedding
-from quipu.memory.hits import RankedHit, fitted, hit_of
-from quipu.memory.model import Hit, RecallRequest, RecallResponse
+from quipu.memory.hits import RankedHit, fitted, foreign_hit_of, hit_of
+from quipu.memory.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
+from quipu.memory.model import FailedStore, Hit, RecallRequest, RecallResponse
 from quipu.memory.pipeline import Held
+from quipu.memory.ranking import Asked, Ranked, Ranking
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall_budget import RecallBudget
 from quipu.memory.remember import store_view
@@ -21,14 +23,13 @@ from quipu.memory.scope import Scopes, scope_among
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.unknown_keys import warnings_of
 from quipu.model.record import TRUST_ORDER, Record, Trust
-from quipu.model.search import Found, Restriction, Scope, Search, Snapshot, WordShares
+from quipu.model.search import Candidate, Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.store import Store
 from quipu.operation import Context
 from quipu.search import blending, fusion, hops, relevance
 from quipu.search.engine import SearchEngine
 from quipu.search.filters import canonical
 from quipu.search.query import Query, analyse
-from quipu.search.source import Source
 
 #: Earlier than any record, and still 64 bits.
 _BEGINNING = -(2**62)
@@ -43,13 +44,24 @@ class RecallGovernor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
-    """What the second read found."""
+class _Foreign:
+    """A hit that no record stands behind, judged like the others."""
 
-    shown: Sequence[tuple[Hit, Record]]
+    hit: ForeignHit
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What is shown."""
+
+    shown: Sequence[tuple[Hit, Record | None]]
     is_cut: bool
     below_floor: int
     evidence: dict[str, Any] | None
+
+
+_NOBODY = MirrorAnswers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +76,12 @@ class Recall:
     read_log: ReadLog
     budget: RecallBudget
     governor: RecallGovernor
-    weights: blending.Weights
+    ranking: Ranking
+    mirrors: MirrorSearch | None = None
 
     async def recall(self, ctx: Context, request: RecallRequest) -> RecallResponse:
         _refuse_what_is_missing(request)
-        fusion.check_quorum(request.quorum_k, configured=1, answered=1)
+        fusion.check_quorum(request.quorum_k, configured=1 + len(self._mirrors_of(request)), answered=1 << 16)
         try:
             async with asyncio.timeout(None if request.deadline_ms is None else request.deadline_ms / 1000):
                 # Reserved before anything is read; what is not shown is given back.
@@ -83,7 +96,7 @@ class Recall:
     async def _recalled(self, ctx: Context, request: RecallRequest, most: int) -> RecallResponse:
         started = time.perf_counter()
         asked = await self.snapshots.of(ctx, request.as_of)
-        weights = hops.widened(self.weights) if request.hops else self.weights
+        weights = hops.widened(self.ranking.weights) if request.hops else self.ranking.weights
 
         # First read: whom it reaches, and what the query means there. From here on everything is of one position.
         def understood(reader: Reader) -> tuple[int, Mapping[str, Store], Scope, WordShares]:
@@ -106,30 +119,27 @@ class Recall:
         snapshot = Snapshot(query.seq, asked.now)
         vector = await self.embedding.of_query(ctx.tenant, query.embedding_text, request.embedding)
         model = self.embedding.model(ctx.tenant)
-
-        # Every restriction is applied before the best are chosen.
-        names = {store.id: store.name for store in stores.values()}
-        search = self._search(request, scope, snapshot, query, vector, model, names)
         known = relevance.calibration(model if vector is not None else None)
-        floor = relevance.floor(request.min_relevance, known)
-
-        # Second read: find, rank, judge how likely each answers, leave out what is below the floor, show the rest.
-        def answered(reader: Reader) -> _Answered:
-            found, ranking = self._ranked(reader, search, query, request)
-            question = relevance.question_of(query, found.searched)
-            sureness = relevance.relevances([item.candidate for item in ranking], known, question)
-            kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= floor]
-            best = kept[: min(max(4 * request.k, 20), 2000)]
-            ranked = self._fused(reader, request, scope, snapshot, best)
-            shown, is_cut = self._shown(reader, request, snapshot, ranked, names, most)
-            below = len(sureness) - len(kept)
-            return _Answered(shown, is_cut, below, _evidence(found, question) if request.explain else None)
-
-        answer = await self.ledger.read(ctx.tenant, answered, reached=query.seq)
-        warnings = (
-            () if answer.shown else await warnings_of(self.ledger, scope, snapshot, search.restriction.filter)
+        names = {store.id: store.name for store in stores.values()}
+        ask = Asked(
+            request=request,
+            scope=scope,
+            query=query,
+            # Every restriction is applied before the best are chosen.
+            search=self._search(request, scope, snapshot, query, vector, model, names),
+            known=known,
+            floor=relevance.floor(request.min_relevance, known),
+            store_names=names,
+            most=most,
         )
-        records = [record for _, record in answer.shown]
+        # Second read: find, rank, judge how likely each answers, leave out what is below the floor, show the rest.
+        answer, mirrors = await self._answers(ctx.tenant, ask, started)
+        warnings = (
+            ()
+            if answer.shown
+            else await warnings_of(self.ledger, scope, snapshot, ask.search.restriction.filter)
+        )
+        records = [record for _, record in answer.shown if record is not None]
         self.read_log.recalled(
             ctx, request.agent, scope.store_id, request.k, records, counts=request.count_recall
         )
@@ -139,15 +149,89 @@ class Recall:
         return RecallResponse(
             results=tuple(hit for hit, _ in answer.shown),
             fusion_used=request.fusion,
-            stores_queried=(self.ledger.name,),
+            stores_queried=(self.ledger.name, *mirrors.rankings),
             latency_ms=int((time.perf_counter() - started) * 1000),
             seq=query.seq,
-            min_relevance=floor,
+            min_relevance=ask.floor,
             below_floor=answer.below_floor,
             truncated=answer.is_cut,
+            stores_failed=tuple(
+                FailedStore(store=name, reason=reason) for name, reason in sorted(mirrors.failed.items())
+            ),
             evidence=answer.evidence,
             warnings=warnings,
             store=None if store is None else store_view(store),
+        )
+
+    def _mirrors_of(self, request: RecallRequest) -> Mapping[str, float]:
+        """Those that are asked, with their weights. The past is the ledger's alone."""
+        return {} if self.mirrors is None or request.as_of is not None else self.mirrors.weights
+
+    async def _answers(self, tenant: str, ask: Asked, started: float) -> tuple[_Answered, MirrorAnswers]:
+        """In one read of the ledger; where mirrors are asked, in two, of the same position."""
+        mirrors, reached = self.mirrors, ask.query.seq
+
+        def rank(reader: Reader) -> Ranked:
+            return self.ranking.ranked(reader, ask)
+
+        if mirrors is None or not self._mirrors_of(ask.request):
+            return await self.ledger.read(
+                tenant, lambda reader: self._answered(reader, ask, rank(reader)), reached=reached
+            ), _NOBODY
+        async with mirrors.asked(ask.search, ask.wanted) as question:
+            ranked = await self.ledger.read(tenant, rank, reached=reached)
+            patience = mirrors.deadline_ms
+            if ask.request.deadline_ms is not None:  # the rest of the work needs its time too
+                patience = min(patience, ask.request.deadline_ms * 8 // 10)
+            answers = await question.answers(patience / 1000 - (time.perf_counter() - started))
+        quorum = ask.request.quorum_k
+        fusion.check_quorum(quorum, configured=1 + len(mirrors.weights), answered=1 + len(answers.rankings))
+        foreign = await self._foreign(mirrors, ask, ranked, answers)
+        return await self.ledger.read(
+            tenant, lambda reader: self._answered(reader, ask, ranked, answers, foreign), reached=reached
+        ), answers
+
+    async def _foreign(
+        self, mirrors: MirrorSearch, ask: Asked, ranked: Ranked, answers: MirrorAnswers
+    ) -> Sequence[_Foreign]:
+        """Foreign hits with what can be said of them; none where our own fill the answer, or a trusted writer is wanted."""
+        request = ask.request
+        least = request.min_trust
+        if not answers.foreign or (
+            least is not None and TRUST_ORDER.index(least) < TRUST_ORDER.index("external")
+        ):
+            return ()
+        question = relevance.question_of(ask.query, ranked.found.searched)
+        sureness = relevance.relevances([item.candidate for item in ranked.ranking], ask.known, question)
+        if sum(sure >= ask.floor for sure in sureness) >= request.k:
+            return ()
+        some = list(answers.foreign.values())[: 4 * request.k]
+        judged = await mirrors.candidates(some, ask.search)
+        return [_Foreign(hit, candidate) for hit, candidate in zip(some, judged, strict=True)]
+
+    def _answered(
+        self,
+        reader: Reader,
+        ask: Asked,
+        ranked: Ranked,
+        answers: MirrorAnswers = _NOBODY,
+        foreign: Sequence[_Foreign] = (),
+    ) -> _Answered:
+        theirs = self.ranking.only_theirs(reader, ask, ranked, answers)
+        ranking = [*ranked.ranking, *theirs]  # behind the ledger's own
+        question = relevance.question_of(ask.query, ranked.found.searched)
+        candidates = [item.candidate for item in ranking]
+        sureness = relevance.relevances(candidates, ask.known, question)
+        kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= ask.floor]
+        below = len(sureness) - len(kept)
+        for one in foreign:  # each beside the ledger's own, which none of them lifts
+            sure = relevance.relevances([*candidates, one.candidate], ask.known, question)[-1]
+            if sure >= ask.floor:
+                kept.append((blending.Blended(one.candidate, 0, 0, 0, 0, 0, 0), sure))
+        order = self.ranking.fused(reader, ask, kept, answers, {item.candidate.id for item in theirs})
+        shown, is_cut = self._shown(reader, ask, order, {one.hit.id: one.hit for one in foreign})
+        return _Answered(
+            shown, is_cut, below, _evidence(ranked.found, question) if ask.request.explain else None
         )
 
     def _search(
@@ -176,92 +260,34 @@ class Recall:
             text=request.query,
             vector=vector,
             model=model,
-            limit=max(self.weights.candidates, request.k),
-            context=self.weights.context,
-            common_from=self.weights.common_from,
+            limit=max(self.ranking.weights.candidates, request.k),
+            context=self.ranking.weights.context,
+            common_from=self.ranking.weights.common_from,
             names=query.names,
             shared_names=query.shared_names,
             users=query.users,
         )
 
-    def _ranked(
-        self, source: Source, search: Search, query: Query, request: RecallRequest
-    ) -> tuple[Found, list[blending.Blended]]:
-        """The candidates in the ledger's own order. On a worker thread."""
-        weights = hops.widened(self.weights) if request.hops else self.weights
-        found = self.engine.find(source, search)
-        ranking = blending.blended(found.candidates, query.subjects, weights, query.users)
-        leading = hops.leaders(ranking) if request.hops else []
-        if leading:  # the best turns lead on to turns of other sessions that share rare words with them
-            members = [item.candidate.id for item in ranking]
-            shared = self.engine.shared_words(
-                source, search.scope, search.snapshot, leading, members, search.text
-            )
-            ranking = hops.led_on(ranking, leading, shared)
-        return found, ranking
-
-    def _fused(
-        self,
-        reader: Reader,
-        request: RecallRequest,
-        scope: Scope,
-        snapshot: Snapshot,
-        kept: Sequence[tuple[blending.Blended, float]],
-    ) -> list[RankedHit]:
-        """Fuse rankings, raise linked hits, weigh confidence and demotion; best first."""
-        ledger = self.ledger.name
-        votes = [fusion.Vote(item.candidate.id, _similarity(item, sure), sure) for item, sure in kept]
-        order = fusion.fused({ledger: votes}, request.fusion, quorum_k=request.quorum_k, trusted=ledger)
-        near: Mapping[str, hops.LinkDistance] = {}
-        if request.hops:
-            ids = [item.id for item in order]
-            near = self.engine.link_distances(reader, scope, snapshot, ids, request.hops)
-        by_id = {item.candidate.id: (item, sure) for item, sure in kept}
-        scored: list[tuple[fusion.Fused, float]] = []
-        for place in order:
-            candidate, link = by_id[place.id][0].candidate, near.get(place.id)
-            factor = 1.0 if link is None else hops.factor(link.distance)
-            score = fusion.final_score(place.score, factor, candidate.confidence, candidate.is_demoted)
-            scored.append((place, score))
-        ranked: list[RankedHit] = []
-        for place, score in fusion.ordered(scored):
-            item, sure = by_id[place.id]
-            link = near.get(place.id)
-            ranked.append(
-                RankedHit(
-                    blended=item,
-                    relevance=sure,
-                    score=score,
-                    backends=place.backends,
-                    supporting=() if link is None else link.supporting,
-                    distance=None if link is None else link.distance,
-                )
-            )
-        return ranked
-
     def _shown(
         self,
         reader: Reader,
-        request: RecallRequest,
-        snapshot: Snapshot,
+        ask: Asked,
         ranked: Sequence[RankedHit],
-        store_names: Mapping[str, str],
-        most: int,
-    ) -> tuple[list[tuple[Hit, Record]], bool]:
+        foreign: Mapping[str, ForeignHit],
+    ) -> tuple[list[tuple[Hit, Record | None]], bool]:
         """The hits with their records, read at the same position, masked, and as many as fit."""
-        pairs: list[tuple[Hit, Record]] = []
+        request, snapshot, most = ask.request, ask.snapshot, ask.most
+        pairs: list[tuple[Hit, Record | None]] = []
         for start in range(0, len(ranked), most):  # mostly the first few are all that is needed
             some = ranked[start : start + most]
-            records = reader.records([item.blended.candidate.id for item in some], snapshot.seq)
-            for item in some:
-                record = records.get(item.blended.candidate.id)
-                # A record that was erased between search and read is gone here, and that is right.
-                if record is None or record.is_emptied or record.is_expired(snapshot.now):
-                    continue
-                if request.min_trust is not None and _is_less_trusted(record, request.min_trust):
-                    continue
-                store = store_names.get(record.store_id, "")
-                pairs.append((hit_of(item, record, store, len(pairs), request), record))
+            ids = [item.blended.candidate.id for item in some]
+            records = reader.records([name for name in ids if name not in foreign], snapshot.seq)
+            for name, item in zip(ids, some, strict=True):
+                if name in foreign:
+                    pairs.append((foreign_hit_of(item, foreign[name], len(pairs), request), None))
+                elif (record := records.get(name)) is not None and _is_shown(record, request, snapshot):
+                    store = ask.store_names.get(record.store_id, "")
+                    pairs.append((hit_of(item, record, store, len(pairs), request), record))
                 if len(pairs) == most:
                     return fitted(pairs, request.max_tokens, _content)
         return fitted(pairs, request.max_tokens, _content)
@@ -294,17 +320,19 @@ def _leaves_out_secrets(request: RecallRequest) -> bool:
     return request.redact == "omit" or (request.redact == "mask" and bool(request.filter))
 
 
-def _content(record: Record) -> str:
-    return record.content
+def _content(record: Record | None) -> str:
+    return "" if record is None else record.content
+
+
+def _is_shown(record: Record, request: RecallRequest, snapshot: Snapshot) -> bool:
+    """A record that was erased between search and read is gone here, and that is right."""
+    if record.is_emptied or record.is_expired(snapshot.now):
+        return False
+    return request.min_trust is None or not _is_less_trusted(record, request.min_trust)
 
 
 def _is_less_trusted(record: Record, than: Trust) -> bool:
     return TRUST_ORDER.index(record.provenance.trust) > TRUST_ORDER.index(than)
-
-
-def _similarity(item: blending.Blended, sure: float) -> float:
-    cosine = item.candidate.cosine
-    return sure if cosine is None else min(1.0, max(0.0, cosine))
 
 
 def _evidence(found: Found, question: relevance.Question) -> dict[str, Any]:

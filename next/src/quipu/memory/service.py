@@ -13,7 +13,9 @@ from quipu.memory.embedding import Embedding
 from quipu.memory.expire import Expire
 from quipu.memory.forget import ErasureReach, Forget
 from quipu.memory.merge import Merge
+from quipu.memory.mirror_search import MirrorSearch
 from quipu.memory.pipeline import Pipeline, Write
+from quipu.memory.ranking import Ranking
 from quipu.memory.read import Read
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall import Recall, RecallGovernor
@@ -94,6 +96,7 @@ def memory_service(
     limits: Limits,
     reach: tuple[ErasureReach, ...] = (),
     run_snapshot: RunSnapshot | None = None,
+    mirrors: MirrorSearch | None = None,
 ) -> MemoryService:
     """Everything of memory, from its parts."""
     snapshots = Snapshots(ledger, run_snapshot)
@@ -115,7 +118,8 @@ def memory_service(
             read_log=read_log,
             budget=budget,
             governor=governor,
-            weights=Weights(),
+            ranking=Ranking(ledger=ledger.name, engine=engine, weights=Weights(), mirrors=mirrors),
+            mirrors=mirrors,
         ),
         forget=forget,
         merge=Merge(
