@@ -17,26 +17,60 @@ import quipu
 from quipu.api import Memory
 from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
-from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.principal import local
 from quipu.opening import EmbeddedConnection
-from quipu.operation import dispatch
 
 SOURCE = Path(quipu.__file__).parent
 ROOT = Path(__file__).parent.parent.parent
-FIELDS: dict[str, dict[str, Any]] = {
-    "remember": {"content": "Ana lives in Lisbon"},
-    "recall": {"query": "where does Ana live?"},
-}
-PATHS = {"remember": "/v1/memories", "recall": "/v1/memories/recall"}
+#: A last step: the file and the function in it.
+End = tuple[str, str]
+#: On the event loop, and on the thread that it hands the work to.
+WRITTEN: tuple[End, ...] = (("ledger/groups.py", "commit"), ("ledger/sqlite/driver.py", "writing"))
+FOUND: tuple[End, ...] = (("ledger/ledger.py", "read"), ("search/engine.py", "find"))
+TEXT, QUESTION = "Ana lives in Lisbon", "where does Ana live?"
 
 
-#: The last step of each walk, as file and function: on the event loop, and on the thread that it hands the work to.
-ENDS = {
-    "remember": (("ledger/groups.py", "commit"), ("ledger/sqlite/driver.py", "writing")),
-    "recall": (("ledger/ledger.py", "read"), ("search/engine.py", "find")),
-}
+@dataclass(frozen=True)
+class Subject:
+    """What is walked: it is prepared and asked once to warm everything up, and then again to be traced."""
 
+    title: str
+    ends: tuple[End, ...]
+    #: Makes what the call needs; what it answers is handed to `call`.
+    prepare: Callable[["Reach"], Awaitable[Any]]
+    call: Callable[["Reach", Any], Awaitable[Any]]
+
+
+@dataclass
+class Reach:
+    """The installation, over HTTP and in process."""
+
+    http: httpx.AsyncClient
+    memory: Memory
+
+    async def post(self, path: str, fields: Any) -> Any:
+        answer = await self.http.post(path, json=fields)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+
+async def _nothing(_: Reach) -> None:
+    return None
+
+
+async def _held(reach: Reach) -> str:
+    return (await reach.post("/v1/memories", {"content": TEXT, "approval_required": True}))["proposal_id"]
+
+
+SUBJECTS = (
+    Subject("remember over HTTP", WRITTEN, _nothing, lambda reach, _: reach.post("/v1/memories", {"content": TEXT})),
+    Subject("remember in process", WRITTEN, _nothing, lambda reach, _: reach.memory.remember(TEXT)),
+    Subject("recall over HTTP", FOUND, _nothing, lambda reach, _: reach.post("/v1/memories/recall", {"query": QUESTION})),
+    Subject("recall in process", FOUND, _nothing, lambda reach, _: reach.memory.recall(QUESTION)),
+    Subject("a held write, over HTTP", WRITTEN, _nothing, lambda reach, _: _held(reach)),
+    Subject("the approval of a held write, over HTTP", WRITTEN, _held,
+            lambda reach, held: reach.post(f"/v1/proposals/{held}/decision", {"approved": True})),
+)  # fmt: skip
 
 #: Tasks that the call begins inherit it.
 _TRACED: ContextVar[bool] = ContextVar("traced", default=False)
@@ -85,8 +119,8 @@ class Trace:
         """A job that was begun before, such as writing the read log, is no part of it."""
         return threading.current_thread() is not threading.main_thread() or _TRACED.get()
 
-    async def of(self, name: str, work: Callable[[], Awaitable[Any]]) -> Walk:
-        self._first, self._way, self._ends = {}, [], ENDS[name]
+    async def of(self, ends: tuple[End, ...], work: Callable[[], Awaitable[Any]]) -> Walk:
+        self._first, self._way, self._ends = {}, [], ends
         self.is_on = True
         token = _TRACED.set(True)
         try:
@@ -125,45 +159,34 @@ def _stack(frame: FrameType | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reversed(found)))
 
 
-async def walk(trace: Trace, container: Container, name: str, *, is_http: bool) -> Walk:
-    """One operation, after another of its kind has warmed everything up."""
-    ctx = lambda: container.context(local(agent_id="agent"))  # noqa: E731
-    await dispatch(ctx(), REMEMBER, FIELDS["remember"])
-    await dispatch(ctx(), RECALL, FIELDS["recall"])
-    await container.memory.read_log.close()  # its timer would be met on the way
-    if not is_http:
-        principal = local(agent_id="agent")
-
-        async def opened() -> EmbeddedConnection:
-            return EmbeddedConnection(container, principal)
-
-        memory = Memory.over(opened)
-        await memory.open()
-        return await trace.of(name, lambda: getattr(memory, name)(**FIELDS[name]))
-    transport = httpx.ASGITransport(http_app(container, is_open=True))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-        await http.post(PATHS[name], json=FIELDS[name])
-        await container.memory.read_log.close()
-        return await trace.of(name, lambda: http.post(PATHS[name], json=FIELDS[name]))
-
-
 async def all_walks() -> dict[str, Walk]:
-    """remember and recall, over HTTP and in process."""
+    """Each subject, after another call of its kind."""
     walks: dict[str, Walk] = {}
     trace = Trace()
     try:
         with tempfile.TemporaryDirectory() as folder:
             container = await open_container(Settings(), stores=[f"{folder}/memory.db"])
-            try:
-                for name in ("remember", "recall"):
-                    for is_http in (True, False):
-                        title = f"{name} {'over HTTP' if is_http else 'in process'}"
-                        walks[title] = await walk(trace, container, name, is_http=is_http)
-            finally:
-                await container.close()
+            principal = local(agent_id="agent")
+
+            async def opened() -> EmbeddedConnection:
+                return EmbeddedConnection(container, principal)
+
+            transport = httpx.ASGITransport(http_app(container, is_open=True))
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                reach = Reach(http, Memory.over(opened))
+                for subject in SUBJECTS:
+                    walks[subject.title] = await _walk(trace, container, reach, subject)
+            await container.close()
     finally:
         trace.end()
     return walks
+
+
+async def _walk(trace: Trace, container: Container, reach: Reach, subject: Subject) -> Walk:
+    await subject.call(reach, await subject.prepare(reach))
+    prepared = await subject.prepare(reach)
+    await container.memory.read_log.close()  # its timer would be met on the way
+    return await trace.of(subject.ends, lambda: subject.call(reach, prepared))
 
 
 if __name__ == "__main__":
