@@ -13,7 +13,7 @@ from quipu.errors import QuipuError
 from quipu.jose import Signatory, b64
 from quipu.model.record import Provenance, Record
 from quipu.sharing.dids import PublicKey
-from quipu.sharing.items import owners_item
+from quipu.sharing.items import ItemWrite, Landing, owners_item, write_of
 from quipu.transfer.formats import contents, registry
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.contents import Contents
@@ -126,6 +126,12 @@ def good(found: Iterable[Found]) -> list[Item]:
 def reasons(found: Iterable[Found]) -> list[str | None]:
     """Why items were refused; None for those that were not."""
     return [item.reason if isinstance(item, QuipuError) else None for _, item in found]
+
+
+def writes(found: Iterable[Found], **landing: Any) -> list[ItemWrite]:
+    """The writes that items become; none of them may be refused."""
+    options: dict[str, Any] = {"agent_id": "here", "source": None, "now": AT + 10**12, **landing}
+    return [write_of(item, Landing(**options)) for item in good(found)]
 
 
 def dropped(reading: Reading) -> dict[str, int]:

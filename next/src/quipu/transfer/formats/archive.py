@@ -6,6 +6,7 @@ deflate: whoever sends something packed in another way reads by what and how to 
 """
 
 import io
+import re
 import stat
 import struct
 import zipfile
@@ -92,6 +93,10 @@ class Source:
         """The entry with this file name, in whatever folder; the one that lies highest."""
         found = [entry for entry in self.names if entry.rsplit("/", 1)[-1] == name]
         return min(found, key=lambda entry: (entry.count("/"), entry)) if found else None
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """The entries whose file name, in whatever folder, is like this; in the order of their paths."""
+        return sorted(entry for entry in self.names if pattern.fullmatch(entry.rsplit("/", 1)[-1]))
 
     def whole(self, name: str | None = None, most: int = LONGEST_LINE) -> bytes:
         """A small one, at once."""

@@ -86,21 +86,20 @@ class Look:
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """Of a JSON document: names of the outermost members, and as `array.name` or `.name` those of first elements."""
+        """Of a JSON document: names of the outermost members, as `member.name` those inside, and as `.name` those of the
+        elements of a bare array."""
         return shape(self.source) if self.is_json else frozenset()
 
 
 def shape(source: Source, name: str | None = None) -> frozenset[str]:
-    """The names in the first parts of a JSON document; what of it cannot be read says nothing."""
+    """The names in the first parts of a JSON document; what of it cannot be read says nothing. Of several documents in one
+    file those of the first."""
     found: set[str] = set()
     try:
         for place, part in enumerate(values.parts(source.open(name))):
-            if not part.is_element:
-                found.add(part.name or "")
-            else:
-                if part.name is not None:
-                    found.add(part.name)
-                found.update(f"{part.name or ''}.{member}" for member in values.an_object(part.value))
+            if part.name is not None:
+                found.add(part.name)
+            found.update(f"{part.name or ''}.{member}" for member in values.an_object(part.value))
             if place >= _LOOKED_AT:
                 break
     except values.InvalidError:

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, TypeAlias
 
 from quipu.transfer import age
-from quipu.transfer.formats import bundle, mem0, text
+from quipu.transfer.formats import (
+    bundle,
+    chatgpt,
+    claude,
+    cogx,
+    graphiti,
+    langgraph,
+    letta,
+    mem0,
+    memorywire,
+    oap,
+    text,
+)
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
@@ -17,8 +29,20 @@ from quipu.transfer.formats.reading import VENDOR, Look, Reading
 from quipu.transfer.formats.signing import Keys, no_keys
 from quipu.transfer.formats.values import Found, refused
 
-FormatName: TypeAlias = Literal["bundle", "mem0", "text"]
-WrittenName: TypeAlias = Literal["bundle", "mem0"]
+FormatName: TypeAlias = Literal[
+    "bundle",
+    "mem0",
+    "letta",
+    "langgraph",
+    "graphiti",
+    "cogx",
+    "memorywire",
+    "oap",
+    "chatgpt",
+    "claude",
+    "text",
+]
+WrittenName: TypeAlias = Literal["bundle", "mem0", "letta"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +105,64 @@ FORMATS: tuple[Format, ...] = (
         write=bundle.write,
         suffix=".bundle.zip",
         media_type="application/zip",
+    ),
+    Format(
+        name="memorywire",
+        about="The SQLite file of memorywire's reference package",
+        detect=memorywire.detect,
+        read=_plain(memorywire.items),
+        source="memorywire",
+    ),
+    Format(
+        name="cogx",
+        about='COGX 0.1, what Cognee\'s `export(format="cogx")` writes, as a folder or a zip of it',
+        detect=cogx.detect,
+        read=_plain(cogx.items),
+        source="cogx",
+    ),
+    Format(
+        name="chatgpt",
+        about="ChatGPT's export, as it comes or its `conversations.json`",
+        detect=chatgpt.detect,
+        read=_plain(chatgpt.items),
+        source="chatgpt",
+    ),
+    Format(
+        name="claude",
+        about="Claude's export, as it comes, its `conversations.json` or `memories.json`",
+        detect=claude.detect,
+        read=_plain(claude.items),
+        source="claude",
+    ),
+    Format(
+        name="letta",
+        about="Letta's agent files (`.af`) and passages; blocks are written",
+        detect=letta.detect,
+        read=_plain(letta.items),
+        write=letta.write,
+        source="letta",
+        suffix=".letta.json",
+    ),
+    Format(
+        name="langgraph",
+        about="A JSON dump of a LangGraph store's items, LangMem's memories among them",
+        detect=langgraph.detect,
+        read=_plain(langgraph.items),
+        source="langgraph",
+    ),
+    Format(
+        name="graphiti",
+        about="A JSON dump of Graphiti's or Zep's edges, nodes and episodes",
+        detect=graphiti.detect,
+        read=_plain(graphiti.items),
+        source="graphiti",
+    ),
+    Format(
+        name="oap",
+        about="OAP items: one on each line, a list, or a host's answer",
+        detect=oap.detect,
+        read=_plain(oap.items),
+        source="oap",
     ),
     Format(
         name="mem0",
