@@ -29,6 +29,9 @@ VENDORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("langgraph", "langgraph+sqlite", "langgraph+postgresql"), "quipu.mirrors.vendors.langgraph"
     ),
+    **dict.fromkeys(("letta", "letta+http"), "quipu.mirrors.vendors.letta"),
+    "cognee": "quipu.mirrors.vendors.cognee",
+    "graphiti": "quipu.mirrors.vendors.graphiti",
 }
 #: Servers of ours.
 SERVERS: Final = ("quipu+https", "quipu+http", "https", "http")
