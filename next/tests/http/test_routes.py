@@ -260,7 +260,9 @@ async def test_every_answer_carries_the_headers_that_keep_it_safe(server: Server
     seen = set[str]()
     for path in ("/rig/public", "/nowhere", "/healthz", "/openapi.json", "/rig/who"):
         answer = await server.http.get(path, headers={"Quipu-Request-Id": "req_mine"})
-        assert answer.headers["cache-control"] == "no-store"
+        # The document says the same to everybody.
+        kept = "public, max-age=60" if path == "/openapi.json" else "no-store"
+        assert answer.headers["cache-control"] == kept
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["content-security-policy"].startswith("default-src 'none'")

@@ -23,6 +23,7 @@ class Client:
 
     host: "Host"
     token: str
+    id: str = ""
 
     async def __call__(
         self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None
@@ -103,7 +104,7 @@ class Host:
             roles=roles or ("admin",),
             **{**more, **fields},
         )
-        return Client(self, issued.text)
+        return Client(self, issued.text, issued.token.id)
 
 
 def told(response: httpx.Response, status: int) -> Any:

@@ -51,7 +51,7 @@ class Mode:
 
 def mode_of(given: str | None) -> Mode:
     """A mode, or several with commas between them; `values` stands alone."""
-    names = {name.strip() for name in (given or "updates").split(",")}
+    names = {name.strip() for name in ("updates" if given is None else given).split(",")}
     if not names <= set(MODES) or ("values" in names and len(names) > 1):
         accepted = f"{', '.join(MODES)}; several with commas, values alone"
         raise invalid([Fault("/streamMode", "unsupported_stream_mode", accepted)])
@@ -95,7 +95,9 @@ class RunFollower:
             if page.is_complete:
                 return
             until = loop.time() + HEARTBEAT_S
-            while loop.time() < until and not await self.news(ctx.tenant, run_id, after, _RENEW_S):
+            while (left := until - loop.time()) > 0:
+                if await self.news(ctx.tenant, run_id, after, min(left, _RENEW_S)):
+                    break
                 try:
                     ctx = await renew()
                 except QuipuError:
