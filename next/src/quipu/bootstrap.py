@@ -13,7 +13,7 @@ from quipu.access.model import TABLES as ACCESS_TABLES
 from quipu.access.operations import OPERATIONS as ACCESS_OPERATIONS
 from quipu.access.service import AccessService, access_service
 from quipu.audit.anchors import anchor_at
-from quipu.audit.keys import FileSigner, KeySigner
+from quipu.audit.keys import FileSigner, KeySigner, Signer
 from quipu.audit.model import ANCHORS
 from quipu.audit.operations import OPERATIONS as AUDIT_OPERATIONS
 from quipu.audit.service import AuditService, audit_service
@@ -343,6 +343,8 @@ class _Core:
     #: Finds what looks like a secret; knows no registered values.
     detectors: Guard
     secrets: Secrets
+    #: Signs what leaves the ledger.
+    signer: Signer
     rule_file: RuleFile | None
 
 
@@ -378,6 +380,7 @@ async def _core(
         engine=SearchEngine(settings.cache_mb << 20),
         detectors=detectors,
         secrets=Secrets(ledger, sealer, detectors, new_id, sealed=(WEBHOOKS,)),
+        signer=KeySigner.fresh() if is_memory(address) else FileSigner(signing_key_file(address, settings)),
         rule_file=rule_file,
     )
 
@@ -446,6 +449,7 @@ def _memory(
         reach=(governor.proposals, VariablesReach(core.ledger)),
         run_snapshot=RunLookup(core.ledger).snapshot,
         mirrors=searches,
+        signer=core.signer,
     )
 
 
@@ -484,11 +488,10 @@ def _suggestions(core: _Core, access: AccessService, governor: Gate, memory: Mem
 
 def _audit(core: _Core, memory: MemoryService) -> AuditService:
     settings = core.settings
-    key_file = None if is_memory(core.address) else signing_key_file(core.address, settings)
     return audit_service(
         ledger=core.ledger,
         memory=memory,
-        signer=KeySigner.fresh() if key_file is None else FileSigner(key_file),
+        signer=core.signer,
         clock=core.clock,
         anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
         every_ms=settings.checkpoint_s * 1000,

@@ -353,14 +353,14 @@ class Memory(BlockingMemory):
         as_of: As it was then: a journal position, an ISO time with zone, or a run id.
         include_superseded: Also facts that newer ones have replaced.
         max_tokens: Leave out hits that do not fit, at four characters a token.
-        neighbours: Also so many turns before and after each hit of a conversation.
+        neighbours: Also so many turns before and after each hit of a conversation, in the hit's `neighbours`.
         quorum_k: Only hits that so many backends returned.
         redact: What to do with memories labelled secret; none needs an admin.
         embedding: The query's vector, if you computed it.
         deadline_ms: Give up after so many milliseconds.
         explain: Say for each hit why it is there.
         approval_required: Ask a person before anything is shown.
-        sign_for: Sign each hit for somebody.
+        sign_for: Sign each hit for somebody, with the key that signs the journal.
         count_recall: Count this recall in the memories' use.
         agent_id: Whose memory: the agent. Left out, the credential's own agent.
         user_id: The person it is about. Left out, all users of the agent.

@@ -113,11 +113,10 @@ async def test_names_and_texts_that_no_ledger_keeps_are_refused_or_not_there(
     assert await faults(memory.ledger, "default") == []
 
 
-async def test_what_recall_cannot_do_yet_is_refused_and_not_passed_over(memory: TestMemory) -> None:
-    for fields in ({"neighbours": 1}, {"sign_for": {"audience": "a", "nonce": "n"}}):
-        with pytest.raises(UnsupportedError) as refused:
-            await memory(RECALL, query="tea", **fields)
-        assert refused.value.reason == next(iter(fields))
+async def test_a_memory_without_a_key_refuses_to_sign_hits(memory: TestMemory) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        await memory(RECALL, query="tea", sign_for={"audience": "a", "nonce": "n"})
+    assert refused.value.reason == "sign_for"
 
 
 # -- change feed ------------------------------------------------------------------------------------------------------

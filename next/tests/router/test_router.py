@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from quipu import BackendUnavailableError, InvalidError, Memory, MemoryStore, QuipuError, Router
+from quipu import (
+    BackendUnavailableError,
+    InvalidError,
+    Memory,
+    MemoryStore,
+    QuipuError,
+    Router,
+    UnsupportedError,
+)
 from quipu.memory.model import MergeRequest, RecallRequest, RememberRequest
 from quipu.router.ids import is_one_write
 from tests.router.conftest import opened
@@ -41,6 +49,19 @@ async def test_one_write_is_one_hit_and_reaches_every_copy(peers: dict[str, Memo
     assert [(row.store, row.count) for row in gone.stores] == [("a", 1), ("b", 1), ("c", 1)]
     for memory in peers.values():
         assert await told(memory, "Mara") == ["Bob likes tea"]
+
+
+async def test_what_peers_cannot_answer_together_is_refused(peers: dict[str, Memory]) -> None:
+    router = Router(peers, agent_id="ana")
+    for given in ({"neighbours": 1}, {"sign_for": {"audience": "a", "nonce": "n"}}):
+        with pytest.raises(UnsupportedError) as refused:
+            await router.recall(query="tea", **given)
+        assert refused.value.reason in given
+    alone = Router({"a": peers["a"]}, agent_id="ana")
+    for text in ("tea at noon", "with milk"):
+        await alone.remember(content=text, session_id="s")
+    (hit,) = await alone.recall(query="noon", k=1, min_relevance="off", neighbours=1)
+    assert [turn.text for turn in hit.neighbours] == ["with milk"]
 
 
 async def test_merge_and_expire_reach_every_copy(peers: dict[str, Memory]) -> None:

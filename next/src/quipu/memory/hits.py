@@ -1,11 +1,11 @@
 """From a ranking to what a caller sees: content, masks, explanation, and as much as fits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quipu.memory.mirror_search import ForeignHit
-from quipu.memory.model import Hit, ProvenanceView, RecallRequest
+from quipu.memory.model import Hit, MemoryView, ProvenanceView, RecallRequest
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import Record
 from quipu.search.blending import Blended
@@ -114,3 +114,29 @@ def fitted(
         if left < 0:
             break
     return shown, is_cut
+
+
+class Room:
+    """What is left for more beside some hits: so many memories, and what they leave of the tokens."""
+
+    def __init__(self, count: int, max_tokens: int | None, hits: Sequence[Hit]) -> None:
+        self._count = count
+        self._tokens = None if max_tokens is None else max_tokens - sum(map(_tokens, hits))
+        #: Whether something did not fit into the tokens.
+        self.is_cut = False
+
+    def takes(self, view: MemoryView) -> bool:
+        """Whether one more fits; then its room is taken."""
+        if self._count <= 0:
+            return False
+        if self._tokens is not None:
+            if _tokens(view) > self._tokens:
+                self.is_cut = True
+                return False
+            self._tokens -= _tokens(view)
+        self._count -= 1
+        return True
+
+
+def _tokens(view: MemoryView) -> int:
+    return -(-len(view.text) // _CHARACTERS_PER_TOKEN)

@@ -481,7 +481,8 @@ class RecallRequest(ScopedRequest):
         default=None, description="Leave out hits that do not fit, at four characters a token."
     )
     neighbours: Annotated[int, Field(ge=0, le=5), WHOLE] = Field(
-        default=0, description="Also so many turns before and after each hit of a conversation."
+        default=0,
+        description="Also so many turns before and after each hit of a conversation, in the hit's `neighbours`.",
     )
     quorum_k: Annotated[int, Field(ge=1, le=16), WHOLE] = Field(
         default=1, description="Only hits that so many backends returned."
@@ -497,7 +498,9 @@ class RecallRequest(ScopedRequest):
     )
     explain: bool = Field(default=False, description="Say for each hit why it is there.")
     approval_required: bool = Field(default=False, description="Ask a person before anything is shown.")
-    sign_for: SignFor | None = Field(default=None, description="Sign each hit for somebody.")
+    sign_for: SignFor | None = Field(
+        default=None, description="Sign each hit for somebody, with the key that signs the journal."
+    )
     count_recall: bool = Field(default=True, description="Count this recall in the memories' use.")
 
 
@@ -513,6 +516,10 @@ class Hit(MemoryView):
     demoted: bool = Field(default=False, description="True: it ranks lower.")
     foreign: bool = Field(default=False, description="True: a mirror's own content, no record of ours.")
     truncated: bool = Field(default=False, description="True: its text was cut to fit max_tokens.")
+    neighbours: tuple[MemoryView, ...] = Field(
+        default=(),
+        description="Turns around it in its conversation, in order; each is shown once, with the best hit.",
+    )
     signature: str | None = Field(default=None, description="A signature for sign_for, as compact JWS.")
     why: dict[str, Any] | None = Field(
         default=None, description="With explain: what each part of the search said."

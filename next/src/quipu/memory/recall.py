@@ -11,17 +11,19 @@ from quipu.fields import DAY_MS
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.embedding import Embedding
-from quipu.memory.hits import RankedHit, fitted, foreign_hit_of, hit_of
+from quipu.memory.hits import RankedHit, Room, fitted, foreign_hit_of, hit_of
 from quipu.memory.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
-from quipu.memory.model import FailedStore, Hit, RecallRequest, RecallResponse
+from quipu.memory.model import FailedStore, Hit, MemoryView, RecallRequest, RecallResponse
 from quipu.memory.pipeline import Held
 from quipu.memory.ranking import Asked, Ranked, Ranking
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall_budget import RecallBudget
 from quipu.memory.remember import store_view
 from quipu.memory.scope import Scopes, scope_among
+from quipu.memory.signed_hits import HitSigner, signed
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.unknown_keys import warnings_of
+from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import TRUST_ORDER, Record, Trust
 from quipu.model.search import Candidate, Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.store import Store
@@ -56,6 +58,8 @@ class _Answered:
     """What is shown."""
 
     shown: Sequence[tuple[Hit, Record | None]]
+    #: The turns around them.
+    around: Sequence[Record]
     is_cut: bool
     below_floor: int
     evidence: dict[str, Any] | None
@@ -78,19 +82,24 @@ class Recall:
     governor: RecallGovernor
     ranking: Ranking
     mirrors: MirrorSearch | None = None
+    signer: HitSigner | None = None
 
     async def recall(self, ctx: Context, request: RecallRequest) -> RecallResponse:
-        _refuse_what_is_missing(request)
-        fusion.check_quorum(request.quorum_k, configured=1 + len(self._mirrors_of(request)), answered=1 << 16)
+        configured = 1 + len(self._mirrors_of(request))
+        fusion.check_quorum(request.quorum_k, configured=configured, answered=configured)
+        if request.sign_for is not None and self.signer is None:
+            raise UnsupportedError("This memory has no key to sign hits with.", reason="sign_for")
         try:
             async with asyncio.timeout(None if request.deadline_ms is None else request.deadline_ms / 1000):
                 # Reserved before anything is read; what is not shown is given back.
-                async with self.budget.reserved(ctx, request.agent, request.k) as allowed:
+                most = request.k * (1 + 2 * request.neighbours)
+                async with self.budget.reserved(ctx, request.agent, most) as allowed:
                     answer = await self._recalled(ctx, request, allowed.count)
-                    allowed.spend(len(answer.results))
+                    shown = sum(1 + len(hit.neighbours) for hit in answer.results)
+                    allowed.spend(shown)
         except TimeoutError as late:
             raise DeadlineError("The recall was not done in time.", reason="deadline") from late
-        is_cut = allowed.is_cut and len(answer.results) == allowed.count
+        is_cut = allowed.is_cut and shown == allowed.count
         return answer.model_copy(update={"budget_cut": True}) if is_cut else answer
 
     async def _recalled(self, ctx: Context, request: RecallRequest, most: int) -> RecallResponse:
@@ -139,7 +148,10 @@ class Recall:
             if answer.shown
             else await warnings_of(self.ledger, scope, snapshot, ask.search.restriction.filter)
         )
-        records = [record for _, record in answer.shown if record is not None]
+        hits: Sequence[Hit] = [hit for hit, _ in answer.shown]
+        if request.sign_for is not None and self.signer is not None:
+            hits = signed(hits, request.sign_for, request.query, self.signer, ctx.clock())
+        records = [record for _, record in answer.shown if record is not None] + list(answer.around)
         self.read_log.recalled(
             ctx, request.agent, scope.store_id, request.k, records, counts=request.count_recall
         )
@@ -147,7 +159,7 @@ class Recall:
         store = None if scope.store_id is None else stores[scope.store_id]
         ctx.facts.store = store
         return RecallResponse(
-            results=tuple(hit for hit, _ in answer.shown),
+            results=tuple(hits),
             fusion_used=request.fusion,
             stores_queried=(self.ledger.name, *mirrors.rankings),
             latency_ms=int((time.perf_counter() - started) * 1000),
@@ -230,9 +242,12 @@ class Recall:
                 kept.append((blending.Blended(one.candidate, 0, 0, 0, 0, 0, 0), sure))
         order = self.ranking.fused(reader, ask, kept, answers, {item.candidate.id for item in theirs})
         shown, is_cut = self._shown(reader, ask, order, {one.hit.id: one.hit for one in foreign})
-        return _Answered(
-            shown, is_cut, below, _evidence(ranked.found, question) if ask.request.explain else None
-        )
+        evidence = _evidence(ranked.found, question) if ask.request.explain else None
+        if not ask.request.neighbours:
+            return _Answered(shown, (), is_cut, below, evidence)
+        hits, around, is_shortened = self._with_turns(reader, ask, [hit for hit, _ in shown])
+        shown = [(hit, record) for hit, (_, record) in zip(hits, shown, strict=True)]
+        return _Answered(shown, around, is_cut or is_shortened, below, evidence)
 
     def _search(
         self,
@@ -276,7 +291,7 @@ class Recall:
         foreign: Mapping[str, ForeignHit],
     ) -> tuple[list[tuple[Hit, Record | None]], bool]:
         """The hits with their records, read at the same position, masked, and as many as fit."""
-        request, snapshot, most = ask.request, ask.snapshot, ask.most
+        request, snapshot, most = ask.request, ask.snapshot, min(ask.most, ask.request.k)
         pairs: list[tuple[Hit, Record | None]] = []
         for start in range(0, len(ranked), most):  # mostly the first few are all that is needed
             some = ranked[start : start + most]
@@ -292,15 +307,37 @@ class Recall:
                     return fitted(pairs, request.max_tokens, _content)
         return fitted(pairs, request.max_tokens, _content)
 
-
-def _refuse_what_is_missing(request: RecallRequest) -> None:
-    """Nothing that was asked for is passed over."""
-    if request.sign_for is not None:
-        raise UnsupportedError("Hits are not signed here.", reason="sign_for", hint="Leave out `sign_for`.")
-    if request.neighbours:
-        raise UnsupportedError(
-            "Turns beside a hit are not added here.", reason="neighbours", hint="Leave out `neighbours`."
+    def _with_turns(
+        self, reader: Reader, ask: Asked, hits: Sequence[Hit]
+    ) -> tuple[list[Hit], list[Record], bool]:
+        """Each hit with the turns around it, as far as the credential's budget and `max_tokens` go."""
+        request, snapshot = ask.request, ask.snapshot
+        around = self.engine.turns_around(
+            reader, ask.scope, snapshot, [hit.id for hit in hits if not hit.foreign], request.neighbours
         )
+        records = reader.records([name for names in around.values() for name in names], snapshot.seq)
+        room = Room(ask.most - len(hits), request.max_tokens, hits)
+        seen = {hit.id for hit in hits}
+        told: list[Record] = []
+        shown: list[Hit] = []
+        for hit in hits:
+            turns: list[MemoryView] = []
+            for name in around.get(hit.id, ()):
+                record = records.get(name)
+                if name in seen or record is None or not _is_shown(record, request, snapshot):
+                    continue
+                if not _is_context(record, request, snapshot):
+                    continue
+                store = ask.store_names.get(record.store_id, "")
+                is_masked = is_secret(record) and request.redact != "none"
+                view = MemoryView(**memory_fields(record, store, is_masked=is_masked))
+                if not room.takes(view):
+                    continue
+                seen.add(name)
+                told.append(record)
+                turns.append(view)
+            shown.append(hit.model_copy(update={"neighbours": tuple(turns)}) if turns else hit)
+        return shown, told, room.is_cut
 
 
 def _held_answer(request: RecallRequest, held: Held) -> RecallResponse:
@@ -329,6 +366,14 @@ def _is_shown(record: Record, request: RecallRequest, snapshot: Snapshot) -> boo
     if record.is_emptied or record.is_expired(snapshot.now):
         return False
     return request.min_trust is None or not _is_less_trusted(record, request.min_trust)
+
+
+def _is_context(record: Record, request: RecallRequest, snapshot: Snapshot) -> bool:
+    """Whether a turn may stand beside a hit. It need not fit the filter, which is for what is looked for."""
+    is_over = record.valid_until is not None and record.valid_until <= snapshot.now
+    is_current = not is_over or request.include_superseded or request.as_of is not None
+    is_left_out = request.redact == "omit" and is_secret(record)
+    return is_current and not is_left_out and (not request.types or record.type in request.types)
 
 
 def _is_less_trusted(record: Record, than: Trust) -> bool:

@@ -22,6 +22,7 @@ from quipu.memory.recall import Recall, RecallGovernor
 from quipu.memory.recall_budget import RecallBudget
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes
+from quipu.memory.signed_hits import HitSigner
 from quipu.memory.snapshots import RunSnapshot, Snapshots
 from quipu.memory.stores import Stores
 from quipu.operation import AnyBinding, Binding
@@ -97,6 +98,7 @@ def memory_service(
     reach: tuple[ErasureReach, ...] = (),
     run_snapshot: RunSnapshot | None = None,
     mirrors: MirrorSearch | None = None,
+    signer: HitSigner | None = None,
 ) -> MemoryService:
     """Everything of memory, from its parts."""
     snapshots = Snapshots(ledger, run_snapshot)
@@ -120,6 +122,7 @@ def memory_service(
             governor=governor,
             ranking=Ranking(ledger=ledger.name, engine=engine, weights=Weights(), mirrors=mirrors),
             mirrors=mirrors,
+            signer=signer,
         ),
         forget=forget,
         merge=Merge(

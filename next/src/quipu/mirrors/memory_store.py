@@ -7,7 +7,8 @@ for it tells nobody what it keeps of what was forgotten.
 """
 
 import json
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
@@ -22,6 +23,7 @@ from quipu.errors import (
 )
 from quipu.memory import model as m
 from quipu.memory.memory_store import MemoryStore, fields_of, is_awaited, request_kinds
+from quipu.memory.signed_hits import are_signed
 from quipu.mirrors import adapter
 from quipu.mirrors.backend import (
     ALL_TYPES,
@@ -37,8 +39,12 @@ from quipu.mirrors.backend import (
     Query,
     Remaining,
 )
+from quipu.model.ids import now
+from quipu.model.principal import DEFAULT_TENANT
 from quipu.operation import Request
 
+#: For whom the other memory signs its hits.
+_AUDIENCE: Final = "quipu"
 _MOST_HITS: Final = 1000
 _MOST_ITEMS: Final = 500
 #: So many ids are asked for in one filter.
@@ -64,13 +70,25 @@ class QuipuMemory(Protocol):
 class MemoryBackend:
     """Copies in another memory."""
 
-    def __init__(self, store: MemoryStore, *, is_ours: bool) -> None:
-        """`is_ours`: it was made for this mirror, and is opened and closed with it."""
+    def __init__(
+        self,
+        store: MemoryStore,
+        *,
+        is_ours: bool,
+        has_own: bool = False,
+        signed_by: str | None = None,
+        clock: Callable[[], int] = now,
+    ) -> None:
+        """is_ours: It was made for this mirror, and is opened and closed with it.
+        has_own: What others have written into it, under the plain names of agents and users, is searched too.
+        signed_by: The public key that its hits must be signed with; an answer with any other one is a failure.
+        """
         if not is_awaited(store):
             raise InvalidError(
                 "A mirror is awaited, and this memory blocks.", hint="Give `quipu.Memory`, which is awaited."
             )
-        self._store, self._is_ours = store, is_ours
+        self._store, self._is_ours, self._has_own = store, is_ours, has_own
+        self._signed_by, self._clock = signed_by, clock
         self._quipu = cast("QuipuMemory", store) if isinstance(store, QuipuMemory) else None
         #: Request classes of the store's own package.
         self._kinds = {} if self._quipu else request_kinds(store)
@@ -222,6 +240,8 @@ class MemoryBackend:
 
     async def search(self, query: Query, limit: int) -> Answer:
         agents = dict.fromkeys(_agent(one) for one in adapter.within(query))
+        if self._has_own and query.agent_id is not None and query.tenant == DEFAULT_TENANT:
+            agents[query.agent_id] = None  # what others have there belongs to no other tenant of ours
         asked: dict[str, Any] = {
             "query": query.text,
             "k": min(limit, _MOST_HITS),
@@ -232,15 +252,24 @@ class MemoryBackend:
             asked |= {"min_relevance": "off", "count_recall": False}
         if self._quipu is not None:
             asked["session_id"] = query.session_id
-        answers = [await self._ask(m.RecallRequest, "recall", agent_id=one, **asked) for one in agents]
-        rankings = [[_hit(fields) for hit in one["results"] if (fields := fields_of(hit))] for one in answers]
-        ranking = adapter.interleaved(rankings)
+        ranking = adapter.interleaved([await self._recalled(agent, asked) for agent in agents])
         is_pushed = query.session_id is None or self._quipu is not None
         return Answer(
             hits=tuple(ranking[:limit]),
             is_filtered=is_pushed and not query.filter and query.created_from is None,
             has_more=len(ranking) >= limit and limit < _MOST_HITS,
         )
+
+    async def _recalled(self, agent: str, asked: Mapping[str, Any]) -> list[NativeHit]:
+        if self._signed_by is None:
+            answer = await self._ask(m.RecallRequest, "recall", agent_id=agent, **asked)
+            return [_hit(fields) for hit in answer["results"] if (fields := fields_of(hit))]
+        signed_for = m.SignFor(audience=_AUDIENCE, nonce=secrets.token_urlsafe(16))
+        answer = await self._ask(m.RecallRequest, "recall", agent_id=agent, **asked, sign_for=signed_for)
+        hits = [fields_of(hit) or {} for hit in answer["results"]]
+        if not are_signed(hits, signed_for, asked["query"], self._signed_by, self._clock()):
+            raise adapter.unavailable("The other memory's hits are not signed by its key.", "bad_signature")
+        return [_hit(fields) for fields in hits]
 
     # -- being there --------------------------------------------------------------------------------------------------
 

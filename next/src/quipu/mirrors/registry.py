@@ -1,8 +1,8 @@
 """From a place in `stores=[...]` to the adapter that keeps copies there.
 
 A place is a URL, or an object that speaks memorywire. A mirror is named after its scheme (`store` for an object), with
-`-2`, `-3` for repeats, or by `?name=`. `?weight=`, `?deadline_ms=`, `?contents=` and `?python=` are Quipu's, all other
-parameters belong to the adapter. A URL may hold a credential anywhere, so it is never logged or shown: `shown` may be.
+`-2`, `-3` for repeats, or by `?name=`. `?weight=`, `?deadline_ms=`, `?contents=`, `?python=` and `?signed_by=` are Quipu's,
+all other parameters belong to the adapter. A URL may hold a credential anywhere, so it is never logged or shown: `shown` may be.
 """
 
 import math
@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from quipu.embed.port import Embedder
 from quipu.errors import UnsupportedError
+from quipu.jose import unb64
 from quipu.memory.memory_store import MemoryStore
 from quipu.mirrors.adapter import bad_url
 from quipu.mirrors.backend import Backend, MakeBackend, Setup
@@ -40,7 +41,7 @@ LEDGERS: Final = (
     *("sqlite", "sqlite-vec", "sqlite+vec", "sqlitevec"),
     *("postgresql", "postgres", "pgvector", "pgvector+postgres"),
 )
-_OURS: Final = ("name", "weight", "deadline_ms", "contents", "python")
+_OURS: Final = ("name", "weight", "deadline_ms", "contents", "python", "signed_by")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 DEADLINE_MS: Final = 800
 
@@ -66,6 +67,8 @@ class MirrorAddress:
     contents: Literal["copies", "own"] = "copies"
     #: The interpreter of an environment of the vendor's own.
     python: str | None = None
+    #: The public key that the hits of another memory must be signed with.
+    signed_by: str | None = None
     #: The object that was handed in.
     store: MemoryStore | None = field(default=None, repr=False)
 
@@ -96,7 +99,9 @@ def addresses(places: Sequence[str | MemoryStore], taken: Iterable[str] = ()) ->
         elif not isinstance(place, MemoryStore):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may give anything
             raise bad_url("This cannot be a mirror.", "a store URL, or an object that speaks memorywire")
         else:
-            address = MirrorAddress(name=_name(None, "store", used), scheme="store", store=place)
+            address = MirrorAddress(
+                name=_name(None, "store", used), scheme="store", contents="own", store=place
+            )
         used.add(address.name)
         found.append(address)
     return found
@@ -117,12 +122,18 @@ def adapter_at(
     """
     at = place if isinstance(place, MirrorAddress) else addresses([place])[0]
     if at.store is not None:
-        return MemoryBackend(at.store, is_ours=False)
-    if at.scheme in LEDGERS:
-        return MemoryBackend(open_memory(at.url, token=None, embedder=embedder), is_ours=True)
-    if at.scheme in SERVERS:
-        address, token = _server(at)
-        return MemoryBackend(open_memory(address, token=token, embedder=None), is_ours=True)
+        return MemoryBackend(at.store, is_ours=False, has_own=at.contents == "own")
+    if at.scheme in (*LEDGERS, *SERVERS):
+        address, token = (at.url, None) if at.scheme in LEDGERS else _server(at)
+        lent = embedder if at.scheme in LEDGERS else None
+        return MemoryBackend(
+            open_memory(address, token=token, embedder=lent),
+            is_ours=True,
+            has_own=at.contents == "own",
+            signed_by=at.signed_by,
+        )
+    if at.signed_by is not None:
+        raise bad_url("Only the hits of another memory can be signed.", "no signed_by")
     return _maker(at.scheme)(
         Setup(
             name=at.name,
@@ -196,6 +207,7 @@ def _taken_apart(place: str, used: set[str]) -> MirrorAddress:
         deadline_ms=int(_number(mine, "deadline_ms", DEADLINE_MS, least=10)),
         contents="own" if contents == "own" else "copies",
         python=mine.get("python"),
+        signed_by=_public_key(mine.get("signed_by")),
     )
 
 
@@ -208,6 +220,19 @@ def _name(given: str | None, scheme: str, used: set[str]) -> str:
         return given
     repeats = (f"{scheme}-{count}" for count in range(2, len(used) + 3))
     return scheme if scheme not in used else next(name for name in repeats if name not in used)
+
+
+def _public_key(given: str | None) -> str | None:
+    try:
+        is_key = given is None or len(unb64(given)) == 32
+    except ValueError:
+        is_key = False
+    if not is_key:
+        raise bad_url(
+            "signed_by in a store URL is no public key.",
+            "an Ed25519 key as base64url, as `list_checkpoints` of the other memory says it",
+        )
+    return given
 
 
 def _number(mine: Mapping[str, str], key: str, default: float, *, least: float) -> float:

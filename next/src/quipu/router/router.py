@@ -19,7 +19,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
-from quipu.errors import BackendUnavailableError, Fault, InvalidError, NotFoundError
+from quipu.errors import BackendUnavailableError, Fault, InvalidError, NotFoundError, UnsupportedError
 from quipu.ledger.ledger import Ledger
 from quipu.memory import model as m
 from quipu.memory.fanout import Answers, Fanout, monotonic_ms
@@ -209,6 +209,7 @@ class Router:
         if len(self._peers) > 1 and (request.as_of or "").isdecimal():
             accepted = "a moment, such as 2026-07-01T12:00:00Z: each peer has a journal of its own"
             raise invalid([Fault("/as_of", "bad_value", accepted)])
+        _refuse_what_peers_cannot_share(request, len(self._peers))
         fusion.check_quorum(request.quorum_k, configured=len(self._peers), answered=len(self._peers))
         asked = await self._searched(request)
         fusion.check_quorum(request.quorum_k, configured=len(self._peers), answered=len(asked.told))
@@ -380,6 +381,22 @@ class Router:
     def _check_open(self) -> None:
         if self._is_closed:
             raise BackendUnavailableError("This router is closed.", reason="closed")
+
+
+def _refuse_what_peers_cannot_share(request: m.RecallRequest, count: int) -> None:
+    """Nothing that was asked for is passed over."""
+    if request.sign_for is not None:
+        raise UnsupportedError(
+            "A router gives memories names and places of its own, which no peer has signed.",
+            reason="sign_for",
+            hint="Leave out `sign_for`, or ask one memory.",
+        )
+    if request.neighbours and count > 1:
+        raise UnsupportedError(
+            "Turns beside a hit are known to the memory that holds the conversation.",
+            reason="neighbours",
+            hint="Leave out `neighbours`, or ask one memory.",
+        )
 
 
 def _call(peer: Peer, name: str, request: Any, kind: type[R], most: int) -> Callable[[], Awaitable[R]]:

@@ -1,6 +1,6 @@
 """The search engine: from a scope to its partition to an answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -134,6 +134,23 @@ class SearchEngine:
                     )
                     near |= _around(visible, row)
                 found[record_id] = frozenset(near - {record_id})
+            return found
+
+    def turns_around(
+        self, source: Source, scope: Scope, snapshot: Snapshot, ids: Sequence[str], count: int
+    ) -> dict[str, tuple[str, ...]]:
+        """For each record, so many turns before it and after it in its session, in reach; in their order."""
+        with self._cache.partition(source, scope) as (loaded, current):
+            seq = current if snapshot.seq is None else snapshot.seq
+            visible = loaded.visible_rows.of(loaded.partition, scope, seq, snapshot.now)
+            found: dict[str, tuple[str, ...]] = {}
+            for record_id in ids:
+                row = visible.row_of(record_id)
+                if row is None or not visible.has_turns:
+                    continue
+                before = _following(visible.turns.before, row, count)
+                rows = np.array([*reversed(before), *_following(visible.turns.after, row, count)], np.int64)
+                found[record_id] = tuple(name for name, _ in loaded.partition.keys(rows))
             return found
 
     def link_distances(
@@ -280,6 +297,17 @@ def _around(visible: Visible, row: int) -> set[str]:
         if len(same) <= _MOST_OF_A_SUBJECT:
             rows.extend(same.tolist())
     return {record_id for record_id, _ in partition.keys(np.array(rows, np.int64))}
+
+
+def _following(step: Callable[[Rows], Rows], row: int, count: int) -> list[int]:
+    """The rows that one comes to in so many steps, nearest first."""
+    rows: list[int] = []
+    for _ in range(count):
+        row = int(step(np.array([row]))[0])
+        if row < 0:
+            break
+        rows.append(row)
+    return rows
 
 
 def _terms(found: Words) -> set[int]:
