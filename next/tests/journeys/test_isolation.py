@@ -36,6 +36,14 @@ OTHERS = {
     **dict.fromkeys(("/openapi.json", "/v1/openapi.json", "/docs", "/docs/{name}"), "the same for everybody"),
     **dict.fromkeys(("/memorywire/v0/schemas", "/memorywire/v0/schemas/{name}"), "the same for everybody"),
     "/.well-known/oauth-protected-resource/mcp": "of the server",
+    **dict.fromkeys(
+        ("/.well-known/did.json", "/.well-known/oap-memory.json", "/.well-known/oap-tool.json"),
+        "of the server",
+    ),
+    **dict.fromkeys(
+        ("/owners/{path}/did.json", "/owners/{path}/oap-memory.json"), "public keys; no owner, no answer"
+    ),
+    "/oap-conformance-receipt.json": "the same for everybody",
     **dict.fromkeys(("/mcp", "/mcp/{store}"), "mcp"),
     **dict.fromkeys(("/signin", "/signout", "/static/{name}"), "of the server"),
     **{page.path: "a page, which asks operations only" for page in pages(Checks(now))},
