@@ -92,6 +92,7 @@ from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
 from quipu.sharing.dids import is_did
+from quipu.sharing.grants.operations import OPERATIONS as GRANT_OPERATIONS
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.model import TABLES as SHARING_TABLES
@@ -126,6 +127,7 @@ OPERATIONS: Operations = (
     *RUN_OPERATIONS,
     *SHARING_OPERATIONS,
     *MIRROR_OPERATIONS,
+    *GRANT_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )
@@ -258,12 +260,14 @@ async def open_container(
         secrets=core.secrets,
         built_in=TEST_SECRETS if settings.openwop_conformance else {},
     )
+    #: What keeps texts in memory, and forgets them after an erasure.
+    forgetting = [core.embedding.forget_texts]
     pipeline = Pipeline(
         ledger=core.ledger,
         redactor=run_secrets,
         governor=governor,
         new_id=new_id,
-        forget_texts=core.embedding.forget_texts,
+        forget_texts=lambda: _forget(forgetting),
         contributors=(Attribution(core.ledger),),
         mirrors=mirroring,
     )
@@ -283,6 +287,7 @@ async def open_container(
     )
     runs = _runs(core, access, pipeline, memory, run_secrets)
     sharing = _sharing(core, pipeline, outbound)
+    forgetting.append(sharing.views.forget)
     bindings = (
         *_decided_here(
             (*memory.bindings, *_procedures(core, access, pipeline, memory).bindings), governance, governed
@@ -321,6 +326,11 @@ async def open_container(
         mirror_searches=searches,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
+
+
+def _forget(forgetting: Sequence[Callable[[], None]]) -> None:
+    for forget in forgetting:
+        forget()
 
 
 # -- rooms ------------------------------------------------------------------------------------------------------------
@@ -588,6 +598,9 @@ def _sharing(core: _Core, pipeline: Pipeline, outbound: Outbound | None) -> Shar
             random=os.urandom,
         ),
         pipeline=pipeline,
+        sealing=core.secrets.sealing,
+        embedder=core.embedder,
+        free_text=settings.oap_free_text,
     )
 
 

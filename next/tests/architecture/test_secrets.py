@@ -30,6 +30,7 @@ _READ_AS_SOMETHING_ELSE = {
     *((name, "cursor") for name in ("journal", "list", "list_entries", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
+    *(("share", "grantee"), ("share", "profile"), ("register_grant", "grant")),
     *(("recall", "embedding"), ("backup", "target"), ("step", "facts")),
 }
 

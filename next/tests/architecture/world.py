@@ -24,6 +24,8 @@ from quipu.operation import AnyOperation, Response, dispatch, dispatch_stream
 from quipu.runs.operations import END_RUN, MINT_MEMORY_REF, OPEN_RUN, RECORD_NODE
 from quipu.schemas import schema
 from quipu.secrets.operations import ADD_SECRET
+from quipu.sharing import receipts
+from quipu.sharing.grants.operations import SHARE
 from quipu.testing.embedders import WordEmbedder
 
 #: Words of a memory that somebody else must not see.
@@ -45,6 +47,9 @@ TOKEN, SECRET, WEBHOOK, TENANT = Thing("token"), Thing("secret"), Thing("webhook
 FRESH, FILE, PROCEDURE = Thing("fresh name"), Thing("file"), Thing("procedure")
 RUN, OVER, REF = Thing("run"), Thing("run that is over"), Thing("memory ref")
 MIRROR = Thing("mirror that is not set up")
+GRANT, SIGNED_GRANT = Thing("grant"), Thing("signed grant")
+#: Somebody who is only a key.
+GRANTEE = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
 #: What each operation needs; those that are not here need nothing.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -84,6 +89,14 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "create_webhook": {"url": NOWHERE},
     "delete_webhook": {"id": WEBHOOK},
     "test_webhook": {"id": WEBHOOK},
+    "share": {"grantee": GRANTEE, "purpose": "a test", "all": True},
+    "get_grant": {"id": GRANT},
+    "revoke_grant": {"id": GRANT},
+    "mint_grant_token": {"id": GRANT},
+    "exchange_grant": {"id": GRANT, "url": "https://memory.example/"},
+    "query_grant": {"body": {"query": PRIVATE}},
+    "register_grant": {"grant": SIGNED_GRANT},
+    "who_saw": {"id": RECORD},
     "backup": {"target": FILE},
     "undo": {"source": "nothing came from here"},
     "open_run": {"workflow_id": "orders"},
@@ -105,8 +118,10 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
 }
 #: Operations that cannot succeed in this world, and the reason that they give.
 REFUSED = {
-    **{"test_webhook": "unknown_host", "rotate_key": "bad_did", "describe_service": "no_public_url"},
-    **{"verify_mirror": "mirror", "resync_mirror": "mirror"},
+    **{"test_webhook": "unknown_host", "verify_mirror": "mirror", "resync_mirror": "mirror"},
+    # for who comes with a grant, and proves it
+    "exchange_grant": "binding_failed",
+    "query_grant": "no_credential",
 }
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})
@@ -191,6 +206,8 @@ class World:
             "run that is over": self._over,
             "memory ref": self._ref,
             "mirror that is not set up": self._mirror,
+            "grant": self._grant,
+            "signed grant": self._signed_grant,
         }
 
     async def _fresh(self) -> str:
@@ -271,6 +288,15 @@ class World:
         await self.container.ledger.update(self.tenant, MIRRORS, MirrorRow(name=name))
         return name
 
+    async def _grant(self) -> str:
+        given = {"grantee": GRANTEE, "purpose": PRIVATE, "all": True, "bearer": True}
+        return (await self(SHARE, **given)).grant_id
+
+    async def _signed_grant(self) -> Any:
+        keyring = self.container.sharing.host.keyring
+        drafted = (await self(SHARE, grantee=GRANTEE, purpose="a test", all=True, dry_run=True)).grant
+        return receipts.signed(receipts.without(drafted, "signature"), keyring.signatory(self.tenant))
+
     async def _tenant(self) -> str:
         name = await self._fresh()
         await self(CREATE_TENANT, tenant=name)
@@ -308,7 +334,11 @@ async def _until(stream: AsyncIterator[Any], last: int) -> AsyncIterator[Any]:
 async def open_world(folder: Path, **given: Any) -> World:
     """Over a file, as a server has it."""
     container = await open_container(
-        Settings(audit_anchor=f"file://{folder / 'anchors'}", openwop_conformance=True),
+        Settings(
+            audit_anchor=f"file://{folder / 'anchors'}",
+            openwop_conformance=True,
+            public_url="https://memory.example",
+        ),
         stores=[str(folder / "memory.db")],
         embedder=WordEmbedder(),
     )

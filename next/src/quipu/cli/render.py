@@ -130,12 +130,13 @@ def show(
         output.write_json(body)
         return
     assert operation.cli is not None
+    columns = operation.cli.columns
+    items = output.items_of(body, columns) if columns else None
     if operation.cli.says and not (is_trial or response.is_held or session.is_verbose):
         said = operation.cli.says.format_map({name: output.cell(name, value) for name, value in body.items()})
         output.console().print(said, soft_wrap=True, markup=False)
-        body = {name: value for name, value in body.items() if name == "warnings"}
-    columns, rest = operation.cli.columns, body
-    items = output.items_of(body, columns) if columns else None
+        body = {name: value for name, value in body.items() if name in ("warnings", items)}
+    rest = body
     if items is not None:
         rows: list[Mapping[str, Any]] = body[items]
         if rows:

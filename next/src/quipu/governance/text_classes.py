@@ -99,13 +99,13 @@ def _variants(text: str) -> Sequence[str]:
 
 def _is_number_of_somebody(text: str) -> bool:
     digits = re.sub(r"\D", "", text)
-    if 13 <= len(digits) <= 19 and _is_card(digits):
+    if 13 <= len(digits) <= 19 and is_card(digits):
         return True
     looks_dialled = text.startswith(("+", "(", "0")) or bool(re.search(r"\d[ ().-]{1,2}\d", text))
     return looks_dialled and 8 <= len(digits) <= 15 and not _DATE.search(text) and "." not in text
 
 
-def _is_card(digits: str) -> bool:
+def is_card(digits: str) -> bool:
     """The sum that Luhn's formula gives."""
     total = 0
     for place, digit in enumerate(reversed(digits)):

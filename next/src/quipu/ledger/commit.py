@@ -74,7 +74,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write a capability's row. `expects` is the position that last kept it; 0: no row yet; None: whatever is there."""
+    """Write a capability's row. `expects` is the position that last kept it; 0: no row yet; None: whatever is there.
+
+    A row of an operational table is written along with the commit; no entry names it, and nothing is expected of it.
+    """
 
     table: Table[Any]
     value: Any

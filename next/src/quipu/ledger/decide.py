@@ -417,6 +417,9 @@ class _Entry:
 
     def _keep(self, keep: Keep) -> None:
         state, table = self._state, keep.table
+        if not table.is_journaled:
+            state.write("rows", table.upsert, **table.row(keep.value))
+            return
         key = table.key_of(keep.value)
         position = state.rows.get((table.name, key), 0)
         if keep.expects is not None and position != keep.expects:
@@ -454,6 +457,9 @@ class _Entry:
 
     def _drop(self, drop: Drop) -> None:
         state, table = self._state, drop.table
+        if not table.is_journaled:
+            state.write("rows", table.delete, **table.named(drop.key))
+            return
         position = state.rows.get((table.name, drop.key), 0)
         if not position or drop.expects not in (None, position):
             raise ConflictError("There is no such row any more.", reason="row_changed")

@@ -119,9 +119,11 @@ def _positions(
 ) -> dict[RowKey, int]:
     keys: defaultdict[Table[Any], set[Key]] = defaultdict(set)
     for change in changes:
+        if not isinstance(change, Keep | Drop) or not change.table.is_journaled:
+            continue
         if isinstance(change, Keep):
             keys[change.table].add(change.table.key_of(change.value))
-        elif isinstance(change, Drop):
+        else:
             keys[change.table].add(change.key)
     for found in _naming(cursor, tenant, tables, erased).values():
         for table, key in found:

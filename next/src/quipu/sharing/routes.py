@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
+from quipu.sharing.grant_routes import GrantRoutes
 from quipu.sharing.service import Sharing
 from quipu.sharing.wire import Wire
 
@@ -30,7 +31,7 @@ class OapRoutes:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        return [*self._documents()]
+        return [*self._documents(), *GrantRoutes(self.sharing, self.wire).routes]
 
     # -- documents that anybody may read ------------------------------------------------------------------------------
 

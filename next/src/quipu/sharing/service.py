@@ -2,10 +2,21 @@
 
 from dataclasses import dataclass
 
+from quipu.embed.port import Embedder
 from quipu.memory.pipeline import Pipeline
 from quipu.operation import AnyBinding, Binding
+from quipu.secrets.sealing import Sealing
 from quipu.sharing import operations as ops
 from quipu.sharing.about import About
+from quipu.sharing.grants import operations as grant_ops
+from quipu.sharing.grants.admission import Admission
+from quipu.sharing.grants.disclosures import Disclosures
+from quipu.sharing.grants.profiles import PROFILES
+from quipu.sharing.grants.projection import FreeText
+from quipu.sharing.grants.query import GrantQueries
+from quipu.sharing.grants.rates import Rates
+from quipu.sharing.grants.service import Grants
+from quipu.sharing.grants.view import GrantViews
 from quipu.sharing.host import Host
 
 
@@ -15,6 +26,11 @@ class Sharing:
 
     host: Host
     about: About
+    grants: Grants
+    views: GrantViews
+    admission: Admission
+    queries: GrantQueries
+    disclosures: Disclosures
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -22,8 +38,33 @@ class Sharing:
             Binding(ops.GET_IDENTITY, self.about.identity),
             Binding(ops.ROTATE_KEY, self.about.rotate),
             Binding(ops.DESCRIBE_SERVICE, self.about.describe),
+            Binding(grant_ops.SHARE, self.grants.share),
+            Binding(grant_ops.LIST_GRANTS, self.grants.listed),
+            Binding(grant_ops.GET_GRANT, self.grants.get),
+            Binding(grant_ops.REVOKE_GRANT, self.grants.revoke),
+            Binding(grant_ops.REVOKE_ALL_GRANTS, self.grants.revoke_all),
+            Binding(grant_ops.REGISTER_GRANT, self.grants.register),
+            Binding(grant_ops.WHO_SAW, self.disclosures.who_saw),
+            Binding(grant_ops.LIST_RECEIPTS, self.disclosures.receipts),
+            Binding(grant_ops.MINT_GRANT_TOKEN, self.admission.mint),
+            Binding(grant_ops.EXCHANGE_GRANT, self.admission.exchange),
+            Binding(grant_ops.QUERY_GRANT, self.queries.query),
         )
 
 
-def sharing_service(*, host: Host, pipeline: Pipeline) -> Sharing:
-    return Sharing(host=host, about=About(host=host, pipeline=pipeline, profiles=(), formats=()))
+def sharing_service(
+    *, host: Host, pipeline: Pipeline, sealing: Sealing, embedder: Embedder | None, free_text: FreeText
+) -> Sharing:
+    views = GrantViews(host, free_text)
+    grants = Grants(host=host, views=views)
+    return Sharing(
+        host=host,
+        about=About(host=host, pipeline=pipeline, profiles=tuple(PROFILES), formats=()),
+        grants=grants,
+        views=views,
+        admission=Admission(host=host, grants=grants, noted=Rates(host.clock)),
+        queries=GrantQueries(
+            host=host, views=views, rates=Rates(host.clock), sealing=sealing, embedder=embedder
+        ),
+        disclosures=Disclosures(host=host),
+    )

@@ -22,11 +22,10 @@ from quipu.http.read import JSON, media_type, strict_json
 from quipu.operation import Context, invalid
 from quipu.search.text import is_storable
 from quipu.sharing import receipts
+from quipu.sharing.grants.tokens import GRANT_TYPE, Shown
 from quipu.sharing.host import Host
 
 MEDIA_TYPE = "application/oap+json"
-#: The type of a token that a grant is traded for.
-GRANT_TYPE = "oap-memory-grant+jwt"
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 #: Our codes as OAP has them, and their status; what is missing is an internal error.
@@ -55,17 +54,6 @@ _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 #: The largest whole number that all readers of JSON hold exactly.
 _LARGEST = 2**53 - 1
 _LONGEST_TOKEN = 32 << 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What somebody shows: `Authorization`, the proof beside it, and the request that it is for."""
-
-    scheme: str
-    token: str
-    proof: str | None
-    method: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)

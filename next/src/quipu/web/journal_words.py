@@ -9,11 +9,13 @@ from quipu.web.text import when
 #: Kinds have a colour and a shape; whatever stands nowhere here is upkeep.
 KINDS: Mapping[str, frozenset[str]] = {
     "write": frozenset({"remember", "update", "merge", "restore", "import"}),
-    "read": frozenset({"recall", "read", "view", "export"}),
+    "read": frozenset({"recall", "read", "view", "export", "disclose"}),
     "removal": frozenset(
         {"forget", "erase", "expire", "archive", "demote", "sweep", "prune", "delete_store"}
     ),
-    "decision": frozenset({"hold", "approve", "agree", "reject", "deny", "set_rules", "dismiss_rule"}),
+    "decision": frozenset(
+        {"hold", "approve", "agree", "reject", "deny", "set_rules", "dismiss_rule", "grant", "revoke"}
+    ),
 }
 _NAMES: Mapping[str, str] = {
     "write": "written",
@@ -58,6 +60,9 @@ _VERBS: Mapping[str, str] = {
     "add_secret": "registered a secret",
     "remove_secret": "removed a secret",
     "rotate_key": "took a new signing key",
+    "grant": "shared a part of memory",
+    "revoke": "took back what was shared",
+    "disclose": "was shown what is shared:",
     "borrow": "asked another server for what it shares",
     "drop_borrowed": "dropped what another server shared",
     "create_webhook": "added a webhook",

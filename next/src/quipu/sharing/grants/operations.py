@@ -1,0 +1,122 @@
+"""The operations of grants, each declared once. OAP's addresses call the same ones."""
+
+from quipu.model.principal import Permission
+from quipu.operation import SERVER, WHOLE, Command, Operation, delete, get, post
+from quipu.schemas import Operations
+from quipu.sharing.grants import model as m
+
+SHARE = Operation(
+    name="share",
+    request=m.ShareRequest,
+    response=m.ShareResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/grants"),
+    cli=Command(
+        arguments=("grantee",),
+        columns=("kind", "text"),
+        says="Shared until {expires_at}, {covered} memories now. Send this link:\n{link}",
+        examples=(
+            'quipu share did:web:contractor.example --label website --purpose "Brief the contractor"',
+            'quipu share did:web:contractor.example --all --purpose "Hand over" --dry-run',
+        ),
+    ),
+)
+LIST_GRANTS = Operation(
+    name="list_grants",
+    request=m.ListGrantsRequest,
+    response=m.ListGrantsResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/grants"),
+    cli=Command(
+        name="grant list",
+        columns=("id", "grantee", "purpose", "status", "expires_at", "items_disclosed", "items_remaining"),
+    ),
+    repeat="safe",
+)
+GET_GRANT = Operation(
+    name="get_grant",
+    request=m.GetGrantRequest,
+    response=m.GetGrantResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/grants/{id}"),
+    cli=Command(name="grant show", arguments=("id",)),
+    repeat="safe",
+)
+REVOKE_GRANT = Operation(
+    name="revoke_grant",
+    request=m.RevokeGrantRequest,
+    response=m.RevokeGrantResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=delete("/v1/grants/{id}"),
+    cli=Command(name="grant revoke", arguments=("id",), says="{grant_id} is {status}."),
+    repeat="safe",
+)
+REVOKE_ALL_GRANTS = Operation(
+    name="revoke_all_grants",
+    request=m.RevokeAllGrantsRequest,
+    response=m.RevokeAllGrantsResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=delete("/v1/grants"),
+    cli=Command(name="grant revoke-all", says="Took back {revoked}. Nothing is shared any more."),
+)
+REGISTER_GRANT = Operation(
+    name="register_grant",
+    request=m.RegisterGrantRequest,
+    response=m.RegisterGrantResponse,
+    permission=None,
+    limits=SERVER,
+)
+WHO_SAW = Operation(
+    name="who_saw",
+    request=m.WhoSawRequest,
+    response=m.WhoSawResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/memories/{id}/disclosures"),
+    cli=Command(
+        name="grant seen", arguments=("id",), columns=("at", "grantee", "grant_id", "receipt_id", "version")
+    ),
+    repeat="safe",
+)
+LIST_RECEIPTS = Operation(
+    name="list_receipts",
+    request=m.ListReceiptsRequest,
+    response=m.ListReceiptsResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/receipts"),
+    repeat="safe",
+)
+MINT_GRANT_TOKEN = Operation(
+    name="mint_grant_token",
+    request=m.MintGrantTokenRequest,
+    response=m.GrantTokenResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/grants/{id}/token"),
+    cli=Command(name="grant token", arguments=("id",)),
+)
+EXCHANGE_GRANT = Operation(
+    name="exchange_grant",
+    request=m.ExchangeGrantRequest,
+    response=m.GrantTokenResponse,
+    permission=None,
+    limits=SERVER,
+)
+QUERY_GRANT = Operation(
+    name="query_grant",
+    request=m.QueryGrantRequest,
+    response=m.QueryGrantResponse,
+    permission=None,
+    limits=SERVER,
+)
+
+OPERATIONS: Operations = (
+    *(SHARE, LIST_GRANTS, GET_GRANT, REVOKE_GRANT, REVOKE_ALL_GRANTS, REGISTER_GRANT, WHO_SAW),
+    *(LIST_RECEIPTS, MINT_GRANT_TOKEN, EXCHANGE_GRANT, QUERY_GRANT),
+)

@@ -1,0 +1,215 @@
+"""Tokens: what a grantee trades a grant for, and the checks that each request with one passes.
+
+1. Every check is made on every request; the grant's row is read again in the transaction that discloses.
+2. Whatever is wrong with a token, its holder learns only which kind of thing.
+3. A proof of a key (DPoP, RFC 9449) is good once.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+from urllib.parse import urlsplit
+
+from quipu import jose
+from quipu.errors import UnauthenticatedError
+from quipu.jose import b64
+from quipu.ledger.commit import Drop, Keep
+from quipu.ledger.reader import Reader
+from quipu.operation import Context
+from quipu.sharing.dids import PublicKey
+from quipu.sharing.grants.terms import Grant
+from quipu.sharing.model import USED_PROOFS, GrantRow, UsedProof
+
+GRANT_TYPE = "oap-memory-grant+jwt"
+PROOF_TYPE = "dpop+jwt"
+TOKEN_S = 600
+_SKEW_S = 60
+#: How far the time of a proof may be off, and how long it is remembered.
+_PROOF_S = 300
+_REMEMBERED_MS = 600_000
+#: No time that somebody means is further away.
+_FURTHEST_S = 1e12
+_TIDIED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What somebody shows: `Authorization`, the proof beside it, and the request that it is for."""
+
+    scheme: str
+    token: str
+    proof: str | None
+    method: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantUse:
+    """A request under a grant, once its token was found good."""
+
+    tenant: str
+    grant: Grant
+    #: The row as it was read; the transaction that discloses reads it again.
+    row: GrantRow
+    scopes: frozenset[str]
+    #: Proofs that this request uses up.
+    proofs: tuple[UsedProof, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GrantContext(Context):
+    """The context of a call under a grant. Its principal is the grantee, who has no permission of this server's."""
+
+    use: GrantUse | None = None
+
+
+def use_of(ctx: Context) -> GrantUse:
+    """The grant that a call is made under."""
+    use = ctx.use if isinstance(ctx, GrantContext) else None
+    if use is None:
+        raise refused("no_credential", "This is for who has a grant's token.")
+    return use
+
+
+def refused(reason: str = "bad_token", message: str = "The token is not good.") -> UnauthenticatedError:
+    return UnauthenticatedError(message, reason=reason)
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+
+def claims_of(grant: Grant, *, host: str, jti: str, now: int, thumbprint: str | None) -> dict[str, Any]:
+    """The claims of a new token. It never outlives its grant."""
+    issued = now // 1000
+    claims: dict[str, Any] = {
+        "iss": host,
+        "sub": grant.grantee,
+        "aud": host,
+        "jti": jti,
+        "grant_id": grant.id,
+        "iat": issued,
+        "nbf": issued,
+        "exp": min(issued + TOKEN_S, grant.expires_at // 1000),
+        "oap_principal": grant.terms.granter,
+        "oap_agent": grant.grantee,
+        "oap_scope": grant.scope_id,
+        "scope": " ".join(sorted(grant.terms.scopes)),
+        "grant_hash": grant.hash,
+    }
+    return claims if thumbprint is None else {**claims, "cnf": {"jkt": thumbprint}}
+
+
+def check_key(key: PublicKey | None, signed_at: int) -> PublicKey:
+    """A key that is there, is not compromised, and had not been retired when it signed."""
+    if key is None or key.revoked is not None or (key.expires is not None and signed_at > key.expires):
+        _refuse()
+    return key
+
+
+def check_times(claims: Mapping[str, Any], now: int) -> None:
+    """Begun, not over, and not longer than allowed; clocks may differ by a minute."""
+    issued, begins, ends = (seconds(claims.get(name)) for name in ("iat", "nbf", "exp"))
+    at = now / 1000
+    if ends + _SKEW_S <= at or begins - _SKEW_S > at or issued - _SKEW_S > at:
+        _refuse()
+    if not 0 <= ends - issued <= TOKEN_S:
+        _refuse()
+
+
+def check_claims(claims: Mapping[str, Any], grant: Grant, host: str) -> frozenset[str]:
+    """The token is for this host and about this grant, and allows no more than the grant; what it allows."""
+    wanted = {
+        "iss": host,
+        "aud": host,
+        "sub": grant.grantee,
+        "grant_id": grant.id,
+        "grant_hash": grant.hash,
+        "oap_principal": grant.terms.granter,
+        "oap_agent": grant.grantee,
+        "oap_scope": grant.scope_id,
+    }
+    jti, scope = claims.get("jti"), claims.get("scope")
+    if any(claims.get(name) != value for name, value in wanted.items()):
+        _refuse()
+    scopes = frozenset(scope.split()) if isinstance(scope, str) else frozenset[str]()
+    if not isinstance(jti, str) or not jti or not scopes or not scopes <= set(grant.terms.scopes):
+        _refuse()
+    return scopes
+
+
+def check_binding(claims: Mapping[str, Any], grant: Grant, *, is_proven: bool) -> str | None:
+    """The thumbprint that a proof must have; None where whoever holds the token may use it."""
+    cnf = claims.get("cnf")
+    if cnf is None and grant.terms.binding == "bearer":
+        if is_proven:
+            _refuse("binding_failed")
+        return None
+    jkt = cast("Mapping[str, Any]", cnf).get("jkt") if isinstance(cnf, Mapping) else None
+    if not isinstance(jkt, str) or not jkt or not is_proven:
+        _refuse("binding_failed")
+    return jkt
+
+
+def check_proof(shown: Shown, now: int, token: str | None) -> tuple[str, UsedProof]:
+    """The thumbprint of the key that a proof was made with, and what makes it good once."""
+    if not shown.proof:
+        _refuse("binding_failed")
+    opened = jose.opened(shown.proof)
+    header, claims = opened.header, opened.claims
+    made, jti, jwk = claims.get("iat"), claims.get("jti"), header.get("jwk")
+    if not isinstance(jti, str) or not 8 <= len(jti) <= 256 or not isinstance(jwk, Mapping):
+        _refuse("binding_failed")
+    key = cast("Mapping[str, Any]", jwk)
+    at = seconds(made)
+    is_right = (
+        header.get("typ") == PROOF_TYPE
+        and "d" not in key
+        and claims.get("htm") == shown.method
+        and is_same_address(claims.get("htu"), shown.url)
+        and abs(now / 1000 - at) <= _PROOF_S
+        and (token is None or claims.get("ath") == b64(hashlib.sha256(token.encode()).digest()))
+    )
+    if not is_right or not jose.is_signed(shown.proof, key):
+        _refuse("binding_failed")
+    thumbprint = jose.thumbprint(key)
+    digest = hashlib.sha256(f"{thumbprint}.{jti}".encode("utf-8", "surrogatepass")).hexdigest()
+    until = int(at * 1000) + _REMEMBERED_MS
+    # The time stands first, so that the oldest are found first.
+    return thumbprint, UsedProof(id=f"{until:016d}.{digest}", until=until)
+
+
+def is_same_address(given: object, url: str) -> bool:
+    """Whether two addresses are the same but for query and fragment."""
+    if not isinstance(given, str):
+        return False
+    try:
+        one, other = urlsplit(given), urlsplit(url)
+    except ValueError:
+        return False
+    return (one.scheme.lower(), one.netloc.lower(), one.path) == (
+        other.scheme.lower(),
+        other.netloc.lower(),
+        other.path,
+    )
+
+
+def seconds(value: object) -> float:
+    """A time of a token; anybody writes tokens, also with numbers that no clock will show."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _FURTHEST_S:
+        _refuse()
+    return float(value)
+
+
+def proofs_used(reader: Reader, proofs: Sequence[UsedProof], now: int) -> list[Keep | Drop]:
+    """What notes that these were used; refused where one was used before. What is long past is forgotten."""
+    if not proofs:
+        return []
+    if any(reader.get(USED_PROOFS, proof.id) is not None for proof in proofs):
+        _refuse("binding_failed")
+    past = (row.value for row in reader.rows(USED_PROOFS, limit=_TIDIED) if row.value.until < now)
+    return [*(Keep(USED_PROOFS, proof) for proof in proofs), *(Drop(USED_PROOFS, (one.id,)) for one in past)]
+
+
+def _refuse(reason: str = "bad_token") -> NoReturn:
+    raise refused(reason)
