@@ -27,8 +27,17 @@ from quipu.model.principal import Permission, local
 from quipu.operation import AnyOperation
 from quipu.web.pages import pages
 from tests.architecture.test_limits import of_nothing, state
-from tests.architecture.world import PRIVATE, REFUSED, World, makes_names, open_world
+from tests.architecture.world import GRANTEE, PRIVATE, REFUSED, World, makes_names, open_world
 
+#: OAP's addresses of grants, and what is sent there.
+GRANT_ADDRESSES: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "/oap/memory/grant", None),
+    ("GET", "/oap/memory/grant/{id}", None),
+    ("POST", "/oap/memory/grant/{id}/token", None),
+    ("DELETE", "/oap/memory/grant/{id}", None),
+    ("POST", "/oap/memory/grant/preview", {"grantee": GRANTEE, "filter": {"all": True}}),
+    ("POST", "/oap/memory/query", {"query": PRIVATE}),
+)
 #: Routes that are no operations, and why nothing of a tenant is there; `mcp` is asked for its tools below.
 OTHERS = {
     **dict.fromkeys(("/healthz", "/readyz"), "of the server"),
@@ -44,6 +53,8 @@ OTHERS = {
         ("/owners/{path}/did.json", "/owners/{path}/oap-memory.json"), "public keys; no owner, no answer"
     ),
     "/oap-conformance-receipt.json": "the same for everybody",
+    "/.well-known/oap-revocation": "whether a grant counts: for whoever knows its id, which is no secret",
+    **{path: "asked for the owner's grant below" for _, path, _ in GRANT_ADDRESSES},
     **dict.fromkeys(("/mcp", "/mcp/{store}"), "mcp"),
     **dict.fromkeys(("/signin", "/signout", "/static/{name}"), "of the server"),
     **{page.path: "a page, which asks operations only" for page in pages(Checks(now))},
@@ -191,6 +202,28 @@ async def test_a_foreign_thing_is_like_no_thing(server: Server) -> None:
                     operation.name,
                     body,
                 )
+
+
+async def test_a_foreign_grant_is_like_no_grant_at_the_addresses_of_oap(server: Server) -> None:
+    grant = await server.world.thing("grant")
+
+    async def asked(method: str, path: str, body: Any, name: str) -> tuple[int, str]:
+        answer = await server.http.request(
+            method,
+            path.format(id=name),
+            json=body,
+            headers={"Authorization": f"Bearer {server.stranger}", "OAP-Request-Id": "0" * 26},
+        )
+        said = answer.json()
+        return answer.status_code, json.dumps({**said, "response_id": "", "timestamp": "", "signature": ""})
+
+    before = await state(server.world)
+    for method, path, body in GRANT_ADDRESSES:
+        real = await asked(method, path, body, grant)
+        assert PRIVATE not in real[1], path
+        assert grant not in real[1], path
+        assert real == await asked(method, path, body, "mgr_nobody"), path
+    assert await state(server.world) == before
 
 
 async def test_a_stream_tells_the_own_changes_alone(server: Server) -> None:

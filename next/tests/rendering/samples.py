@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from quipu.model.record import DETAIL_FIELDS
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import schema
+from quipu.sharing.grants.profiles import ITEM_PROFILE
 from scripts.generate import every_operation
 
 OPERATIONS = every_operation()
@@ -21,6 +22,8 @@ _VALUES: Mapping[str, Any] = {
     "metadata": {"city": "Rome", "n": [1, 2.5, None]},
     "expires_at": 1_900_000_000_000,
     "url": "https://hooks.example/x",
+    "grantee": "did:web:agent.example",
+    "profile": ITEM_PROFILE,
 }
 #: What a field cannot stand without.
 _COMPANIONS: Mapping[str, Mapping[str, Any]] = {
@@ -37,6 +40,7 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "undo": {"run_id": "run_1"},
     "fork_run": {"mode": "branch", "from_seq": 2},
     "run_notes": {"backend": "scratchpad"},
+    "share": {"label": ["home"]},
 }
 
 
