@@ -108,9 +108,9 @@ async def test_one_read_tells_who_it_is(access: Access, monkeypatch: pytest.Monk
     reads: list[str] = []
     read = access.ledger.read
 
-    async def counted(tenant: str, work: Any) -> Any:
+    async def counted(tenant: str, work: Any, **how: Any) -> Any:
         reads.append(tenant)
-        return await read(tenant, work)
+        return await read(tenant, work, **how)
 
     monkeypatch.setattr(access.ledger, "read", counted)
     await access.shown(text)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,25 @@ async def test_a_backup_is_a_whole_ledger_of_one_moment(tmp_path: Path, tables: 
     assert await faults(copy) == []
     assert seen[-1][0] == seen[-1][1]
     await copy.close()
+
+
+async def test_a_brief_read_of_a_file_needs_no_thread_and_any_other_has_one(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    own = threading.current_thread()
+    assert await ledger.read(T, lambda _: threading.current_thread(), is_brief=True) is own
+    assert await ledger.read(T, lambda _: threading.current_thread()) is not own
+    await ledger.close()
+    with pytest.raises(BackendUnavailableError) as refused:
+        await ledger.read(T, lambda reader: reader.head(), is_brief=True)
+    assert reason(refused) == "closed"
+
+
+async def test_a_server_is_never_waited_for_on_the_event_loop(
+    postgres: Server, tables: Sequence[Any]
+) -> None:
+    ledger = Ledger(PostgresDriver(postgres.new_database()), tables)
+    own = threading.current_thread()
+    assert await ledger.read(T, lambda _: threading.current_thread(), is_brief=True) is not own
+    await ledger.close()

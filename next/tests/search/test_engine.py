@@ -1,5 +1,6 @@
 """The best are exactly the best, of exactly what may be seen, whatever else is there and however it came to be read."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from quipu.errors import ConflictError, InvalidError, TamperedError
 from quipu.ledger.index import Known, News, Owner, Space
 from quipu.model.record import PrivacyIntent, Record
 from quipu.model.search import Scope, SessionContext
+from quipu.search import engine as engines
 from quipu.search import visibility
 from quipu.search.arrays import best
 from quipu.search.cache import Loaded, PartitionCache
@@ -438,6 +440,34 @@ def test_a_large_partition_is_searched_exactly_too() -> None:
     ):
         order = rows[np.lexsort((rows, -cosines[rows]))][:limit]
         assert asker.ranked(QUERY, scope=scope, limit=limit) == [f"mem_{row:06}" for row in order.tolist()]
+
+
+def test_a_search_is_brief_once_its_partition_is_in_memory_small_and_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asker = Asker()
+    asker.ledger.put("tea")
+    assert not asker.engine.is_brief(asker.scope()), "it has to be read first"
+    asker.search("tea")
+    assert asker.engine.is_brief(asker.scope())
+    assert not asker.engine.is_brief(asker.scope("bo")), "another agent's"
+    cache: PartitionCache = getattr(asker.engine, "_cache")  # noqa: B009  who else reads it cannot be seen from outside
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def read_on() -> None:
+        with cache.partition(asker.reader(), asker.scope()):
+            is_held.set()
+            may_go.wait(60)
+
+    other = threading.Thread(target=read_on)
+    other.start()
+    assert is_held.wait(60)
+    assert not asker.engine.is_brief(asker.scope()), "somebody else is at it"
+    may_go.set()
+    other.join()
+    assert asker.engine.is_brief(asker.scope())
+    monkeypatch.setattr(engines, "_SMALL", 0)
+    assert not asker.engine.is_brief(asker.scope()), "it is large"
 
 
 def test_links_turns_and_subjects_are_neighbours_in_reach_only() -> None:

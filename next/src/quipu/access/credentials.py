@@ -75,7 +75,7 @@ class Credentials:
 
     async def _of(self, tenant: str, find: Callable[[Reader], Token | None]) -> Principal:
         token, suspended_at = await self.ledger.read(
-            tenant, lambda reader: (find(reader), reader.head().suspended_at)
+            tenant, lambda reader: (find(reader), reader.head().suspended_at), is_brief=True
         )
         if token is None:
             raise unknown_credential()

@@ -33,6 +33,8 @@ class Driver(Protocol):
     #: How many threads may write, and read, at once.
     writers: int
     readers: int
+    #: Whether a few rows come sooner than a thread can be woken: no network lies in between.
+    is_near: bool
 
     def lane(self, tenant: str) -> str:
         """Whose writes wait for each other: "" in a file (one writer), the tenant on a server."""

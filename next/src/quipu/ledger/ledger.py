@@ -1,6 +1,6 @@
 """The system of record. It keeps, finds and never decides.
 
-Each method is one hop to a worker thread; work that needs several reads is one `read`.
+Work that needs several reads is one `read`, on a worker thread; a few rows of a file are read where they are asked for.
 """
 
 import asyncio
@@ -80,13 +80,14 @@ class Ledger:
         self._listeners: list[CommitListener] = []
         self._groups = Groups(driver, self.tables, random, self._committed)
         self._threads = ThreadPoolExecutor(driver.readers, "ledger-reader")
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
 
     @property
     def name(self) -> str:
         return self._driver.name
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._groups.close()
         self._threads.shutdown()
         self._driver.close()
@@ -133,7 +134,7 @@ class Ledger:
         self, tenant: str, principal: str, operation: str, key: str, fingerprint: str, now: int
     ) -> Committed | None:
         return await self.read(
-            tenant, lambda reader: reader.replayed(principal, operation, key, fingerprint, now)
+            tenant, lambda reader: reader.replayed(principal, operation, key, fingerprint, now), is_brief=True
         )
 
     async def update(self, tenant: str, table: Table[T], *values: T, drop: Sequence[Key] = ()) -> None:
@@ -194,11 +195,11 @@ class Ledger:
     # -- any capability's rows ------------------------------------------------------------------------------------------
 
     async def get(self, table: Table[T], tenant: str, *key: Any) -> T | None:
-        return await self.read(tenant, lambda reader: reader.get(table, *key))
+        return await self.read(tenant, lambda reader: reader.get(table, *key), is_brief=True)
 
     async def kept(self, table: Table[T], tenant: str, *key: Any) -> Kept[T] | None:
         """A journaled row with the position that `Keep.expects` asks for."""
-        return await self.read(tenant, lambda reader: reader.kept(table, *key))
+        return await self.read(tenant, lambda reader: reader.kept(table, *key), is_brief=True)
 
     async def page(
         self,
@@ -253,17 +254,24 @@ class Ledger:
 
     # -- records ----------------------------------------------------------------------------------------------------------
 
-    async def read(self, tenant: str, work: Callable[[Reader], R], reached: int | None = None) -> R:
+    async def read(
+        self, tenant: str, work: Callable[[Reader], R], reached: int | None = None, *, is_brief: bool = False
+    ) -> R:
         """Run several reads of one moment on a worker thread.
 
-        With `reached`, a replica may answer that has come to that position and to all that this process has seen; only
-        for what the journal's position dates: records, not operational rows.
+        reached: A replica may answer that has come to that position and to all that this process has seen; only for what
+            the journal's position dates: records, not operational rows.
+        is_brief: It is done in the time in which a thread is woken, and waits for nobody: of a file it runs right here.
         """
 
         def reading(at: int | None) -> R:
             with self._driver.reading(tenant, at) as cursor:
                 return work(Reader(cursor, tenant))
 
+        if is_brief and self._driver.is_near:
+            if self._is_closed:
+                raise _closed()
+            return reading(reached)
         try:
             return await self._on(self._threads, lambda: reading(reached))
         except BackendUnavailableError as error:
@@ -412,7 +420,7 @@ class Ledger:
         await self._on_writer(work)
 
     async def head(self, tenant: str) -> Head:
-        return await self.read(tenant, Reader.head)
+        return await self.read(tenant, Reader.head, is_brief=True)
 
     async def entries(self, tenant: str, query: JournalQuery) -> Sequence[Entry]:
         return await self.read(tenant, lambda reader: reader.entries(query))
@@ -451,7 +459,7 @@ class Ledger:
     # -- vectors and terms --------------------------------------------------------------------------------------------------
 
     async def space(self, tenant: str) -> Space | None:
-        return await self.read(tenant, Reader.space)
+        return await self.read(tenant, Reader.space, is_brief=True)
 
     async def settle_space(self, tenant: str, space: Space) -> Space:
         """The tenant's space; of two who come at once one decides it."""
@@ -647,8 +655,12 @@ class Ledger:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except RuntimeError as error:
             if "shutdown" in str(error):
-                raise BackendUnavailableError("The ledger is closed.", reason="closed") from error
+                raise _closed() from error
             raise
+
+
+def _closed() -> BackendUnavailableError:
+    return BackendUnavailableError("The ledger is closed.", reason="closed")
 
 
 def _number(spaces: Sequence[tuple[Any, ...]], space: Space) -> int | None:

@@ -1,6 +1,6 @@
 """From candidates to one order: the ledger's own ranking, fused with those of mirrors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quipu.ledger.reader import Reader
@@ -89,8 +89,8 @@ class Ranking:
         kept: Sequence[tuple[blending.Blended, float]],
         answers: MirrorAnswers,
         only_theirs: Collection[str],
-    ) -> list[RankedHit]:
-        """Fuse rankings, raise linked hits, weigh confidence and demotion; best first."""
+    ) -> Iterator[RankedHit]:
+        """Fuse rankings, raise linked hits, weigh confidence and demotion; best first. Few of them are ever shown."""
         request, ledger = ask.request, self.ledger
         by_id = {item.candidate.id: (item, sure) for item, sure in kept}
         rankings = self._rankings(ask, by_id, answers, only_theirs)
@@ -113,21 +113,17 @@ class Ranking:
             factor = 1.0 if link is None else hops.factor(link.distance)
             score = fusion.final_score(place.score, factor, candidate.confidence, candidate.is_demoted)
             scored.append((place, score))
-        ranked: list[RankedHit] = []
         for place, score in fusion.ordered(scored):
             item, sure = by_id[place.id]
             link = near.get(place.id)
-            ranked.append(
-                RankedHit(
-                    blended=item,
-                    relevance=sure,
-                    score=score,
-                    backends=place.backends,
-                    supporting=() if link is None else link.supporting,
-                    distance=None if link is None else link.distance,
-                )
+            yield RankedHit(
+                blended=item,
+                relevance=sure,
+                score=score,
+                backends=place.backends,
+                supporting=() if link is None else link.supporting,
+                distance=None if link is None else link.distance,
             )
-        return ranked
 
     def _rankings(
         self,

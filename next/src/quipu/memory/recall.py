@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 from quipu.errors import DeadlineError, UnsupportedError
@@ -115,8 +116,10 @@ class Recall:
 
         if request.store is not None:
             await self.scopes.stores(ctx.tenant)  # `main` is always there
+        own = Scope(tenant=ctx.tenant, agent_id=request.agent)
+        is_brief = request.store is None and self.engine.is_brief(own)
         guarded, stores, scope, shares = await self.ledger.read(
-            ctx.tenant, understood, reached=asked.seq or 0
+            ctx.tenant, understood, reached=asked.seq or 0, is_brief=is_brief
         )
         held = await self.governor.check_recall(ctx, request, guarded)
         if held is not None:
@@ -188,7 +191,10 @@ class Recall:
 
         if mirrors is None or not self._mirrors_of(ask.request):
             return await self.ledger.read(
-                tenant, lambda reader: self._answered(reader, ask, rank(reader)), reached=reached
+                tenant,
+                lambda reader: self._answered(reader, ask, rank(reader)),
+                reached=reached,
+                is_brief=self.engine.is_brief(ask.scope),
             ), _NOBODY
         async with mirrors.asked(ask.search, ask.wanted) as question:
             ranked = await self.ledger.read(tenant, rank, reached=reached)
@@ -287,14 +293,13 @@ class Recall:
         self,
         reader: Reader,
         ask: Asked,
-        ranked: Sequence[RankedHit],
+        ranked: Iterator[RankedHit],
         foreign: Mapping[str, ForeignHit],
     ) -> tuple[list[tuple[Hit, Record | None]], bool]:
         """The hits with their records, read at the same position, masked, and as many as fit."""
         request, snapshot, most = ask.request, ask.snapshot, min(ask.most, ask.request.k)
         pairs: list[tuple[Hit, Record | None]] = []
-        for start in range(0, len(ranked), most):  # mostly the first few are all that is needed
-            some = ranked[start : start + most]
+        while some := list(islice(ranked, most)):  # mostly the first few are all that is needed
             ids = [item.blended.candidate.id for item in some]
             records = reader.records([name for name in ids if name not in foreign], snapshot.seq)
             for name, item in zip(ids, some, strict=True):

@@ -50,7 +50,7 @@ class Scopes:
         known = self._known.get(tenant)
         if known is not None and known[0] == checked_at:
             return known[1]
-        _, found = await self.ledger.read(tenant, self.read)
+        _, found = await self.ledger.read(tenant, self.read, is_brief=True)
         if MAIN not in found:
             main = await self._main(tenant)
             return {**found, main.id: main, main.name: main}

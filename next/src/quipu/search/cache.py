@@ -86,6 +86,14 @@ class PartitionCache:
             finally:
                 self._weigh(key, loaded)
 
+    def is_free(self, scope: Scope, rows: int) -> bool:
+        """Whether the partition of a scope is in memory, has so many rows at most, and nobody reads it just now."""
+        loaded = self._loaded.get((scope.tenant, _owner_of(scope)))
+        if loaded is None or len(loaded.partition) > rows or not loaded.lock.acquire(blocking=False):
+            return False
+        loaded.lock.release()
+        return True
+
     def clear(self) -> None:
         with self._lock:
             self._loaded.clear()

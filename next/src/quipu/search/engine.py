@@ -34,6 +34,10 @@ from quipu.search.visibility import Visible, narrowed
 _MOST_OF_A_SUBJECT = 64
 
 
+#: A partition of so many versions is searched in less than a millisecond.
+_SMALL = 4_000
+
+
 class SearchEngine:
     """Answers from partitions in memory. One for the process; it may be called on any thread."""
 
@@ -49,6 +53,10 @@ class SearchEngine:
     def clear(self) -> None:
         """Forget everything that is kept in memory."""
         self._cache.clear()
+
+    def is_brief(self, scope: Scope) -> bool:
+        """Whether a search is done in the time in which a thread is woken: its partition is here, small, and free."""
+        return self._cache.is_free(scope, _SMALL)
 
     def word_shares(self, source: Source, scope: Scope, snapshot: Snapshot, text: str) -> WordShares:
         """How common each word of a text is in reach, and whom it names."""

@@ -166,10 +166,9 @@ def _item(
     trusted: str | None,
     is_raw: bool,
 ) -> Fused:
-    if len(ballot) > 1:
-        ballot = sorted(
-            ballot, key=lambda vote: (vote[1], vote[0])
-        )  # the one that ranked it best comes first
+    if len(ballot) == 1:
+        return _of_one(id, *ballot[0], method, weights, trusted, is_raw)
+    ballot = sorted(ballot, key=lambda vote: (vote[1], vote[0]))  # the one that ranked it best comes first
     shares = [1 / (RRF_CONSTANT + rank) for _, rank, _ in ballot]
     of_backends = [weights.get(name, DEFAULT_WEIGHT) for name, _, _ in ballot]
     plain_sum, weight = math.fsum(shares), math.fsum(of_backends)
@@ -198,4 +197,32 @@ def _item(
         relevance=relevance,
         is_foreign=is_foreign,
         tie=tie,
+    )
+
+
+def _of_one(
+    id: str,
+    backend: str,
+    rank: int,
+    vote: Vote,
+    method: Fusion,
+    weights: Mapping[str, float],
+    trusted: str | None,
+    is_raw: bool,
+) -> Fused:
+    """The same for what one backend alone returned, without sums: most items of most recalls."""
+    weight, share = weights.get(backend, DEFAULT_WEIGHT), 1 / (RRF_CONSTANT + rank)
+    if method == "rrf":
+        score = share if trusted is None or backend == trusted else _UNTRUSTED * share
+    else:
+        believed = _believed(vote.score, is_raw)
+        score = believed if method == "max" else weight * believed
+    others = 0.0 if trusted is None else -round(share, TIE_DECIMALS)
+    return Fused(
+        id=id,
+        score=score,
+        backends=(backend,),
+        relevance=vote.relevance,
+        is_foreign=vote.is_foreign,
+        tie=(others, vote.is_foreign, -1, rank, -round(weight, TIE_DECIMALS), -vote.relevance, id),
     )

@@ -126,31 +126,33 @@ def evidence(candidates: Sequence[Candidate], question: Question) -> Evidence:
     )
 
 
-def relevances(
-    candidates: Sequence[Candidate], known: Calibration, question: Question, first: int | None = None
-) -> list[float]:
-    """The chance, for each candidate, that it answers the query; of the first so many only, though all are evidence."""
+def relevances(candidates: Sequence[Candidate], known: Calibration, question: Question) -> list[float]:
+    """The chance, for each candidate, that it answers the query; all of them are evidence."""
     best = evidence(candidates, question)
     common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
     common += known.compared * math.log(max(1, question.compared) + known.compared_more)
     common += known.shortened * question.is_shortened + known.unknown_person * question.names_unknown_person
     judged: list[float] = []
-    for candidate in candidates if first is None else candidates[:first]:
+    # Every candidate of every recall passes here, so what is the same for all is looked up once.
+    best_cosine, least_share, exp = best.cosine, known.least_share, math.exp
+    by_cosine, lead_at_best, fall, lift = known.cosine, known.lead, known.fall, known.lift
+    for candidate in candidates:
         judge, share = known, 1.0
-        if candidate.cosine is None:
+        nearest = candidate.cosine
+        if nearest is None:
             judge = KEYWORD_ONLY
             evident = judge.intercept + judge.coverage * candidate.coverage
         else:
             # How much of the chance that there is an answer belongs to a hit so far behind the best.
-            nearest = candidate.cosine if candidate.cosine < best.cosine else best.cosine
-            behind = nearest - best.cosine
-            evident = common + known.cosine * nearest
-            lead = known.lead + known.fall * behind + known.lift * candidate.coverage
-            share = known.least_share + (1 - known.least_share) / (1 + math.exp(-lead))
+            nearest = nearest if nearest < best_cosine else best_cosine
+            behind = nearest - best_cosine
+            evident = common + by_cosine * nearest
+            lead = lead_at_best + fall * behind + lift * candidate.coverage
+            share = least_share + (1 - least_share) / (1 + exp(-lead))
         if question.users:
             meant = about(candidate, question.users)
             evident += judge.about_named * meant if meant else judge.about_others
-        judged.append(round(share / (1 + math.exp(-evident)), 6))
+        judged.append(round(share / (1 + exp(-evident)), 6))
     return judged
 
 

@@ -83,6 +83,7 @@ class PostgresDriver:
 
     name = "postgresql"
     dialect = POSTGRES
+    is_near = False
 
     def __init__(self, url: str, size: int = 8, replica: str | None = None, patience_s: float = 10.0) -> None:
         """`size` is how many connections it may have; `replica` a server that recall is answered by where it has caught up."""

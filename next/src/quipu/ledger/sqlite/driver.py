@@ -73,6 +73,7 @@ class SqliteDriver:
     name = "sqlite"
     dialect = SQLITE
     writers = 1
+    is_near = True
 
     def __init__(self, path: Path | str, readers: int = 2) -> None:
         self._is_memory = str(path) == ":memory:"
