@@ -221,12 +221,3 @@ def test_one_that_is_far_behind_has_less_than_half(one: Candidate, behind: float
     last = replace(first, id=f"{one.id}!", cosine=(one.cosine or 0.0) - behind)
     near, far = relevances([first, last], calibration("all-MiniLM-L6-v2"), Question(compared=1))
     assert far < 0.56 * near
-
-
-@given(lists(), MODELS, st.integers(0, 12))
-def test_the_first_are_judged_by_the_evidence_of_all(
-    found: list[Candidate], model: str | None, first: int
-) -> None:
-    asked = Question(compared=40, users=frozenset({"s1"}))
-    every = relevances(found, calibration(model), asked)
-    assert relevances(found, calibration(model), asked, first) == every[:first]
