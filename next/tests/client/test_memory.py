@@ -15,7 +15,14 @@ from quipu.api import Memory
 from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory.memory_store import MemoryStore
-from quipu.memory.model import ExpirePolicy, ForgetRequest, RecallRequest, RememberRequest, RememberResponse
+from quipu.memory.model import (
+    ExpirePolicy,
+    ForgetRequest,
+    ListStoresResponse,
+    RecallRequest,
+    RememberRequest,
+    RememberResponse,
+)
 from quipu.opening import EmbeddedConnection
 from tests.fixtures.memories import TestMemory, open_memory
 from tests.rendering.recorder import Recorder
@@ -59,7 +66,7 @@ async def test_what_is_just_being_opened_is_closed_too() -> None:
     await asyncio.sleep(0)
     await memory.close()
     for found in await asyncio.gather(*calls, return_exceptions=True):
-        assert isinstance(found, Exception)
+        assert isinstance(found, ListStoresResponse | BackendUnavailableError)
     assert asyncio.all_tasks() == before
 
 

@@ -77,7 +77,7 @@ class Groups:
 
     async def _handed_in(self, job: Job) -> Any:
         if self._is_closed:
-            raise BackendUnavailableError("The ledger is closed.", reason="closed")
+            raise closed()
         lane = self._driver.lane(job.tenant)
         if lane in self._lanes:
             self._lanes[lane].append(job)
@@ -95,7 +95,11 @@ class Groups:
             # Work reads the database, where its group's earlier writes do not stand yet: it goes alone.
             while queue and len(group) < _GROUP and group[0].work is None and queue[0].work is None:
                 group.append(queue.popleft())
-            await asyncio.get_running_loop().run_in_executor(self.threads, self._settle, lane, group)
+            try:
+                await asyncio.get_running_loop().run_in_executor(self.threads, self._settle, lane, group)
+            except RuntimeError:  # the program is ending, and Python starts no threads any more
+                for job in group:
+                    job.failure = closed()
             for job in group:
                 if job.failure is None and job.commits:
                     self._durable(job.tenant, job.position, job.commits)
@@ -194,6 +198,10 @@ class Groups:
                 if time.monotonic() > until:
                     raise _outcome_unknown() from error
                 time.sleep(_PAUSE_S)
+
+
+def closed() -> BackendUnavailableError:
+    return BackendUnavailableError("The ledger is closed.", reason="closed")
 
 
 def _outcome_unknown() -> BackendUnavailableError:

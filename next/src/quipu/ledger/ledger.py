@@ -18,7 +18,7 @@ from quipu.ledger.commit import KEY_LIFE_MS, Commit, Committed, Drop, Erase, Kee
 from quipu.ledger.copy import copy
 from quipu.ledger.decide import Caller, Random
 from quipu.ledger.driver import Cursor, Driver
-from quipu.ledger.groups import Groups
+from quipu.ledger.groups import Groups, closed
 from quipu.ledger.index import Space, VersionKey
 from quipu.ledger.queries import SQL, schema_statements
 from quipu.ledger.reader import AgentCount, JournalQuery, Kept, Reader, Summary
@@ -270,7 +270,7 @@ class Ledger:
 
         if is_brief and self._driver.is_near:
             if self._is_closed:
-                raise _closed()
+                raise closed()
             return reading(reached)
         try:
             return await self._on(self._threads, lambda: reading(reached))
@@ -655,12 +655,8 @@ class Ledger:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except RuntimeError as error:
             if "shutdown" in str(error):
-                raise _closed() from error
+                raise closed() from error
             raise
-
-
-def _closed() -> BackendUnavailableError:
-    return BackendUnavailableError("The ledger is closed.", reason="closed")
 
 
 def _number(spaces: Sequence[tuple[Any, ...]], space: Space) -> int | None:
