@@ -535,6 +535,26 @@ async def test_an_erasure_reaches_what_waits(any_office: Office) -> None:
         await office(GET, id=other.id)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_what_was_said_of_a_rejected_batch_goes_with_each_of_its_memories(
+    office: Office, place: int
+) -> None:
+    """Its text is gone by then, and whoever erases one of them reaches no further than that one."""
+    owners = [{"user_id": "ana"}, {"user_id": "bo"}, {"agent_id": "stranger"}]
+    items = [{"content": "x", "approval_required": True, **owner} for owner in owners]
+    one = (await office(REMEMBER_MANY, atomic=True, items=items)).results[place].response
+    await office.decide(one.proposal_id, approved=False, reason="Ana is dead")
+    for elsewhere in ({"user_id": "cy"}, {"agent_id": "nobody"}):
+        answer = await office(FORGET, ids=[one.id], hard_delete=True, **{**owners[place], **elsewhere})
+        assert answer.not_found == (one.id,)
+    assert (await office.review(one.proposal_id)).reason == "Ana is dead"
+    answer = await office(FORGET, ids=[one.id], hard_delete=True, **owners[place])
+    assert answer.forgotten_ids == (one.id,)
+    assert (await office.review(one.proposal_id)).reason is None
+    rows = [row async for row in office.container.ledger.side_rows("default", PROPOSALS)]
+    assert "Ana is" not in repr(rows)
+
+
 async def test_a_store_that_is_deleted_for_good_takes_what_waits_for_it_along(office: Office) -> None:
     await office(CREATE_STORE, name="crew", scope="team")
     kept = await office(REMEMBER, content="Ana was here", store="crew")

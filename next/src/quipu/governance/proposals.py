@@ -362,10 +362,14 @@ def _traits(ctx: Context, operation: str, request: Request, plan: Plan[Any]) -> 
     principal = ctx.principal
     records: Sequence[Record] = (*plan.before, *plan.after)
     first = next(iter(plan.after or plan.before), None)
+    makes = promised_ids(request, plan)
+    owners = {record.id: [record.agent_id, record.user_id] for record in records}
     traits: dict[str, Any] = {
         "trust": principal.trust,
         "admin": principal.may(Permission.ADMIN) or None,
-        "makes": list(promised_ids(request, plan)),
+        "makes": list(makes),
+        # Known when its text is gone: whoever erases one of them takes along what was said of it.
+        "owners": [owners.get(name, [None, None]) for name in makes],
         "count": removed_count(plan) or len(plan.after),
         "agents": sorted({record.agent_id for record in records}),
         "users": sorted({record.user_id or "" for record in records}),
@@ -439,11 +443,8 @@ def _emptied(proposal: Proposal, *, with_request: bool) -> Proposal:
 
 def _is_owned(proposal: Proposal, name: str, scope: Scope) -> bool:
     """Whether a memory that it would make is in the reach of who erases."""
-    stores, bodies = set(proposal.listed("stores")), _bodies(proposal)
-    place = proposal.listed("makes").index(name)
-    body: Mapping[str, Any] = bodies[place] if place < len(bodies) else {}  # its text is gone already
-    agent_id = body.get("agent_id") or proposal.agent_id
-    user_id = body.get("user_id") or (proposal.user_id if len(bodies) == 1 else None)
+    stores = set(proposal.listed("stores"))
+    agent_id, user_id = proposal.listed("owners")[proposal.listed("makes").index(name)]
     return (
         scope.agent_id in (None, agent_id)
         and scope.user_id in (None, user_id)
