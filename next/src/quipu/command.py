@@ -73,7 +73,7 @@ class Session(Protocol):
         ...
 
     def container(self, use: Use, settings: "Settings | None" = None) -> AbstractAsyncContextManager[Any]:
-        """What bootstrap.py puts together over the memory of this machine; closed at the end of the block."""
+        """What bootstrap puts together over the memory of this machine; closed at the end of the block."""
         ...
 
     # -- answering ------------------------------------------------------------------------------------------------

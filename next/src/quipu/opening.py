@@ -45,7 +45,7 @@ OpenConnection: TypeAlias = Callable[[], Awaitable[Connection]]
 
 
 class Container(Protocol):
-    """What bootstrap.py puts together, as far as it is needed here."""
+    """What bootstrap puts together, as far as it is needed here."""
 
     def context(self, principal: Principal) -> Context: ...
     async def close(self) -> None: ...
@@ -71,7 +71,7 @@ class EmbeddedConnection:
 
 
 def embedded(settings: Settings, principal: Principal, **given: Any) -> OpenConnection:
-    """Opens the memory of this process; what is not given, bootstrap.py takes from the settings."""
+    """Opens the memory of this process; what is not given, bootstrap takes from the settings."""
 
     async def opened() -> Connection:
         # By name: this module stands below the one that puts all capabilities together.

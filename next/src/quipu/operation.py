@@ -279,7 +279,7 @@ AnyBinding: TypeAlias = Binding[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What `dispatch` itself needs. A capability's own needs go to its constructor, in bootstrap.py."""
+    """What `dispatch` itself needs. A capability's own needs go to its constructor, in bootstrap."""
 
     bindings: Mapping[str, AnyBinding]
     rates: RateLimiter

@@ -50,7 +50,7 @@ def audited(
     anchors: Sequence[Anchor] = (),
     every_ms: int = 60_000,
 ) -> Audited:
-    """The audit over a memory, as bootstrap.py puts it together."""
+    """The audit over a memory, as bootstrap puts it together."""
     signer = signer or KeySigner.fresh()
     audit = audit_service(
         ledger=memory.ledger,

@@ -147,7 +147,7 @@ class Session:
 
     @asynccontextmanager
     async def container(self, use: "Use", settings: "Settings | None" = None) -> "AsyncGenerator[Container]":
-        """What bootstrap.py puts together over the memory of this machine; closed at the end of the block."""
+        """What bootstrap puts together over the memory of this machine; closed at the end of the block."""
         from quipu.bootstrap import open_container
 
         settings = settings or self.settings
@@ -158,7 +158,7 @@ class Session:
             await opened.close()
 
     def _place(self, use: "Use", settings: "Settings") -> dict[str, Any]:
-        """Where the memory of this machine is, as bootstrap.py is given it. An empty one stands in for a file that is not
+        """Where the memory of this machine is, as bootstrap is given it. An empty one stands in for a file that is not
         there yet, and where that would mislead it is refused."""
         named = list(self.store_urls)
         path = ledger_file(self.store_address())

@@ -1,4 +1,4 @@
-"""The server's settings, handed in by bootstrap.py, which reads the settings."""
+"""The server's settings, handed in by bootstrap, which reads the settings."""
 
 from dataclasses import dataclass
 from pathlib import Path

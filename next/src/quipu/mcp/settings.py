@@ -1,4 +1,4 @@
-"""MCP's settings, handed in by bootstrap.py, which reads the settings. Nothing here loads the SDK."""
+"""MCP's settings, handed in by bootstrap, which reads the settings. Nothing here loads the SDK."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

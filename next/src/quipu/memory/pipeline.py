@@ -1,7 +1,7 @@
 """The way of every write: authorise → validate → redact → govern → commit → mirror → publish.
 
 Each write hands in how it is planned (`Write`); what belongs to other capabilities comes in by the small protocols
-below, which bootstrap.py fills. Read `Pipeline.write` from top to bottom.
+below, which bootstrap fills. Read `Pipeline.write` from top to bottom.
 """
 
 import hashlib

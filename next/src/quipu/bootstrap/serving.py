@@ -1,0 +1,214 @@
+"""What a server is made of: HTTP, the page, MCP, and what is done in the background."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from quipu.bootstrap.container import Container, Untraced
+from quipu.bootstrap.declared import OPERATIONS
+from quipu.config import Settings
+from quipu.errors import Fault, InvalidError, QuipuError
+from quipu.http.settings import HttpSettings
+from quipu.mcp.settings import McpParts, McpSettings, Profile
+from quipu.model import ids
+from quipu.model.principal import Principal, local
+
+if TYPE_CHECKING:
+    from starlette.responses import Response as HttpResponse
+    from starlette.types import Scope
+
+    from quipu.http.authentication import Authentication
+    from quipu.http.jobs import Job
+    from quipu.mcp.tools import ToolSpec
+    from quipu.web.app import Site
+
+
+#: How often runs are looked after: those whose server has gone, and histories that have had their time.
+_RUNS_S = 30.0
+#: How often webhooks are sent what is due.
+_WEBHOOKS_S = 2.0
+#: How soon after its start a server loads what speaks MCP.
+_MCP_S = 2.0
+
+
+def http_settings(settings: Settings) -> HttpSettings:
+    """The server's settings."""
+    return HttpSettings(
+        host=settings.host,
+        port=settings.port,
+        tls_cert=settings.tls_cert,
+        tls_key=settings.tls_key,
+        allowed_hosts=settings.allowed_hosts,
+        cors_origins=settings.cors_origins,
+        trusted_proxies=settings.trusted_proxies,
+        request_timeout_s=settings.request_timeout_s,
+        most_requests=settings.most_requests,
+        shutdown_grace_s=settings.shutdown_grace_s,
+        metrics_public=settings.metrics_public,
+    )
+
+
+def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"] | None = None) -> Any:
+    """The server's application.
+
+    is_open: Everybody on this machine is the local person; on loopback only.
+    only: Nothing but MCP, beside the probes.
+    """
+    from quipu.http.app import app  # a command loads no server
+    from quipu.http.authentication import Authentication
+    from quipu.http.exchange import exchange_of
+    from quipu.http.jobs import Job
+    from quipu.http.problems import problem_response
+    from quipu.mcp.http import McpEndpoint
+    from quipu.runs.refusals import openwop_refusal
+    from quipu.runs.routes import OpenWopRoutes
+    from quipu.sharing.routes import OapRoutes
+    from quipu.web.errors import error_page
+
+    settings = http_settings(container.config)
+    if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
+        raise InvalidError(
+            "A server without tokens listens on this machine only.",
+            faults=[Fault("/host", "bad_value", "127.0.0.1, or tokens")],
+        )
+    everybody = local(agent_id=container.config.agent) if is_open else None
+    authentication = Authentication(container.access.credentials, container.context, everybody)
+    mcp = McpEndpoint(
+        mcp_parts(container),
+        authentication,
+        lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
+    )
+    web = None if only is not None else _web(container, authentication)
+    oap = () if only is not None else OapRoutes.of(container.sharing, authentication).routes
+    openwop = OpenWopRoutes(
+        authentication=authentication,
+        follower=container.runs.follower,
+        workflows=container.runs.player,
+    )
+
+    def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
+        return openwop_refusal(scope, error) or (None if web is None else error_page(scope, error))
+
+    return app(
+        OPERATIONS if only is None else (),
+        authentication,
+        container.ledger.health,
+        ids.new_id,
+        settings,
+        protocols=(*mcp.routes, *oap, *(() if web is None else web.routes())),
+        addresses=() if only is not None else openwop.endpoints,
+        described={} if only is not None else openwop.described,
+        error_page=None if only is not None else refusal,
+        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
+        jobs=(
+            *background_jobs(container),
+            *(() if web is None else web.jobs()),
+            Job(name="mcp", every_s=_MCP_S, work=mcp.load),
+            Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
+        ),
+        waiting=container.governance.waits,
+    )
+
+
+def _web(container: Container, authentication: "Authentication") -> "Site":
+    """The web page."""
+    from quipu.web.pages import site
+
+    return site(
+        authentication=authentication,
+        ledger=container.ledger,
+        sealing=container.secrets.sealing,
+        signin_links=container.access.signin_links,
+        rates=container.access.budgets,
+        silent=Untraced(),
+        clock=container.clock,
+        random=os.urandom,
+        sweep_s=container.config.sweep_s,
+    )
+
+
+def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpParts:
+    """What serves MCP is given. Nothing of it loads the SDK."""
+    settings = container.config
+    return McpParts(
+        operations=OPERATIONS,
+        ledger=container.ledger,
+        scopes=container.memory.read.scopes,
+        sealing=container.secrets.sealing,
+        reviews=container.governance.reviews,
+        waits=container.governance.waits,
+        settings=replace(
+            shown or McpSettings(profile=settings.mcp_profile),
+            public_url=settings.public_url,
+            issuer=settings.oidc_issuer,
+            # Several servers may share a database, so none of them can keep a session.
+            keeps_sessions=container.ledger.name == "sqlite",
+        ),
+        profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
+    )
+
+
+def _graph_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import graph_tools  # loads the SDK
+
+    return graph_tools()
+
+
+def _anthropic_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import anthropic_tools  # loads the SDK
+
+    return anthropic_tools()
+
+
+async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:
+    """Serve one MCP client on standard input and output."""
+    from quipu.mcp.stdio import speak
+
+    await speak(mcp_parts(container, shown), principal, container.context)
+
+
+def background_jobs(container: Container) -> "list[Job]":
+    """What a server does by itself."""
+    from quipu.http.jobs import Job, for_each_tenant
+
+    async def tenants() -> list[str]:
+        return [tenant async for tenant in container.ledger.journaled_tenants()]
+
+    async def sweep(tenant: str) -> None:
+        await container.memory.expire.sweep(tenant, container.clock())
+        await container.governance.proposals.lapse(tenant, container.clock())
+
+    return [
+        Job(
+            name="sweep",
+            every_s=container.config.sweep_s,
+            work=for_each_tenant("sweep", tenants, sweep),
+        ),
+        Job(
+            name="consolidation",
+            every_s=container.config.consolidation_s,
+            work=for_each_tenant(
+                "consolidation",
+                tenants,
+                lambda tenant: container.consolidation.work(tenant, container.context),
+            ),
+        ),
+        Job(
+            name="checkpoint",
+            every_s=container.config.checkpoint_s,
+            work=for_each_tenant("checkpoint", tenants, container.audit.checkpoints.look),
+        ),
+        Job(
+            name="runs",
+            every_s=_RUNS_S,
+            work=for_each_tenant(
+                "runs", tenants, lambda tenant: container.runs.upkeep.work(tenant, container.context)
+            ),
+        ),
+        Job(
+            name="webhooks",
+            every_s=_WEBHOOKS_S,
+            work=lambda: container.webhooks.delivery.deliver_due(container.clock()),
+        ),
+    ]
