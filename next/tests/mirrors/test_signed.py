@@ -9,7 +9,7 @@ import pytest
 from quipu.audit.keys import KeySigner
 from quipu.errors import InvalidError
 from quipu.memory.model import SignFor
-from quipu.memory.signed_hits import are_signed
+from quipu.memory.recall.signed_hits import are_signed
 from quipu.mirrors.memory_store import MemoryBackend
 from quipu.mirrors.registry import adapter_at, addresses
 from quipu.model.ids import now

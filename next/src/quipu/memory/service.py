@@ -13,16 +13,16 @@ from quipu.memory.embedding import Embedding
 from quipu.memory.expire import Expire
 from quipu.memory.forget import ErasureReach, Forget
 from quipu.memory.merge import Merge
-from quipu.memory.mirror_search import MirrorSearch
 from quipu.memory.pipeline import Pipeline, Write
-from quipu.memory.ranking import Ranking
 from quipu.memory.read import Read
 from quipu.memory.read_log import ReadLog
-from quipu.memory.recall import Recall, RecallGovernor
-from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.recall.mirror_search import MirrorSearch
+from quipu.memory.recall.ranking import Ranking
+from quipu.memory.recall.recall import Recall, RecallGovernor
+from quipu.memory.recall.signed_hits import HitSigner
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes
-from quipu.memory.signed_hits import HitSigner
 from quipu.memory.snapshots import RunSnapshot, Snapshots
 from quipu.memory.stores import Stores
 from quipu.operation import AnyBinding, Binding

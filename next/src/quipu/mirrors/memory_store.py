@@ -23,7 +23,7 @@ from quipu.errors import (
 )
 from quipu.memory import model as m
 from quipu.memory.memory_store import MemoryStore, fields_of, is_awaited, request_kinds
-from quipu.memory.signed_hits import are_signed
+from quipu.memory.recall.signed_hits import are_signed
 from quipu.mirrors import adapter
 from quipu.mirrors.backend import (
     ALL_TYPES,

@@ -17,7 +17,7 @@ from quipu.embed.port import Embedder
 from quipu.errors import BackendUnavailableError, QuipuError
 from quipu.ledger.commit import Keep
 from quipu.ledger.reader import Reader
-from quipu.memory.mirror_search import ForeignHit, MirrorAnswers
+from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers
 from quipu.memory.scope import in_scope
 from quipu.mirrors.backend import Container, NativeHit, Query
 from quipu.mirrors.copies import Mirror

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from quipu.memory.hits import fitted
 from quipu.memory.model import Fusion, Hit, RecallResponse
+from quipu.memory.recall.hits import fitted
 from quipu.router.ids import Known, told
 from quipu.router.replicas import agreed
 from quipu.search import fusion, hops

@@ -16,7 +16,7 @@ from quipu.memory.forget import Forget
 from quipu.memory.model import ForgetRequest, RememberRequest, RememberResponse
 from quipu.memory.pipeline import Pipeline, Plan, Planning
 from quipu.memory.read_log import ReadLog
-from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.recall.budget import RecallBudget
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes, in_scope
 from quipu.memory.snapshots import Snapshots

@@ -12,18 +12,18 @@ from quipu.fields import DAY_MS
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.embedding import Embedding
-from quipu.memory.hits import RankedHit, Room, fitted, foreign_hit_of, hit_of
-from quipu.memory.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
 from quipu.memory.model import FailedStore, Hit, MemoryView, RecallRequest, RecallResponse
 from quipu.memory.pipeline import Held
-from quipu.memory.ranking import Asked, Ranked, Ranking
 from quipu.memory.read_log import ReadLog
-from quipu.memory.recall_budget import RecallBudget
+from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.recall.hits import RankedHit, Room, fitted, foreign_hit_of, hit_of
+from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
+from quipu.memory.recall.ranking import Asked, Ranked, Ranking
+from quipu.memory.recall.signed_hits import HitSigner, signed
+from quipu.memory.recall.unknown_keys import warnings_of
 from quipu.memory.remember import store_view
 from quipu.memory.scope import Scopes, scope_among
-from quipu.memory.signed_hits import HitSigner, signed
 from quipu.memory.snapshots import Snapshots
-from quipu.memory.unknown_keys import warnings_of
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import TRUST_ORDER, Record, Trust
 from quipu.model.search import Candidate, Found, Restriction, Scope, Search, Snapshot, WordShares

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quipu.ledger.reader import Reader
-from quipu.memory.hits import RankedHit
-from quipu.memory.mirror_search import MirrorAnswers, MirrorSearch
 from quipu.memory.model import RecallRequest
+from quipu.memory.recall.hits import RankedHit
+from quipu.memory.recall.mirror_search import MirrorAnswers, MirrorSearch
 from quipu.model.search import Found, Scope, Search, Snapshot
 from quipu.search import blending, fusion, hops, relevance
 from quipu.search.engine import SearchEngine

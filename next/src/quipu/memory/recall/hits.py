@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from quipu.memory.mirror_search import ForeignHit
 from quipu.memory.model import Hit, MemoryView, ProvenanceView, RecallRequest
+from quipu.memory.recall.mirror_search import ForeignHit
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import Record
 from quipu.search.blending import Blended
