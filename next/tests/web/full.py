@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from quipu.governance.operations import SET_RULES
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER, UPDATE
 from quipu.model.principal import local
+from quipu.runs.operations import OPEN_RUN, RECORD_NODE, RUN_NOTES
 from tests.web.conftest import House, open_house
 from tests.web.past import HOME, LISBON, SUPPORT, TRAVEL, WALNUTS, Past, write_past
 
@@ -34,11 +35,14 @@ class Full:
     house: House
     past: Past
     strange: list[str]
+    #: A run with strange texts wherever it takes some.
+    run: str
 
     def addresses(self) -> list[str]:
         """Pages with each kind of data; those of a memory for every memory there is."""
         ids = [*self.past.ids.values(), *self.strange, "mem_none"]
         held = [*self.past.waiting, *self.past.decided, "prop_none"]
+        runs = [*self.past.runs.values(), self.run, "run_none"]
         return [
             *("/", "/memories", "/memories?q=Mara", "/memories?q=Mara&weak=1&count=50", "/memories?state=forgotten"),
             *(f"/memories?agent={agent}&type=procedural" for agent in (SUPPORT, TRAVEL, HOME, "nobody")),
@@ -55,6 +59,9 @@ class Full:
             *("/journal?until=2025-06-10&actor=ana", "/journal?until=nonsense", "/journal?op=nothing&user=mara"),
             *("/journal/verify", "/undo", "/undo?source=web*", f"/undo?principal={TRAVEL}&agent={TRAVEL}", "/undo?since=x"),
             *("/undo?detectors=1&do=quarantine", "/undo?since=2025-06-01T10:00&until=2025-06-30", "/undo?do=x&run=r"),
+            *("/runs", f"/runs?agent={SUPPORT}&status=failed", "/runs?workflow=nobody", "/runs?status=nonsense", "/runs?cursor=x.y"),
+            *(f"/runs/{one}" for one in runs),
+            *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),
             *("/health", "/access", "/access?cursor=x", "/secrets", "/tenants", "/signin", "/nowhere"),
         ]  # fmt: skip
 
@@ -80,6 +87,19 @@ async def _fill_with_strange(house: House) -> list[str]:
     return ids
 
 
+async def _strange_run(house: House) -> str:
+    texts = {f"{text[:100].strip()}{place}": text for place, text in enumerate(STRANGE)}
+    run = await house(
+        OPEN_RUN, agent_id=AGENT, workflow_id=STRANGE[1], inputs=texts, metadata=texts, tags=list(texts)
+    )
+    for place, text in enumerate(STRANGE):
+        name, error = text[:100].strip(), {"code": text[:100].strip(), "message": text[:4000]}
+        request = {"run_id": run.id, "node_id": name, "variables": {name: {name: text}}}
+        await house(RECORD_NODE, **request, status="failed" if place % 2 else "completed", error=error)
+        await house(RUN_NOTES, run_id=run.id, backend="scratchpad", action="add", content=text)
+    return run.id
+
+
 @contextlib.asynccontextmanager
 async def open_full(store: str = ":memory:") -> AsyncIterator[Full]:
     """All of it, until the end of the block."""
@@ -88,5 +108,5 @@ async def open_full(store: str = ":memory:") -> AsyncIterator[Full]:
     rules = [{"id": "<i>", "effect": "hold", "reason": STRANGE[0], "when": {"sources": ["<script>"]}}]
     strange = await _fill_with_strange(house)
     await house(SET_RULES, local(), rules=rules)
-    yield Full(house, past, strange)
+    yield Full(house, past, strange, await _strange_run(house))
     await house.close()

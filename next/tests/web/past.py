@@ -16,6 +16,7 @@ from quipu.memory.operations import CREATE_STORE, FORGET, MERGE, RECALL, REMEMBE
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, dispatch
 from quipu.procedures.operations import STEP
+from quipu.runs.operations import CANCEL_RUN, END_RUN, FORK_RUN, OPEN_RUN, RECORD_NODE, RUN_NOTES
 from quipu.secrets.operations import ADD_SECRET
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -118,6 +119,8 @@ class Past:
     #: Held writes that wait, and those that were decided.
     waiting: list[str] = field(default_factory=list[str])
     decided: list[str] = field(default_factory=list[str])
+    #: Runs, by what became of them.
+    runs: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def _as(name: str) -> Principal:
@@ -150,6 +153,7 @@ class Writer:
             self.past.ids[text] = (await self(agent, REMEMBER, **given)).id
             self.walk(7 * HOUR if place % 3 else 20 * MINUTE)
         await self._talk()
+        await self._runs()
         await self._changes()
         for agent, query in QUESTIONS:
             for _ in range(2):
@@ -175,6 +179,41 @@ class Writer:
                 content=text,
             )
             self.walk(2 * MINUTE)
+
+    async def _runs(self) -> None:
+        """Of every end, forked in both ways; one goes on."""
+        runs = self.past.runs
+
+        async def opened(name: str, agent: str, user: str, workflow: str) -> str:
+            run = await self(
+                agent, OPEN_RUN, agent_id=agent, user_id=user, workflow_id=workflow, tags=["past"]
+            )
+            runs[name] = run.id
+            return run.id
+
+        trip = await opened("completed", TRAVEL, "ines", "plan-trip")
+        await self(TRAVEL, RECORD_NODE, run_id=trip, node_id="look", status="started")
+        booked = await self(
+            TRAVEL, REMEMBER, agent_id=TRAVEL, user_id="ines", type="episodic", tags=["train"],
+            content="Inês was sent three trains to Sevilla", run_id=trip, node_id="look",
+        )  # fmt: skip
+        self.past.ids["trains"] = booked.id
+        self.walk(MINUTE)
+        results = {"from": "Humberto Delgado", "trains": 3}
+        await self(TRAVEL, RECORD_NODE, run_id=trip, node_id="look", status="completed", variables=results)
+        await self(TRAVEL, END_RUN, run_id=trip)
+        runs["replay"] = (await self(TRAVEL, FORK_RUN, run_id=trip)).run.id
+        runs["branch"] = (await self(TRAVEL, FORK_RUN, run_id=trip, mode="branch", from_seq=2)).run.id
+        order = await opened("failed", SUPPORT, "tomas", "order-boots")
+        error = {"code": "out_of_stock", "message": "Sierra Verde has none in 43"}
+        await self(SUPPORT, RECORD_NODE, run_id=order, node_id="order", status="failed", error=error)
+        await self(SUPPORT, END_RUN, run_id=order, status="failed", error=error)
+        heating = await opened("cancelled", HOME, "mara", "heat-study")
+        await self(HOME, CANCEL_RUN, run_id=heating)
+        returning = await opened("running", SUPPORT, "mara", "return-parcel")
+        for backend, text in (("scratchpad", "ask for the alpaca shawl"), ("conversation", "Is it torn?")):
+            request = {"run_id": returning, "backend": backend, "action": "add", "content": text}
+            await self(SUPPORT, RUN_NOTES, **request)
 
     async def _changes(self) -> None:
         ids = self.past.ids

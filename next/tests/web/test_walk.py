@@ -111,6 +111,7 @@ async def test_nobody_is_shown_what_lies_beyond_their_limits(
             "/suggestions",
             "/journal",
             "/undo",
+            "/runs",
             "/health",
         }
         if link in side | {"/journal/verify", "/access", "/secrets", "/tenants"}:
@@ -131,7 +132,16 @@ async def test_somebody_of_another_tenant_sees_nothing_of_this_one(full: Full) -
 async def test_every_list_that_is_empty_says_what_to_do_next() -> None:
     house = await open_house()
     person = await house.person("ana", "admin", "operator")
-    for path in ("/", "/memories", "/review", "/suggestions", "/secrets", "/undo", "/journal/verify"):
+    for path in (
+        "/",
+        "/memories",
+        "/review",
+        "/suggestions",
+        "/runs",
+        "/secrets",
+        "/undo",
+        "/journal/verify",
+    ):
         seen = await person.get(path)
         assert seen.status == 200
         assert 'class="empty' in seen.html.source or 'class="card begin' in seen.html.source, path

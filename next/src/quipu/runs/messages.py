@@ -99,6 +99,7 @@ class ListRunsRequest(Request):
     workflow_id: Name | None = Field(default=None, description="Only those of this workflow.")
     agent_id: Name | None = Field(default=None, description="Only those of this agent.")
     status: RunStatus | None = Field(default=None, description="Only those that stand so.")
+    source_run_id: Name | None = Field(default=None, description="Only the forks of this run.")
     limit: PageSize = Field(default=50, description="So many at most.")
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 

@@ -161,7 +161,7 @@ class Runs:
 
     async def listed(self, ctx: Context, request: m.ListRunsRequest) -> m.ListRunsResponse:
         """Those of the caller's; what is not is passed over."""
-        names = ("workflow_id", "agent_id", "status")
+        names = ("workflow_id", "agent_id", "status", "source_run_id")
         equal: dict[str, Any] = {
             name: value for name in names if (value := getattr(request, name)) is not None
         }

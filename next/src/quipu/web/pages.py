@@ -16,6 +16,7 @@ from quipu.memory import page as memory
 from quipu.operation import RateLimiter, Telemetry
 from quipu.page import Page
 from quipu.procedures.page import ProcedurePart
+from quipu.runs import page as runs
 from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
 from quipu.web.app import Site
@@ -34,6 +35,7 @@ def pages(checks: Checks) -> Sequence[Page]:
         *memory.pages(JOURNAL, ProcedurePart()),
         *governance.PAGES,
         *audit.pages(checks),
+        *runs.PAGES,
         HEALTH_PAGE,
         of_access,
         *secrets.PAGES,
