@@ -99,6 +99,8 @@ PLACES: Mapping[str, str] = {
     "mint_grant_token": "quipu.sharing.grants.operations:MINT_GRANT_TOKEN",
     "exchange_grant": "quipu.sharing.grants.operations:EXCHANGE_GRANT",
     "query_grant": "quipu.sharing.grants.operations:QUERY_GRANT",
+    "export_file": "quipu.transfer.exporting.operations:EXPORT_FILE",
+    "export_records": "quipu.transfer.exporting.operations:EXPORT_RECORDS",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",

@@ -109,11 +109,14 @@ class Response(_Value):
 class FilePart(Response):
     """A piece of a file. The first one says what the file is."""
 
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
     data: bytes = Field(description="What is in it.")
     file_name: str | None = Field(default=None, description="Its name.")
     media_type: str | None = Field(default=None, description="What kind of file it is.")
     size: int | None = Field(default=None, description="How many bytes it has, if that is known.")
     sha256: str | None = Field(default=None, description="Its digest, in hex, if that is known.")
+    report: dict[str, Any] | None = Field(default=None, description="What else is known of it.")
 
 
 RequestT = TypeVar("RequestT", bound=Request)

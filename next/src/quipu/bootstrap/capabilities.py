@@ -43,6 +43,7 @@ from quipu.sharing.dids import is_did
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
+from quipu.transfer.exporting.service import Exports
 from quipu.upkeep.service import Upkeep
 
 if TYPE_CHECKING:
@@ -309,6 +310,15 @@ def _authorities(settings: Settings) -> "ssl.SSLContext | None":
             faults=[Fault("/oap_authorities", "bad_value", "a PEM file with certificates")],
         ) from error
     return trusted
+
+
+def exports_of(core: Core, memory: MemoryService, sharing: Sharing) -> Exports:
+    return Exports(
+        host=sharing.host,
+        scopes=core.scopes,
+        snapshots=memory.read.snapshots,
+        grants=sharing.grants,
+    )
 
 
 def upkeep_of(core: Core) -> Upkeep:

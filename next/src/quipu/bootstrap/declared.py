@@ -29,6 +29,7 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.sharing.grants.operations import OPERATIONS as GRANT_OPERATIONS
 from quipu.sharing.model import TABLES as SHARING_TABLES
 from quipu.sharing.operations import OPERATIONS as SHARING_OPERATIONS
+from quipu.transfer.exporting.operations import OPERATIONS as EXPORT_OPERATIONS
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
 from quipu.web.view_log import WEB_VIEWS
 
@@ -47,6 +48,7 @@ OPERATIONS: Operations = (
     *SHARING_OPERATIONS,
     *MIRROR_OPERATIONS,
     *GRANT_OPERATIONS,
+    *EXPORT_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )

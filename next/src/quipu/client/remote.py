@@ -12,11 +12,12 @@ from pydantic import BaseModel, ValidationError
 from quipu import catalogue
 from quipu.client import streams
 from quipu.client.failures import misunderstood
-from quipu.client.transport import Call, Transport
+from quipu.client.transport import ANYTHING, Call, Transport
 from quipu.errors import Fault, UnsupportedError
 from quipu.operation import AnyOperation, Response, invalid
 from quipu.schemas import Field, fields
 
+_ACCEPTED = {"events": "text/event-stream", "lines": "application/x-ndjson", "file": ANYTHING}
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -56,6 +57,8 @@ class RemoteConnection:
         if operation.http.answers == "events":
             resumes = operation.http.headers.get("Last-Event-ID")
             items = streams.events(self.transport, call_with, known, resumes_by=resumes)
+        elif operation.http.answers == "file":
+            items = streams.file(self.transport, call_with(known))
         else:
             items = streams.lines(self.transport, call_with(known))
         async with aclosing(items):
@@ -79,15 +82,13 @@ def rendered(operation: AnyOperation, known: Mapping[str, Any], *, may_repeat: b
         raise UnsupportedError(
             f"{operation.name} is not offered over HTTP.", hint="Run it where the memory is."
         )
-    if http.body != "json" or http.answers == "file":
+    if http.body != "json":
         raise UnsupportedError(f"{operation.name} moves a file, which this call cannot.")
     path, rest = http.path, dict(known)
     for name in known:
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", segment(str(rest.pop(name))))
-    accept = {"events": "text/event-stream", "lines": "application/x-ndjson"}.get(
-        http.answers, "application/json"
-    )
+    accept = _ACCEPTED.get(http.answers, "application/json")
     if http.method in ("GET", "DELETE"):
         about = fields(operation.request)
         query = {name: _texts(about[name], value) for name, value in rest.items()}

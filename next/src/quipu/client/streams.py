@@ -1,16 +1,21 @@
 """Answers that come one by one: event streams, followed across broken connections, and lines of JSON."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from quipu.client.failures import misunderstood, of_problem
+from quipu.client.failures import media_type, misunderstood, of_problem
 from quipu.client.transport import Call, Transport, parsed
 from quipu.errors import QuipuError
 
 #: The server says something every 15 s.
 _READ_S = 45.0
+#: A file is made whole before its first byte is sent.
+_FILE_READ_S = 3600.0
+_PIECE = 256 << 10
+_FILE_NAME = re.compile(r'filename="([^"/\\]{1,200})"')
 
 
 @dataclass(slots=True)
@@ -100,6 +105,24 @@ async def lines(transport: Transport, call: Call) -> AsyncGenerator[Any]:
             if isinstance(item, dict) and item.keys() == {"error"}:  # pyright: ignore[reportUnknownMemberType]  any JSON
                 raise _error_of(cast("dict[str, Any]", item)["error"])
             yield item
+
+
+async def file(transport: Transport, call: Call) -> AsyncGenerator[Any]:
+    """The pieces of a file as `FilePart` has them: first what it is, then what is in it."""
+    async with transport.stream(replace(call, read_s=_FILE_READ_S)) as response:
+        headers = response.headers
+        size, said = headers.get("content-length", ""), headers.get("quipu-report")
+        name = _FILE_NAME.search(headers.get("content-disposition", ""))
+        yield {
+            "data": b"",
+            "file_name": None if name is None else name[1],
+            "media_type": media_type(response) or None,
+            "size": int(size) if size.isdecimal() else None,
+            "sha256": headers.get("quipu-content-sha256"),
+            "report": None if said is None else parsed(said),
+        }
+        async for data in response.aiter_bytes(_PIECE):
+            yield {"data": data}
 
 
 async def _texts(given: AsyncIterable[str]) -> AsyncGenerator[str]:

@@ -22,6 +22,8 @@ T = TypeVar("T")
 Inject: TypeAlias = Callable[[MutableMapping[str, str]], None]
 
 #: Idle connections end before servers and proxies end theirs, so that none is used that is just being closed.
+#: Whatever kind of file it is.
+ANYTHING = "*/*"
 _LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=30.0)
 
 
@@ -126,7 +128,7 @@ class Transport:
                     stack.push_async_callback(response.aclose)
                     await response.aread()
                 raise failures.of_response(response)
-            if failures.media_type(response) != call.accept:
+            if call.accept not in (failures.media_type(response), ANYTHING):
                 await response.aclose()
                 raise failures.misunderstood()
             return response

@@ -127,6 +127,9 @@ class Endpoint:
         request = authorised(ctx.principal, operation, operation.request.parse(given))
         items = dispatch_stream(ctx, operation, request)
         if route.answers == "file":
+            allowance = allowance_of(http.scope)
+            if allowance is not None:  # it is made whole before its first byte is sent
+                allowance.stall(None)
             return await streams.download(items)
         if route.answers == "lines":
             return await streams.lines(http.scope, items, dump, is_reading=route.body != "json")

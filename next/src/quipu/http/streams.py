@@ -1,6 +1,7 @@
 """Answers that come piece by piece: lines of JSON, events, files; to a reader that may leave, or that does not read yet."""
 
 import asyncio
+import json
 import tempfile
 import threading
 from collections import deque
@@ -321,4 +322,6 @@ async def download(parts: AsyncIterator[FilePart]) -> Pieces:
         headers["Content-Length"] = str(first.size)
     if first.sha256 is not None:
         headers["Quipu-Content-SHA256"] = first.sha256
+    if first.report is not None:
+        headers["Quipu-Report"] = json.dumps(first.report, separators=(",", ":"))
     return Pieces(pieces(), first.media_type or "application/octet-stream", headers)

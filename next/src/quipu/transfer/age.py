@@ -37,6 +37,12 @@ def seal(source: BinaryIO, target: BinaryIO, recipients: Sequence[str]) -> None:
     _age.encrypt_io(source, target, [_recipient(text, place) for place, text in enumerate(recipients)])
 
 
+def check_recipients(recipients: Sequence[str]) -> None:
+    """InvalidError that names the first that is none."""
+    for place, text in enumerate(recipients):
+        _recipient(text, place)
+
+
 def seal_with_passphrase(source: BinaryIO, target: BinaryIO, passphrase: str) -> None:
     """For whoever knows the passphrase."""
     if not passphrase:

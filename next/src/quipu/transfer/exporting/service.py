@@ -1,0 +1,372 @@
+"""Taking memories out: walked through once at one position, spooled, written, signed, sealed, and only then sent.
+
+A file is made whole before its first byte is sent, and never held in memory. It is made anew where something is erased
+meanwhile, and breaks off where that happens while it is sent. Every export has its journal entry before it leaves.
+"""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any, BinaryIO, cast
+
+from quipu._version import __version__
+from quipu.errors import Fault
+from quipu.ledger.commit import Commit
+from quipu.ledger.ledger import JournalQuery, Ledger
+from quipu.memory.model import RecordView
+from quipu.memory.scope import Scopes, predicate
+from quipu.memory.snapshots import Snapshots
+from quipu.memory.views import record_view
+from quipu.model.journal import Draft, Head
+from quipu.model.record import Record
+from quipu.model.search import Selection, Snapshot
+from quipu.model.store import Store
+from quipu.operation import AnyBinding, Binding, Context, FilePart, invalid
+from quipu.sharing.grants.service import Grants
+from quipu.sharing.host import Host
+from quipu.sharing.model import GRANTS
+from quipu.sharing.times import rfc3339
+from quipu.transfer import age
+from quipu.transfer.exporting import operations as ops
+from quipu.transfer.exporting.erasure_watch import ErasureWatch, erased_meanwhile
+from quipu.transfer.exporting.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
+from quipu.transfer.exporting.spooling import ContentsSpool
+from quipu.transfer.formats import registry
+from quipu.transfer.formats.contents import Contents
+from quipu.transfer.formats.loss import Loss
+
+_STRETCH, _PAGE = 200, 1_000
+_PIECE = 256 << 10
+#: So often a file is made anew because something was erased meanwhile.
+_ATTEMPTS = 5
+#: How the reason of a removal begins that an undo gives.
+_UNDO = "undo:"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFile:
+    """A file that is whole, where it waits, and what to look at while it is sent."""
+
+    file: BinaryIO
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    report: ExportReport
+    watch: ErasureWatch
+
+    async def parts(self) -> AsyncIterator[FilePart]:
+        """The file, piece by piece; ConflictError once something is erased. Closes it."""
+        with self.file:
+            await self.watch.check()
+            yield FilePart(
+                data=b"",
+                file_name=self.name,
+                media_type=self.media_type,
+                size=self.size,
+                sha256=self.sha256,
+                report=self.report.to_dict(),
+            )
+            while piece := await asyncio.to_thread(self.file.read, _PIECE):
+                yield FilePart(data=piece)
+                await self.watch.check()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exports:
+    """Writes memories into files, and hands them out one by one."""
+
+    host: Host
+    scopes: Scopes
+    snapshots: Snapshots
+    grants: Grants
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (
+            Binding(ops.EXPORT_FILE, self.file),
+            Binding(ops.EXPORT_RECORDS, self.records),
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.host.ledger
+
+    # -- one by one -----------------------------------------------------------------------------------------------------
+
+    async def records(self, ctx: Context, request: ExportRecordsRequest) -> AsyncIterator[RecordView]:
+        stores = await self.scopes.stores(ctx.tenant)
+        watch = await ErasureWatch.begun(self.ledger, ctx.tenant)
+        selection = self._selection(ctx, request, stores)
+        snapshot = await self._snapshot(ctx, request, watch.head)
+        await self._note(ctx, self.host.new_id("exp"), {"format": "records"})
+        async for stretch in self._stretches(selection, snapshot):
+            standing = stretch
+            if await watch.has_erased():
+                keys = [(record.id, record.version) for record in stretch]
+                left = await self.ledger.read(ctx.tenant, lambda reader, keys=keys: reader.not_emptied(keys))
+                standing = [record for record in stretch if (record.id, record.version) in left]
+            for record in standing:
+                yield record_view(record, stores, is_masked=False)
+
+    # -- a file ---------------------------------------------------------------------------------------------------------
+
+    async def file(self, ctx: Context, request: ExportFileRequest) -> AsyncIterator[FilePart]:
+        made = await self.made(ctx, request)
+        async for part in made.parts():
+            yield part
+
+    async def made(self, ctx: Context, request: ExportFileRequest) -> MadeFile:
+        """The whole file. Whoever asks for it closes it, as `parts` does."""
+        check(request)
+        for _ in range(_ATTEMPTS):
+            watch = await ErasureWatch.begun(self.ledger, ctx.tenant)
+            file = await self._written(ctx, request, watch)
+            if not await watch.has_erased():
+                told = {"format": request.format, "items": file.report.items, "sha256": file.sha256}
+                await self._note(ctx, file.report.export_id, told)
+                return file
+            file.file.close()
+        raise erased_meanwhile()
+
+    async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> MadeFile:
+        stores, loss = await self.scopes.stores(ctx.tenant), Loss()
+        spool = ContentsSpool(self.ledger, ctx.tenant, self.host.owner(ctx.principal), request, loss, stores)
+        try:
+            head = await self._spooled(ctx, request, watch.head, spool)
+            return await self._file(ctx, request, spool, head, watch)
+        finally:
+            spool.close()
+
+    async def _spooled(
+        self, ctx: Context, request: ExportFileRequest, end: Head, spool: ContentsSpool
+    ) -> Mapping[str, Any]:
+        """Everything that goes into the file; and what its manifest says."""
+        since = await self._since(ctx, request, end)
+        snapshot = await self._snapshot(ctx, request, end)
+        selection = self._selection(ctx, request, spool.stores)
+        await spool.begin()
+        async for stretch in self._stretches(selection, snapshot):
+            await spool.add([record for record in stretch if record.born > since])
+        if request.format == "bundle" and request.as_of is None:
+            await self._tombstones(selection, since, end.seq, spool)
+        await spool.finish(await self._granted(ctx.tenant) if spool.grants is not None else ())
+        head: dict[str, Any] = {
+            "export_id": self.host.new_id("exp"),
+            "exported_at": rfc3339(self.host.clock(), fraction=True),
+            "exporter": f"quipu/{__version__}",
+            "owner": spool.owner,
+            "export_type": "full" if request.since is None else "incremental",
+            "chain_head": {"seq": end.seq, "hash": f"sha256:{end.hash.hex()}"},
+            **spool.told(),
+        }
+        if request.since is not None:
+            head["since"] = request.since
+        if request.base_export_id is not None:
+            head["base_export_id"] = request.base_export_id
+        return head
+
+    async def _file(
+        self,
+        ctx: Context,
+        request: ExportFileRequest,
+        spool: ContentsSpool,
+        head: Mapping[str, Any],
+        watch: ErasureWatch,
+    ) -> MadeFile:
+        by = self.host.keyring.signatory(ctx.tenant) if request.format == "bundle" else None
+        contents = Contents(
+            items=spool.items,
+            head=head,
+            others=spool.files(),
+            vectors=spool.vectors,
+            by=by,
+            as_lines=request.as_lines,
+        )
+        suffix, media_type = registry.named(request.format).file_kind(as_lines=request.as_lines)
+        name = f"memories-{rfc3339(self.host.clock())[:10]}{suffix}"
+        if request.encrypt_to:
+            name, media_type = f"{name}.age", "application/octet-stream"
+        file, size, sha256 = await asyncio.to_thread(_write, request, contents, spool.loss)
+        report = ExportReport(
+            export_id=str(head["export_id"]),
+            format=request.format,
+            items=len(spool.items),
+            withheld=spool.withheld,
+            tombstones=len(spool.tombstones),
+            position=watch.head.seq,
+            signed_by=None if by is None else by.kid,
+            is_sealed=bool(request.encrypt_to),
+            loss=spool.loss.report(),
+        )
+        return MadeFile(file, name, media_type, size, sha256, report, watch)
+
+    # -- which ----------------------------------------------------------------------------------------------------------
+
+    def _selection(self, ctx: Context, request: Export, stores: Mapping[str, Store]) -> Selection:
+        store = None if request.store is None else stores.get(request.store)
+        if request.store is not None and store is None:
+            raise invalid(
+                [Fault("/store", "bad_value", "the name of a store: `quipu store list` shows them")]
+            )
+        fits, agents = predicate(request.filter, stores), frozenset(request.agents)
+        return Selection(
+            tenant=ctx.tenant,
+            agent_id=request.agents[0] if len(agents) == 1 else None,
+            user_id=request.user_id,
+            store_id=None if store is None else store.id,
+            types=frozenset(request.types),
+            states=frozenset({"live", "archived"}),
+            matches=fits
+            if len(agents) < 2
+            else lambda record: record.agent_id in agents and (fits is None or fits(record)),
+        )
+
+    async def _snapshot(self, ctx: Context, request: Export, end: Head) -> Snapshot:
+        """Everything is as of one position, however long it takes."""
+        if request.as_of is not None:
+            return await self.snapshots.of(ctx, request.as_of)
+        return Snapshot(end.seq, ctx.clock())
+
+    async def _since(self, ctx: Context, request: ExportFileRequest, end: Head) -> int:
+        """The position that a file goes on from; 0 where it holds everything."""
+        if request.since is None:
+            return 0
+        text = request.since.strip()
+        if text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= end.horizon:
+            return int(text)  # what retention has emptied since is still named by its tombstones
+        found = (await self.snapshots.of(ctx, text)).seq
+        if found is None or text.startswith("run_"):
+            raise invalid([Fault("/since", "bad_value", "a journal position, or a moment with its zone")])
+        return found
+
+    async def _stretches(self, selection: Selection, snapshot: Snapshot) -> AsyncIterator[list[Record]]:
+        waiting: list[Record] = []
+        async for record in self.ledger.scan(selection, snapshot):
+            waiting.append(record)
+            if len(waiting) == _STRETCH:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
+
+    async def _tombstones(self, selection: Selection, since: int, end: int, spool: ContentsSpool) -> None:
+        """What was forgotten or erased since. An import that was undone leaves none: its file may come again."""
+        gone = replace(selection, states=frozenset({"forgotten", "erased"}))
+        times: dict[int, int] = {}
+        async for record in _gone(self.ledger, gone, self.host.clock()):
+            died = record.died or 0
+            if not since < died <= end:
+                continue
+            if record.provenance.import_id is not None:
+                reasons = await self.ledger.reasons(selection.tenant, record.id)
+                if reasons.get(died, "").startswith(_UNDO):
+                    continue
+            if died not in times:
+                query = JournalQuery(after=died - 1, limit=1)
+                times[died] = (await self.ledger.entries(selection.tenant, query))[0].at
+            spool.add_tombstone(record, times[died])
+
+    async def _granted(self, tenant: str) -> Sequence[Mapping[str, Any]]:
+        """Every grant as it was signed, and what it is worth now."""
+        found: list[Mapping[str, Any]] = []
+        after: tuple[str] | None = None
+        while page := await self.ledger.page(GRANTS, tenant, after=after, limit=_PAGE):
+            for row in page:
+                status = await self.grants.status(tenant, row)
+                told: dict[str, Any] = {"grant": dict(row.body), "grant_hash": row.hash, "status": status}
+                told |= {"registered_at": rfc3339(row.registered_at), "uses": row.uses}
+                told["items_disclosed"] = row.disclosed
+                if row.revoked_at is not None:
+                    told["revoked_at"] = rfc3339(row.revoked_at)
+                found.append(told)
+            after = (page[-1].id,)
+        return found
+
+    async def _note(self, ctx: Context, export_id: str, told: Mapping[str, Any]) -> None:
+        """The journal says that it left before it leaves."""
+        draft = Draft(
+            op="export",
+            actor=ctx.principal.name,
+            at=ctx.clock(),
+            detail={"export_id": export_id, **told},
+        )
+        await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft))
+
+
+async def _gone(ledger: Ledger, selection: Selection, now: int) -> AsyncIterator[Record]:
+    """What ended for good, newest id first, also what is emptied: of that nobody knows any more what a filter asks for."""
+    wanted = selection.matches is not None or selection.types or selection.user_id or selection.store_id
+    snapshot, below = Snapshot(None, now), None
+    while True:
+        start: str | None = below
+        page = await ledger.read(
+            selection.tenant, lambda reader, at=start: reader.page(selection, snapshot, at, _PAGE)
+        )
+        for record in page:
+            if record.standing not in selection.states or record.died is None:
+                continue
+            if record.is_emptied and wanted:
+                continue
+            if selection.types and record.type not in selection.types:
+                continue
+            if selection.matches is None or selection.matches(record):
+                yield record
+        if len(page) < _PAGE:
+            return
+        below = page[-1].id
+
+
+def check(request: ExportFileRequest) -> None:
+    """Such a file can be written."""
+    is_bundle = request.format == "bundle"
+    faults: list[Fault] = []
+    if request.as_lines and not is_bundle:
+        faults.append(Fault("/as_lines", "bad_value", "only for a bundle"))
+    if request.since is not None and (not is_bundle or request.as_of is not None):
+        faults.append(Fault("/since", "bad_value", "only for a bundle of today, without as_of"))
+    if request.include and not is_bundle:
+        faults.append(Fault("/include", "bad_value", "only for a bundle"))
+    if "embeddings" in request.include and request.as_lines:
+        faults.append(Fault("/include", "bad_value", "embeddings only for an archive: vectors are no lines"))
+    if request.base_export_id is not None and request.since is None:
+        faults.append(Fault("/since", "missing_field", "where the other export ended"))
+    if faults:
+        raise invalid(faults)
+    age.check_recipients(request.encrypt_to)
+
+
+def _write(request: ExportFileRequest, contents: Contents, loss: Loss) -> tuple[BinaryIO, int, str]:
+    """The file from its beginning, its size and its digest."""
+    target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        write = registry.named(request.format).write
+        assert write is not None
+        write(cast("BinaryIO", target), contents, loss)
+        if request.encrypt_to:
+            target = _sealed(target, request.encrypt_to)
+        target.seek(0)
+        digest = hashlib.sha256()
+        while piece := target.read(_PIECE):
+            digest.update(piece)
+        size = target.tell()
+        target.seek(0)
+    except BaseException:
+        target.close()
+        raise
+    return cast("BinaryIO", target), size, digest.hexdigest()
+
+
+def _sealed(plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
+    """The same, readable only for these."""
+    sealed = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        plain.seek(0)
+        age.seal(cast("BinaryIO", plain), cast("BinaryIO", sealed), recipients)
+    except BaseException:
+        sealed.close()
+        raise
+    plain.close()
+    return sealed
