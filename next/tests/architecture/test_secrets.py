@@ -26,7 +26,8 @@ _ELSEWHERE = {"create_tenant"}
 #: Texts that are read as something else, so that none with a secret in it is valid: moments, places in a list, words of a
 #: list, a name once more, the name of an embedder, a place in the file system, names that stand for yes and no.
 _READ_AS_SOMETHING_ELSE = {
-    *((name, "as_of") for name in ("get", "list", "recall", "related")),
+    *((name, "as_of") for name in ("get", "list", "recall", "related", "export_file", "export_records")),
+    *(("export_file", name) for name in ("since", "base_export_id", "encrypt_to")),
     *((name, "cursor") for name in ("journal", "list", "list_entries", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from quipu.errors import NotFoundError, QuipuError
+from quipu.http.streams import download
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import from_texts
 
@@ -65,6 +66,11 @@ class Server:
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
         try:
             operation, given = self._read(scope, body)
+            if operation.http is not None and operation.http.answers == "file":
+                assert self._stream is not None
+                parts: Any = self._stream(operation, given)
+                await (await download(parts))(scope, receive, send)
+                return
             if operation.is_stream:
                 await self._events(operation, given, send)
                 return

@@ -16,7 +16,7 @@ from quipu.errors import Fault
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.memory.model import RecordView
-from quipu.memory.scope import Scopes, predicate
+from quipu.memory.scope import Scopes, no_store, predicate
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.views import record_view
 from quipu.model.journal import Draft, Head
@@ -208,9 +208,7 @@ class Exports:
     def _selection(self, ctx: Context, request: Export, stores: Mapping[str, Store]) -> Selection:
         store = None if request.store is None else stores.get(request.store)
         if request.store is not None and store is None:
-            raise invalid(
-                [Fault("/store", "bad_value", "the name of a store: `quipu store list` shows them")]
-            )
+            raise no_store()
         fits, agents = predicate(request.filter, stores), frozenset(request.agents)
         return Selection(
             tenant=ctx.tenant,

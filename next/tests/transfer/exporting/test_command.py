@@ -1,0 +1,76 @@
+"""`quipu export`: a file that is there only when it is whole, and a report in sentences."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quipu.transfer import age
+from tests.cli.conftest import Cli, cli, home
+from tests.transfer.formats.shelf import good, read
+
+__all__ = ["cli", "home"]
+
+
+def test_a_memory_is_exported_and_the_next_export_goes_on_from_there(cli: Cli, tmp_path: Path) -> None:
+    cli.remember("Ana lives in Lisbon")
+    said = cli.says("export", "all.bundle.zip")
+    assert "all.bundle.zip: 1 memory, " in said
+    assert "Signed by did:key:" in said
+    cli.remember("Mara is vegetarian")
+    found = cli.json("export", "more.bundle.zip", "--since", "all.bundle.zip")
+    assert (found["items"], found["format"], found["is_sealed"]) == (1, "bundle", False)
+    more = read((tmp_path / "more.bundle.zip").read_bytes())
+    assert more.is_incremental
+    assert [item["content"]["text"] for item in good(more.items())] == ["Mara is vegetarian"]
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [("a.zip", "bundle"), ("a.bundle.ndjson", "bundle"), ("a.mem0.json", "mem0"), ("a.letta.json", "letta")],
+)
+def test_the_name_says_what_is_written(cli: Cli, tmp_path: Path, name: str, format_: str) -> None:
+    cli.remember("Ana lives in Lisbon")
+    assert cli.json("export", name)["format"] == format_
+    assert b"Ana lives in Lisbon" in (tmp_path / name).read_bytes() or name == "a.zip"
+    assert read((tmp_path / name).read_bytes()).format == format_
+
+
+def test_records_go_to_a_file_or_to_whoever_reads(cli: Cli, tmp_path: Path) -> None:
+    cli.remember("Ana lives in Lisbon")
+    assert cli.json("export", "all.ndjson") == {"file": "all.ndjson", "items": 1}
+    (line,) = (tmp_path / "all.ndjson").read_text().splitlines()
+    assert json.loads(line)["content"] == "Ana lives in Lisbon"
+    assert cli.problem("export", "all.ndjson", "--since", "1", "--force")["reason"] == "usage"
+    assert json.loads((tmp_path / "all.ndjson").read_text()), "what was there stays where nothing is written"
+
+
+def test_what_has_no_room_and_what_stays_is_said_in_sentences(cli: Cli) -> None:
+    cli.remember("Ana lives in Lisbon", "--importance", "0.5")
+    cli.remember("stays", "--metadata", '{"exportable": false}')
+    said = cli.says("export", "all.mem0.json")
+    assert "The format has no room for importance: left out once." in said
+    assert "1 memory stayed here, marked as not exportable" in said
+    assert "verify" not in said
+
+
+def test_a_sealed_file_says_so(cli: Cli, tmp_path: Path) -> None:
+    cli.remember("Ana lives in Lisbon")
+    _, recipient = age.new_identity()
+    said = cli.says("export", "all.bundle.zip.age", "--encrypt-to", recipient)
+    assert "Sealed: only who has the key of a recipient can read it." in said
+    assert age.is_sealed((tmp_path / "all.bundle.zip.age").read_bytes())
+
+
+def test_nothing_is_written_over_and_a_refused_export_leaves_no_file(cli: Cli, tmp_path: Path) -> None:
+    cli.remember("Ana lives in Lisbon")
+    (tmp_path / "all.zip").write_text("mine")
+    assert cli.problem("export", "all.zip")["reason"] == "target_exists"
+    assert (tmp_path / "all.zip").read_text() == "mine"
+    assert cli.json("export", "all.zip", "--force")["items"] == 1
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert cli.problem("export", "none.zip", "--store", "nowhere")["code"] == "not_found"
+    assert cli.problem("export", "none.mem0.json", "--include", "logs")["errors"][0]["pointer"] == "/include"
+    assert cli.problem("export", "away/none.zip")["reason"] == "no_file"
+    assert cli.problem("export", "none.zip", "--filter", "{")["reason"] == "usage"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
