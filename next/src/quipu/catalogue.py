@@ -84,6 +84,9 @@ PLACES: Mapping[str, str] = {
     "get_identity": "quipu.sharing.operations:GET_IDENTITY",
     "rotate_key": "quipu.sharing.operations:ROTATE_KEY",
     "describe_service": "quipu.sharing.operations:DESCRIBE_SERVICE",
+    "borrow": "quipu.sharing.operations:BORROW",
+    "list_borrowed": "quipu.sharing.operations:LIST_BORROWED",
+    "give_up_borrowed": "quipu.sharing.operations:GIVE_UP_BORROWED",
     "list_mirrors": "quipu.mirrors.operations:LIST_MIRRORS",
     "verify_mirror": "quipu.mirrors.operations:VERIFY_MIRROR",
     "resync_mirror": "quipu.mirrors.operations:RESYNC_MIRROR",
@@ -195,6 +198,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "did rotate": (
         "rotate_key",
         "Sign with a new key from now on. What the old one signed still counts, unless it is compromised.",
+    ),
+    "borrowed": (
+        "list_borrowed",
+        "List what others share with you, as far as it was asked for and may still be kept.",
+    ),
+    "borrowed drop": (
+        "give_up_borrowed",
+        "Drop what a grant showed you, and end the grant at the server that shares.",
     ),
     "mirror list": (
         "list_mirrors",

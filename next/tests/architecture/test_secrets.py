@@ -28,7 +28,7 @@ _ELSEWHERE = {"create_tenant"}
 _READ_AS_SOMETHING_ELSE = {
     *((name, "as_of") for name in ("get", "list", "recall", "related", "export_file", "export_records")),
     *(("export_file", name) for name in ("since", "base_export_id", "encrypt_to")),
-    *((name, "cursor") for name in ("journal", "list", "list_entries", "suggestions")),
+    *((name, "cursor") for name in ("journal", "list", "list_borrowed", "list_entries", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
     *(("share", "grantee"), ("share", "profile"), ("register_grant", "grant")),
@@ -54,6 +54,8 @@ def placements(operation: AnyOperation, text: str) -> Iterator[tuple[str, Any]]:
             yield name, value
     if operation.name == "create_webhook":
         yield "url", f"{NOWHERE}/{text.replace(' ', '-')}"
+    if operation.name == "borrow":
+        yield "link", f"https://nowhere.invalid/oap/memory/grant/{text.replace(' ', '-')}"
     if operation.name == "preview_write":
         yield "request", {"id": "mem_1", "tags": [text]}
 

@@ -26,12 +26,14 @@ from quipu.schemas import schema
 from quipu.secrets.operations import ADD_SECRET
 from quipu.sharing import receipts
 from quipu.sharing.grants.operations import SHARE
+from quipu.sharing.model import BORROWED_ITEMS, BorrowedItem
 from quipu.testing.embedders import WordEmbedder
 
 #: Words of a memory that somebody else must not see.
 PRIVATE = "tangerine lighthouse"
 #: Where nothing listens and no name leads.
 NOWHERE = "https://nowhere.invalid/hook"
+NOBODY = "did:web:nowhere.invalid"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ FRESH, FILE, PROCEDURE = Thing("fresh name"), Thing("file"), Thing("procedure")
 RUN, OVER, REF = Thing("run"), Thing("run that is over"), Thing("memory ref")
 MIRROR = Thing("mirror that is not set up")
 GRANT, SIGNED_GRANT = Thing("grant"), Thing("signed grant")
+BORROWED = Thing("borrowed grant")
 #: Somebody who is only a key.
 GRANTEE = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
@@ -97,6 +100,9 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "query_grant": {"body": {"query": PRIVATE}},
     "register_grant": {"grant": SIGNED_GRANT},
     "who_saw": {"id": RECORD},
+    "borrow": {"link": "https://nowhere.invalid/oap/memory/grant/mgr_1"},
+    "list_borrowed": {"grant_id": BORROWED},
+    "give_up_borrowed": {"source": NOBODY, "grant_id": BORROWED},
     "backup": {"target": FILE},
     "undo": {"source": "nothing came from here"},
     "open_run": {"workflow_id": "orders"},
@@ -119,6 +125,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
 #: Operations that cannot succeed in this world, and the reason that they give.
 REFUSED = {
     **{"test_webhook": "unknown_host", "verify_mirror": "mirror", "resync_mirror": "mirror"},
+    "borrow": "unknown_host",
     # for who comes with a grant, and proves it
     "exchange_grant": "binding_failed",
     "query_grant": "no_credential",
@@ -208,6 +215,7 @@ class World:
             "mirror that is not set up": self._mirror,
             "grant": self._grant,
             "signed grant": self._signed_grant,
+            "borrowed grant": self._borrowed,
         }
 
     async def _fresh(self) -> str:
@@ -296,6 +304,20 @@ class World:
         keyring = self.container.sharing.host.keyring
         drafted = (await self(SHARE, grantee=GRANTEE, purpose="a test", all=True, dry_run=True)).grant
         return receipts.signed(receipts.without(drafted, "signature"), keyring.signatory(self.tenant))
+
+    async def _borrowed(self) -> str:
+        grant_id, now = self.container.sharing.host.new_id("mgr"), self.container.clock()
+        row = BorrowedItem(
+            source=NOBODY,
+            grant_id=grant_id,
+            item_id="mem_1",
+            item={"item_id": "mem_1", "kind": "fact", "content": {"text": PRIVATE}},
+            receipt_id="urn:oap:receipt:1",
+            received_at=now,
+            expires_at=now + 86_400_000,
+        )
+        await self.container.ledger.update(self.tenant, BORROWED_ITEMS, row)
+        return grant_id
 
     async def _tenant(self) -> str:
         name = await self._fresh()

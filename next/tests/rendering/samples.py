@@ -24,6 +24,7 @@ _VALUES: Mapping[str, Any] = {
     "url": "https://hooks.example/x",
     "base_export_id": f"exp_{'0' * 26}",
     "grantee": "did:web:agent.example",
+    "link": "https://memory.example/oap/memory/grant/mgr_1",
     "profile": ITEM_PROFILE,
 }
 #: What a field cannot stand without.

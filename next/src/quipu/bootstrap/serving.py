@@ -178,6 +178,7 @@ def background_jobs(container: Container) -> "list[Job]":
     async def sweep(tenant: str) -> None:
         await container.memory.expire.sweep(tenant, container.clock())
         await container.governance.proposals.lapse(tenant, container.clock())
+        await container.sharing.borrowed.drop_expired(tenant, container.clock())
 
     return [
         Job(

@@ -51,6 +51,7 @@ HAND_COMMANDS: tuple[Place, ...] = (
     Place("rules show", "quipu.governance.commands:RULES_SHOW", "Show the rules that decide on writes."),
     Place("rules set", "quipu.governance.commands:RULES_SET", "Replace the rules with those of a file."),
     Place("rules test", "quipu.governance.commands:RULES_TEST", "Say what rules would do; nothing changes."),
+    Place("borrow", "quipu.sharing.commands:BORROW", "Show what somebody shares with you."),
     Place("verify", "quipu.audit.commands:VERIFY", "Check that everything is what was written."),
     Place("audit export", "quipu.audit.commands:EXPORT", "Export the journal, to be verified elsewhere."),
     Place(
@@ -70,7 +71,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Stores, procedures, runs": ("store", "procedure", "run"),
     "Review": ("review", "rules", "suggestions", "webhook"),
     "Moving": ("import", "export", "backup", "db"),
-    "Sharing": ("share", "borrow", "grant", "did"),
+    "Sharing": ("share", "borrow", "borrowed", "grant", "did"),
     "Proof": ("verify", "audit", "conformance", "telemetry"),
     "Mirrors and index": ("mirror", "reindex", "vacuum"),
     "Access": ("tenant", "token", "secret"),

@@ -342,8 +342,8 @@ class Documents:
         default_factory=dict[str, tuple[int, Mapping[str, Any]]]
     )
 
-    async def document(self, did: str) -> Mapping[str, Any]:
-        """The document, or UnverifiableError."""
+    async def document(self, did: str, *, is_fresh: bool = False) -> Mapping[str, Any]:
+        """The document, or UnverifiableError. `is_fresh`: none that was kept; a key may have been given up since."""
         dids.checked(did)
         if did == self.keyring.did(None):
             return self.keyring.document(None)
@@ -354,7 +354,7 @@ class Documents:
             return dids.key_document(did)
         now = self.clock()
         at, kept = self._kept.get(did, (0, None))
-        if kept is not None and 0 <= now - at < _LIFE_MS:  # below 0 a clock was wrong
+        if kept is not None and not is_fresh and 0 <= now - at < _LIFE_MS:  # below 0 a clock was wrong
             return kept
         found = await self._fetched(did)
         if len(self._kept) >= _MOST_KEPT:

@@ -122,6 +122,16 @@ class BorrowedItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BorrowedGrant:
+    """Which tenant holds something of a grant: who lent it asks for it by the grant alone."""
+
+    grant_id: str
+    #: The DID of the host that showed it.
+    source: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsedProof:
     """A proof of a key that was shown, and until when it must not be shown again."""
 
@@ -143,12 +153,18 @@ ITEM_LOG = Table("item_log", ItemLogEntry, key=("record_id", "number"))
 RECEIPTS = Table("receipt", Receipt, key=("number",))
 ERASURES = Table("erasure", Erasure, key=("id",))
 CASCADE_STEPS = Table("cascade_step", CascadeStep, key=("erasure_id", "grantee", "grant_id"))
-BORROWED_ITEMS = Table("borrowed_item", BorrowedItem, key=("source", "grant_id", "item_id"))
+#: Others name these items, and the journal holds no words of others.
+BORROWED_ITEMS = Table(
+    "borrowed_item", BorrowedItem, key=("source", "grant_id", "item_id"), is_journaled=False
+)
 USED_PROOFS = Table("used_proof", UsedProof, key=("id",), is_journaled=False)
 #: Kept under no tenant, because which one it is, is what is asked.
 GRANT_OWNERS = Table("share_grant_owner", GrantOwner, key=("id",), is_journaled=False)
+BORROWED_GRANTS = Table(
+    "borrowed_grant", BorrowedGrant, key=("grant_id", "source", "owner"), is_journaled=False
+)
 NO_TENANT = ""
 TABLES: tuple[Table[Any], ...] = (
     *(GRANTS, SHARED_ITEMS, ITEM_LOG, RECEIPTS, ERASURES, CASCADE_STEPS, BORROWED_ITEMS),
-    *(USED_PROOFS, GRANT_OWNERS),
+    *(USED_PROOFS, GRANT_OWNERS, BORROWED_GRANTS),
 )

@@ -88,7 +88,7 @@ RETURN_BORROWED = Operation(
     limits=SERVER,
 )
 
-BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED)
+BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED)
 
 # -- erasure ----------------------------------------------------------------------------------------------------------
 
@@ -121,4 +121,4 @@ LIST_ERASURES = Operation(
 
 ERASURE_OPERATIONS = (ERASE, LIST_ERASURES)
 
-OPERATIONS: Operations = IDENTITY_OPERATIONS
+OPERATIONS: Operations = (*IDENTITY_OPERATIONS, *BORROWING_OPERATIONS)

@@ -8,6 +8,7 @@ from quipu.operation import AnyBinding, Binding
 from quipu.secrets.sealing import Sealing
 from quipu.sharing import operations as ops
 from quipu.sharing.about import About
+from quipu.sharing.borrowed import Borrowed
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.admission import Admission
 from quipu.sharing.grants.disclosures import Disclosures
@@ -18,6 +19,7 @@ from quipu.sharing.grants.rates import Rates
 from quipu.sharing.grants.service import Grants
 from quipu.sharing.grants.view import GrantViews
 from quipu.sharing.host import Host
+from quipu.sharing.lenders import Lenders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class Sharing:
     admission: Admission
     queries: GrantQueries
     disclosures: Disclosures
+    borrowed: Borrowed
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -38,6 +41,9 @@ class Sharing:
             Binding(ops.GET_IDENTITY, self.about.identity),
             Binding(ops.ROTATE_KEY, self.about.rotate),
             Binding(ops.DESCRIBE_SERVICE, self.about.describe),
+            Binding(ops.BORROW, self.borrowed.borrow),
+            Binding(ops.LIST_BORROWED, self.borrowed.listed),
+            Binding(ops.GIVE_UP_BORROWED, self.borrowed.give_up),
             Binding(grant_ops.SHARE, self.grants.share),
             Binding(grant_ops.LIST_GRANTS, self.grants.listed),
             Binding(grant_ops.GET_GRANT, self.grants.get),
@@ -67,4 +73,5 @@ def sharing_service(
             host=host, views=views, rates=Rates(host.clock), sealing=sealing, embedder=embedder
         ),
         disclosures=Disclosures(host=host),
+        borrowed=Borrowed(host=host, pipeline=pipeline, lenders=Lenders(host=host)),
     )

@@ -642,10 +642,16 @@ CREATE TABLE borrowed_item (
   receipt_id $text NOT NULL,
   received_at $int NOT NULL,
   expires_at $int NOT NULL,
-  salt $blob,
-  digest $blob NOT NULL,
-  seq $int NOT NULL,
   CONSTRAINT borrowed_item_key PRIMARY KEY (tenant, source, grant_id, item_id)
+) $table_end;
+
+-- Which tenant holds something that another host has lent. It stands under no tenant.
+CREATE TABLE borrowed_grant (
+  tenant $text NOT NULL,
+  grant_id $text NOT NULL,
+  source $text NOT NULL,
+  owner $text NOT NULL,
+  CONSTRAINT borrowed_grant_key PRIMARY KEY (tenant, grant_id, source, owner)
 ) $table_end;
 
 -- Proofs of keys that are good once.

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from quipu import jose
 from quipu.errors import UnauthenticatedError
-from quipu.jose import b64
+from quipu.jose import Signatory, b64
 from quipu.ledger.commit import Drop, Keep
 from quipu.ledger.reader import Reader
 from quipu.operation import Context
@@ -177,6 +177,20 @@ def check_proof(shown: Shown, now: int, token: str | None) -> tuple[str, UsedPro
     until = int(at * 1000) + _REMEMBERED_MS
     # The time stands first, so that the oldest are found first.
     return thumbprint, UsedProof(id=f"{until:016d}.{digest}", until=until)
+
+
+def proof(by: Signatory, method: str, url: str, *, at: int, jti: str, token: str | None = None) -> str:
+    """A proof that this very request comes from who has the key; `token`: the one that is sent with it."""
+    address = urlsplit(url)
+    claims: dict[str, Any] = {
+        "jti": jti,
+        "htm": method,
+        "htu": f"{address.scheme}://{address.netloc}{address.path}",
+        "iat": at // 1000,
+    }
+    if token is not None:
+        claims["ath"] = b64(hashlib.sha256(token.encode()).digest())
+    return jose.token({"typ": PROOF_TYPE, "jwk": dict(by.jwk)}, claims, by)
 
 
 def is_same_address(given: object, url: str) -> bool:
