@@ -110,6 +110,7 @@ PLACES: Mapping[str, str] = {
     "backup": "quipu.upkeep.operations:BACKUP",
     "health": "quipu.http.health:HEALTH",
     "capabilities": "quipu.http.health:CAPABILITIES_OF",
+    "list_jobs": "quipu.http.health:LIST_JOBS",
 }
 #: Words of a command → its operation, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {

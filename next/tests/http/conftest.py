@@ -13,6 +13,7 @@ from quipu.http.app import App, app
 from quipu.http.authentication import Authentication, Backoff
 from quipu.http.health import OPERATIONS as HEALTH
 from quipu.http.health import HealthService
+from quipu.http.jobs import JobLog
 from quipu.http.settings import HttpSettings
 from quipu.ledger.ledger import Health
 from quipu.memory.operations import OPERATIONS as MEMORY
@@ -74,6 +75,7 @@ class Servers:
             embedder="words",
             operations=lambda: tuple(operation.name for operation in OPERATIONS),
             content_bytes=1 << 20,
+            jobs=JobLog(memory.clock),
         )
         bindings = (*memory.services.bindings.values(), *health_service.bindings, *rig.bindings)
         memory.services = Services.of(tuple(bindings), Unlimited(), Untraced())

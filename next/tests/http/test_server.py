@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from quipu.bootstrap import background_jobs, http_app, open_container
 from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
-from quipu.http.jobs import Job, Jobs, for_each_tenant
+from quipu.http.jobs import Job, JobLog, Jobs, for_each_tenant
 from quipu.http.server import address_of, bound_socket
 from quipu.http.settings import HttpSettings
 from quipu.memory.operations import REMEMBER
@@ -211,6 +211,34 @@ async def test_each_job_is_done_again_and_again_and_what_breaks_breaks_nothing_e
     assert set(pauses) == {1, 2, 3}
     assert "The job broken failed: RuntimeError" in caplog.text
     assert "nobody's business" not in caplog.text
+
+
+async def test_it_is_known_how_each_job_went_also_where_it_failed_for_one_tenant() -> None:
+    log = JobLog(lambda: 7)
+
+    async def tenants() -> list[str]:
+        return ["good", "broken"]
+
+    async def work(tenant: str) -> None:
+        if tenant == "broken":
+            raise InvalidError("Its text is nobody's business.", reason="bad_value")
+
+    jobs = Jobs(
+        [
+            Job(name="each", every_s=1, work=for_each_tenant("each", tenants, work)),
+            Job(name="good", every_s=1, work=tenants),
+            Job(name="last", every_s=0, work=tenants, is_last=True),
+        ],
+        log,
+        pause=lambda _: asyncio.sleep(0),
+    )
+    assert [(one.name, one.ended_at) for one in log.states.values()] == [("each", None), ("good", None)]
+    async with jobs:
+        await until(lambda: all(one.ended_at for one in log.states.values()))
+    assert {one.name: one.failure and one.failure.word for one in log.states.values()} == {
+        "each": "bad_value",
+        "good": None,
+    }
 
 
 async def test_a_tenant_that_is_slow_or_broken_keeps_no_other_waiting(

@@ -1,6 +1,6 @@
 """A whole installation, asked as people ask it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from quipu.config import Settings
 from quipu.embed.port import Embedder
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import REMEMBER
+from quipu.mirrors.copies import Mirror
 from quipu.model.journal import Entry
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, dispatch
@@ -68,11 +69,20 @@ class House:
 
 
 async def open_house(
-    *, is_open: bool = False, store: str = ":memory:", embedder: Embedder | None = None, **settings: Any
+    *,
+    is_open: bool = False,
+    store: str = ":memory:",
+    embedder: Embedder | None = None,
+    mirrors: Sequence[Mirror] = (),
+    **settings: Any,
 ) -> House:
     clock = Clock()
     container = await open_container(
-        Settings(**{"rate": 0, **settings}), stores=[store], embedder=embedder or WordEmbedder(), clock=clock
+        Settings(**{"rate": 0, **settings}),
+        stores=[store],
+        embedder=embedder or WordEmbedder(),
+        clock=clock,
+        mirrors=mirrors,
     )
     return House(container, clock, http_app(container, is_open=is_open))
 

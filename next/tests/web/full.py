@@ -8,6 +8,8 @@ from quipu.governance.operations import SET_RULES
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER, UPDATE
 from quipu.model.principal import local
 from quipu.runs.operations import OPEN_RUN, RECORD_NODE, RUN_NOTES
+from tests.mirrors.rig import mirror
+from tests.mirrors.shelf import ShelfBackend
 from tests.web.conftest import House, open_house
 from tests.web.past import HOME, LISBON, SUPPORT, TRAVEL, WALNUTS, Past, write_past
 
@@ -103,7 +105,7 @@ async def _strange_run(house: House) -> str:
 @contextlib.asynccontextmanager
 async def open_full(store: str = ":memory:") -> AsyncIterator[Full]:
     """All of it, until the end of the block."""
-    house = await open_house(store=store)
+    house = await open_house(store=store, mirrors=(mirror("shelf", ShelfBackend()),))
     past = await write_past(house.container, house.clock)
     rules = [{"id": "<i>", "effect": "hold", "reason": STRANGE[0], "when": {"sources": ["<script>"]}}]
     strange = await _fill_with_strange(house)

@@ -1,12 +1,19 @@
 """Health, people and tokens, webhooks, secrets, tenants: as pages."""
 
+import asyncio
 import re
+from pathlib import Path
 
 from quipu.access.operations import LIST_TENANTS, LIST_TOKENS
+from quipu.errors import BackendUnavailableError
 from quipu.governance.webhooks.operations import LIST_WEBHOOKS
+from quipu.http.jobs import Job, Jobs
 from quipu.memory.operations import GET, REMEMBER
 from quipu.secrets.operations import LIST_SECRETS
-from tests.web.conftest import House
+from tests.http.rig import until
+from tests.mirrors.rig import mirror
+from tests.mirrors.shelf import ShelfBackend
+from tests.web.conftest import House, open_house
 from tests.web.person import Seen
 
 SECRET = "hunter2-nobody-knows"
@@ -170,3 +177,66 @@ async def test_health_says_how_the_server_is_and_who_looks(house: House) -> None
     assert "Versions of them" not in seen.text
     seen = await (await house.person("op", "operator")).get("/health")
     assert "does not read memory" in seen.text
+
+
+async def test_operators_see_how_mirrors_stand_and_bring_them_up_to_date() -> None:
+    shelf = ShelfBackend()
+    house = await open_house(mirrors=(mirror("shelf", shelf),))
+    record = await house.remember("tea at noon")
+    await house.container.mirrors.drained("default")
+    person = await house.person("op", "operator")
+    page = await person.get("/health")
+    assert "shelf://here" in page.text
+    assert "nothing waits" in page.text
+    assert "0 differences" in (await person.send(page, "verify_mirror")).text
+    shelf.kept.clear()
+    seen = await person.send(page, "verify_mirror")
+    assert "1 difference" in seen.text
+    assert f"/memories/{record}" in seen.html.links
+    assert shelf.kept == {}, "comparing changes nothing"
+    assert "1 of them mended" in (await person.send(page, "resync_mirror")).text
+    assert [copy.content for copy in shelf.kept.values()] == ["tea at noon"]
+    others = await house.person("ana", "admin")
+    seen = await others.get("/health")
+    assert "shelf" not in seen.text
+    assert not seen.html.has_form("resync_mirror")
+    await house.close()
+
+
+async def test_a_mirror_that_is_set_up_no_more_can_be_forgotten(tmp_path: Path) -> None:
+    store = str(tmp_path / "memory.db")
+    house = await open_house(store=store, mirrors=(mirror("shelf", ShelfBackend()),))
+    await house.remember("tea at noon")
+    await house.container.mirrors.drained("default")
+    await house.close()
+    house = await open_house(store=store)
+    person = await house.person("op", "operator")
+    page = await person.get("/health")
+    assert "not set up here" in page.text
+    seen = await person.send(page, "drop_mirror")
+    assert "may still hold 1 copies" in seen.text
+    assert not seen.html.has_form("drop_mirror")
+    await house.close()
+
+
+async def test_operators_see_what_the_server_does_by_itself(house: House) -> None:
+    async def fails() -> None:
+        raise BackendUnavailableError("The disk is full.", reason="disk_full")
+
+    async def works() -> None:
+        await asyncio.sleep(0)
+
+    job_log = house.container.job_log
+    jobs = Jobs(
+        [Job(name="checkpoint", every_s=60, work=fails), Job(name="sweep", every_s=60, work=works)],
+        job_log,
+        pause=lambda _: asyncio.sleep(0),
+    )
+    person = await house.person("op", "operator")
+    assert "not yet" in (await person.get("/health")).text
+    async with jobs:
+        await until(lambda: all(job_log.states[name].ended_at for name in ("checkpoint", "sweep")))
+        seen = await person.get("/health")
+    assert "Signs the journal checkpoint disk full 1 minute" in seen.text
+    assert re.search(r"Removes what has expired sweep (works|running) 1 minute", seen.text)
+    assert "disk full" not in (await (await house.person("ana", "admin")).get("/health")).text

@@ -27,6 +27,7 @@ from quipu.governance.text_classes import classes
 from quipu.governance.webhooks.addresses import Webhooks
 from quipu.governance.webhooks.delivery import Delivery
 from quipu.http.health import HealthService
+from quipu.http.jobs import JobLog
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.drafts import Limits
 from quipu.memory.pipeline import Pipeline
@@ -331,12 +332,13 @@ def upkeep_of(core: Core) -> Upkeep:
     )
 
 
-def health_of(core: Core) -> HealthService:
+def health_of(core: Core, job_log: JobLog) -> HealthService:
     return HealthService(
         ledger=core.ledger,
         embedder=None if core.embedder is None else core.embedder.model,
         operations=lambda: tuple(operation.name for operation in OPERATIONS),
         content_bytes=core.settings.limit_content_bytes,
+        jobs=job_log,
     )
 
 

@@ -37,6 +37,7 @@ from quipu.governance.in_process import InProcessReviewer
 from quipu.governance.service import GovernanceService, governance_service
 from quipu.governance.suggestions.learned_rules import LearnedRules
 from quipu.governance.webhooks.addresses import Webhooks
+from quipu.http.jobs import JobLog
 from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Pipeline
 from quipu.memory.service import MemoryService
@@ -76,6 +77,8 @@ class Container:
     sharing: Sharing
     mirrors: Mirrors
     mirror_searches: MirrorSearches
+    #: How the jobs of a server in this process go.
+    job_log: JobLog
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -178,6 +181,7 @@ async def open_container(
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
     sharing = sharing_of(core, pipeline, outbound)
+    job_log = JobLog(clock)
     forgetting.append(sharing.views.forget)
     bindings = (
         *decided_here(
@@ -196,7 +200,7 @@ async def open_container(
         *consolidation.bindings,
         *MirrorChecks(mirroring).bindings,
         *upkeep_of(core).bindings,
-        *health_of(core).bindings,
+        *health_of(core, job_log).bindings,
     )
     core.ledger.listen()
     mirroring.start()
@@ -216,6 +220,7 @@ async def open_container(
         sharing=sharing,
         mirrors=mirroring,
         mirror_searches=searches,
+        job_log=job_log,
         services=Services.of(bindings, access.budgets, Untraced()),
     )
 

@@ -107,6 +107,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
             Job(name="mcp", every_s=_MCP_S, work=mcp.load),
             Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
         ),
+        job_log=container.job_log,
         waiting=container.governance.waits,
     )
 

@@ -12,7 +12,7 @@ from quipu.http.authentication import Authentication
 from quipu.http.documents import document_routes
 from quipu.http.exchange import ErrorPage, Exchanges, Observer, Spans
 from quipu.http.hosts import KnownHosts
-from quipu.http.jobs import Job, Jobs
+from quipu.http.jobs import Job, JobLog, Jobs
 from quipu.http.lifecycle import Lifecycle
 from quipu.http.limits import Limits
 from quipu.http.metrics import Metrics
@@ -66,13 +66,14 @@ def app(
     observers: Sequence[Observer] = (),
     spans: Spans | None = None,
     jobs: Sequence[Job] = (),
+    job_log: JobLog | None = None,
     error_page: ErrorPage | None = None,
 ) -> App:
     """Every operation behind its address.
 
     `protocols` are routes that a public contract prescribes, or that serve pages; `addresses` are such as well, with ids
     in them that may hold an encoded slash: method, path, application. `described` are their paths for the OpenAPI
-    document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics, `error_page` shows an
+    document. `waiting` waits for decisions about held writes, `gauges` are numbers for /metrics, `job_log` says how jobs go, `error_page` shows an
     error to who reads pages, or speaks another protocol.
     """
     lifecycle, metrics = Lifecycle(), Metrics()
@@ -114,4 +115,4 @@ def app(
             expose_headers=_SHOWN,
         )
     further = tuple((method, path) for method, path, _ in addresses)
-    return App(made, lifecycle, tuple(others), further, Jobs(jobs))
+    return App(made, lifecycle, tuple(others), further, Jobs(jobs, job_log))

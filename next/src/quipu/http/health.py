@@ -1,4 +1,4 @@
-"""How the server is, and what it can do: two operations."""
+"""How the server is, what it can do, and what it does by itself: three operations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from quipu._version import __version__
+from quipu.http.jobs import JobLog
 from quipu.ledger.ledger import Ledger
 from quipu.memory.memory_store import CAPABILITIES
 from quipu.model.principal import Permission
@@ -49,6 +50,30 @@ class CapabilitiesResponse(Response):
     limits: dict[str, int] = Field(description="How large things may be.")
 
 
+class ListJobsRequest(Request):
+    """List what this server does by itself, and how that goes."""
+
+
+class JobView(Response):
+    """Something that is done every so often."""
+
+    name: str = Field(description="What it is called.")
+    every_s: float = Field(description="Seconds from the end of one time to the next.")
+    running: bool = Field(description="Whether it is being done now.")
+    ended_at: int | None = Field(
+        default=None, description="When it last ended, well or not; milliseconds since 1970."
+    )
+    error: str | None = Field(
+        default=None, description="Why it failed the last time, as a stable word; none: it did not."
+    )
+
+
+class ListJobsResponse(Response):
+    """The jobs of the server that answers; each server has its own."""
+
+    jobs: tuple[JobView, ...] = Field(description="By name.")
+
+
 HEALTH = Operation(
     name="health",
     request=HealthRequest,
@@ -67,7 +92,16 @@ CAPABILITIES_OF = Operation(
     http=get("/v1/capabilities", v0="capabilities"),
     repeat="safe",
 )
-OPERATIONS = (HEALTH, CAPABILITIES_OF)
+LIST_JOBS = Operation(
+    name="list_jobs",
+    request=ListJobsRequest,
+    response=ListJobsResponse,
+    permission=Permission.OPERATE,
+    limits=SERVER,
+    http=get("/v1/jobs"),
+    repeat="safe",
+)
+OPERATIONS = (HEALTH, CAPABILITIES_OF, LIST_JOBS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +112,15 @@ class HealthService:
     embedder: str | None
     operations: Callable[[], tuple[str, ...]]
     content_bytes: int
+    jobs: JobLog
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
-        return (Binding(HEALTH, self.health), Binding(CAPABILITIES_OF, self.capabilities))
+        return (
+            Binding(HEALTH, self.health),
+            Binding(CAPABILITIES_OF, self.capabilities),
+            Binding(LIST_JOBS, self.listed_jobs),
+        )
 
     async def health(self, ctx: Context, request: HealthRequest) -> HealthResponse:
         found = await self.ledger.health()
@@ -99,4 +138,18 @@ class HealthService:
             types=("semantic", "episodic", "procedural", "emotional"),
             capabilities=tuple(sorted(CAPABILITIES)),
             limits={"content_bytes": self.content_bytes, "k": 1000, "batch": 1000, "ids": 1000},
+        )
+
+    async def listed_jobs(self, ctx: Context, request: ListJobsRequest) -> ListJobsResponse:
+        return ListJobsResponse(
+            jobs=tuple(
+                JobView(
+                    name=one.name,
+                    every_s=one.every_s,
+                    running=one.is_running,
+                    ended_at=one.ended_at,
+                    error=None if one.failure is None else one.failure.word,
+                )
+                for _, one in sorted(self.jobs.states.items())
+            )
         )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from quipu.errors import QuipuError
@@ -27,14 +27,60 @@ class Job:
     is_last: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong with a job, as a stable word. It has been logged."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """How a job goes."""
+
+    name: str
+    every_s: float
+    is_running: bool = False
+    #: When it last came to an end, well or not.
+    ended_at: int | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """How the jobs of this process go. A program without a server has none."""
+
+    clock: Callable[[], int]
+    states: dict[str, JobState] = field(default_factory=dict[str, JobState])
+
+    def knows(self, job: Job) -> None:
+        self.states[job.name] = JobState(name=job.name, every_s=job.every_s)
+
+    def began(self, job: Job) -> None:
+        self.states[job.name] = replace(self.states[job.name], is_running=True)
+
+    def ended(self, job: Job, failure: Failure | None) -> None:
+        self.states[job.name] = replace(
+            self.states[job.name], is_running=False, ended_at=self.clock(), failure=failure
+        )
+
+
 class Jobs:
     """Does jobs while it is open: `async with Jobs(...)`."""
 
     def __init__(
-        self, jobs: Iterable[Job], *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        jobs: Iterable[Job],
+        log: JobLog | None = None,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`pause` waits; tests hand in one that does not."""
         self._jobs, self._pause = tuple(jobs), pause
+        self._log = log or JobLog(lambda: 0)
+        for job in self._jobs:
+            if job.every_s > 0:
+                self._log.knows(job)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -55,7 +101,8 @@ class Jobs:
     async def _repeated(self, job: Job) -> None:
         while True:
             await self._pause(job.every_s)
-            await _quietly(job.name, job.work)
+            self._log.began(job)
+            self._log.ended(job, await _quietly(job.name, job.work))
 
     async def _last(self, job: Job) -> None:
         try:
@@ -70,23 +117,27 @@ def for_each_tenant(
 ) -> Callable[[], Awaitable[object]]:
     """The work of a job over all tenants, side by side: one that is slow or broken keeps no other waiting."""
 
-    async def done() -> None:
+    async def done() -> Failure | None:
         places = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(tenant: str) -> None:
+        async def one(tenant: str) -> Failure | None:
             async with places:
-                await _quietly(name, lambda: work(tenant))
+                return await _quietly(name, lambda: work(tenant))
 
-        await asyncio.gather(*[one(tenant) for tenant in await tenants()])
+        went = await asyncio.gather(*[one(tenant) for tenant in await tenants()])
+        return next((failure for failure in went if failure is not None), None)
 
     return done
 
 
-async def _quietly(name: str, work: Callable[[], Awaitable[object]]) -> None:
+async def _quietly(name: str, work: Callable[[], Awaitable[object]]) -> Failure | None:
     """What goes wrong is logged by kind: it is tried again, and the server goes on."""
     try:
-        await work()
+        done = await work()
     except QuipuError as error:
         _log.warning("The job %s failed: %s %s", name, error.code, error.reason or "")
+        return Failure(error.reason or error.code)
     except Exception as error:  # noqa: BLE001  one job that is broken must not end the others
         _log.warning("The job %s failed: %s", name, type(error).__name__)
+        return Failure("internal_error")
+    return done if isinstance(done, Failure) else None

@@ -13,6 +13,7 @@ from quipu.http.authentication import Authentication
 from quipu.http.jobs import Job, for_each_tenant
 from quipu.ledger.ledger import Ledger
 from quipu.memory import page as memory
+from quipu.mirrors.page import MirrorPart
 from quipu.operation import RateLimiter, Telemetry
 from quipu.page import Page
 from quipu.procedures.page import ProcedurePart
@@ -20,7 +21,7 @@ from quipu.runs import page as runs
 from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
 from quipu.web.app import Site
-from quipu.web.health import HEALTH_PAGE
+from quipu.web.health import health_page
 from quipu.web.overview import overview
 from quipu.web.session import Sessions
 from quipu.web.signin import SignIn
@@ -36,7 +37,7 @@ def pages(checks: Checks) -> Sequence[Page]:
         *governance.PAGES,
         *audit.pages(checks),
         *runs.PAGES,
-        HEALTH_PAGE,
+        health_page(MirrorPart()),
         of_access,
         *secrets.PAGES,
         tenants,
