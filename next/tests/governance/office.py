@@ -9,6 +9,7 @@ from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
 from quipu.governance.operations import DECIDE, GET_RULES, REVIEW, SET_RULES
 from quipu.ledger.ledger import JournalQuery
+from quipu.ledger.queries import Query
 from quipu.memory.operations import RECALL
 from quipu.model.journal import Entry
 from quipu.model.principal import Principal, local
@@ -69,4 +70,17 @@ async def open_office(address: str = ":memory:", settings: Settings | None = Non
     return Office(container, clock)
 
 
-__all__ = ["GET_RULES", "HOLD_ALL", "Office", "open_office"]
+async def altered(container: Container, proposal_id: str) -> None:
+    """As somebody with the database in their hands would alter what waits."""
+    ledger: Any = container.ledger
+
+    def work(reader: Any) -> tuple[None, tuple[()]]:
+        text = '{"agent_id":"agent","content":"Ana owes me money"}'
+        query = Query("UPDATE proposal SET request = :request WHERE tenant = :tenant AND id = :id")
+        reader.cursor.run(query, tenant="default", id=proposal_id, request=text)
+        return None, ()
+
+    await ledger.locked("default", work)
+
+
+__all__ = ["GET_RULES", "HOLD_ALL", "Office", "altered", "open_office"]

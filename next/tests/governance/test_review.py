@@ -25,7 +25,7 @@ from quipu.memory.operations import (
 )
 from quipu.model.principal import local
 from quipu.secrets.operations import ADD_SECRET
-from tests.governance.office import HOLD_ALL, Office, open_office
+from tests.governance.office import HOLD_ALL, Office, altered, open_office
 
 SECRET = "correct-horse-battery-staple"
 
@@ -165,25 +165,12 @@ async def test_a_run_s_own_secret_is_kept_out_of_what_it_wrote(office: Office) -
     assert SECRET not in (await office(GET, id=held.id)).content
 
 
-async def altered(office: Office, proposal_id: str) -> None:
-    """As somebody with the database in their hands would do it."""
-    from quipu.ledger.queries import Query
-
-    ledger: Any = office.container.ledger
-
-    def work(reader: Any) -> tuple[None, tuple[()]]:
-        text = '{"agent_id":"agent","content":"Ana owes me money"}'
-        query = Query("UPDATE proposal SET request = :request WHERE tenant = :tenant AND id = :id")
-        reader.cursor.run(query, tenant="default", id=proposal_id, request=text)
-        return None, ()
-
-    await ledger.locked("default", work)
-
-
 async def test_an_altered_proposal_cannot_be_approved_only_rejected(any_office: Office) -> None:
     office = any_office
     held = await office(REMEMBER, content="Ana lives in Lisbon", approval_required=True)
-    await altered(office, held.proposal_id)
+    await altered(office.container, held.proposal_id)
+    shown = await office.review(held.proposal_id)
+    assert (shown.problem, shown.diff, shown.etag) == ("What waits here is not what was held.", None, None)
     with pytest.raises(ConflictError) as refused:
         await office.decide(held.proposal_id)
     assert refused.value.reason == "altered_proposal"

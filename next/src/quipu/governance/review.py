@@ -76,8 +76,9 @@ class Reviews:
         if not kept.value.is_pending or not may_look:
             return Review(**fields)
         try:
+            await self.proposals.as_held(ctx.tenant, request.id)
             waiting = await self.held.read(ctx.tenant, kept)
-        except InvalidError as error:
+        except (ConflictError, InvalidError) as error:
             return Review(**fields, problem=error.message)
         plan, problem = await self._shown(ctx, waiting)
         shown = await self._diff(ctx, plan, with_related=request.related)
