@@ -429,10 +429,12 @@ async def test_whoever_follows_an_owner_reads_only_what_is_new(ledger: Ledger) -
     ]
     assert second.deaths == [("mem_1", 1, 2)]
     assert second.demoted == [("mem_2", True)]
-    await ledger.commit(commit(put("mem_9", agent_id="other")))
+    await ledger.commit(commit(put("mem_8", agent_id="other"), put("mem_9", agent_id="other")))
+    await ledger.commit(commit(Demote(id="mem_8", expects=1)))
     await ledger.commit(commit(Erase(id="mem_9")))
     third = await news(second.known)
     assert not third.is_whole  # another owner's erasure is no reason to read everything anew
+    assert (third.rows, third.deaths, third.demoted) == ([], [], [])
     await ledger.commit(commit(Erase(id="mem_2")))
     assert (await news(third.known)).is_whole
 
@@ -457,6 +459,34 @@ async def test_moving_to_another_space_goes_version_by_version(ledger: Ledger) -
     await ledger.adopt_space(T, target)
     assert await ledger.space(T) == target
     assert await ledger.vectors(T, [("mem_1", 1), ("mem_2", 1)]) == {("mem_1", 1): b"\1" * 12}
+
+
+async def test_a_vector_that_comes_late_is_news_to_who_has_read_the_rows(ledger: Ledger) -> None:
+    space = await ledger.settle_space(T, Space("m", 2))
+    await ledger.commit(commit(put("mem_1")))
+    read = await ledger.read(T, lambda reader: reader.news(AGENT, Known()))
+    assert read is not None
+    await ledger.add_vectors(T, space, [(("mem_1", 1), b"\1" * 8)])
+    again = await ledger.read(T, lambda reader: reader.news(AGENT, read.known))
+    assert again is not None
+    assert [(row.id, row.vector) for row in again.rows] == [("mem_1", b"\1" * 8)]
+
+
+async def test_a_memory_is_moved_to_one_other_space_at_a_time(ledger: Ledger) -> None:
+    await ledger.settle_space(T, Space("m", 2))
+    await ledger.commit(commit(put("mem_1", vector=b"\0" * 8, model="m")))
+    await ledger.add_vectors(T, Space("n", 3), [(("mem_1", 1), b"\1" * 12)])
+    with pytest.raises(ConflictError) as refused:
+        await ledger.add_vectors(T, Space("o", 1), [(("mem_1", 1), b"\2" * 4)])
+    assert refused.value.reason == "embedding_mismatch"
+    await ledger.adopt_space(T, Space("m", 2))  # the move is given up
+    head = await ledger.read(T, lambda reader: reader.news(AGENT, Known()))
+    await ledger.adopt_space(T, Space("m", 2))
+    assert head is not None
+    assert await ledger.read(T, lambda reader: reader.news(AGENT, head.known)) is None, "nothing to read anew"
+    await ledger.add_vectors(T, Space("o", 1), [(("mem_1", 1), b"\2" * 4)])
+    await ledger.adopt_space(T, Space("o", 1))
+    assert await ledger.vectors(T, [("mem_1", 1)]) == {("mem_1", 1): b"\2" * 4}
 
 
 async def test_listeners_hear_of_every_commit_after_it(ledger: Ledger) -> None:

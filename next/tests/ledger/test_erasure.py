@@ -21,6 +21,7 @@ from quipu.ledger.decide import Caller
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.postgres.driver import PostgresDriver
 from quipu.ledger.queries import SQL
+from quipu.ledger.sqlite import log as logs
 from quipu.ledger.sqlite.driver import SqliteDriver
 from quipu.ledger.sqlite.log import Log
 from quipu.model.record import Link
@@ -66,6 +67,20 @@ async def test_nothing_is_left_in_the_file_nor_in_its_log(tmp_path: Path, tables
         await written_and_erased(ledger)
         assert traces(tmp_path) == []
         assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_what_is_freed_in_a_file_too_large_to_be_written_anew_is_overwritten(
+    tmp_path: Path, tables: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "SMALL", 0)
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        await ledger.commit(commit(put("mem_x", content=f"{WORD} " * 2_000)))  # in pages of its own
+        assert traces(tmp_path)
+        await ledger.commit(commit(Erase(id="mem_x"), op="erase"))
+        assert traces(tmp_path) == []
     finally:
         await ledger.close()
 

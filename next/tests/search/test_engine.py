@@ -336,6 +336,7 @@ def test_a_reader_with_an_earlier_moment_sees_that_moment_though_others_were_her
     asker.ledger.forget(first)
     assert asker.found("tea") == {second.id}
     assert asker.found("tea", source=earlier) == {first.id}
+    assert asker.search("tea").in_reach == 1, "and it is there once only"
     asker.ledger.erase(second.id)
     assert asker.found("tea") == set()
     assert asker.found("tea", source=earlier) == {first.id}

@@ -79,6 +79,22 @@ async def test_recall_goes_on_in_the_former_space_until_the_last_vector_is_there
     assert (await found(after, "fact number 7"))[0] == "fact number 7"
 
 
+async def test_a_move_that_was_begun_is_given_up_by_who_stays(opened: Opened) -> None:
+    stays, begins, moves = [await opened(dimensions=size) for size in (64, 32, 16)]
+    for number in range(130):
+        await run(stays, REMEMBER, content=f"fact number {number}")
+    steps = dispatch_stream(begins.context(local(agent_id="agent")), REINDEX, {})
+    await anext(steps)
+    await steps.aclose()
+    with pytest.raises(ConflictError) as refused:
+        await run(moves, REINDEX)
+    assert refused.value.reason == "embedding_mismatch"
+    assert (await found(stays, "fact number 7"))[0] == "fact number 7"
+    await run(stays, REINDEX)
+    await run(moves, REINDEX)
+    assert (await found(moves, "fact number 7"))[0] == "fact number 7"
+
+
 async def test_words_are_cut_anew_and_what_was_right_is_left_alone(opened: Opened) -> None:
     memory = await opened(dimensions=0)
     kept = await run(memory, REMEMBER, content="Ana likes tea")

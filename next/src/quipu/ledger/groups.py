@@ -86,7 +86,7 @@ class Groups:
             task = asyncio.create_task(self._serve(lane))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        return await asyncio.shield(job.future)
+        return await job.future
 
     async def _serve(self, lane: str) -> None:
         queue = self._lanes[lane]

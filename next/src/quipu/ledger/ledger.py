@@ -478,12 +478,14 @@ class Ledger:
         return await self._on_writer(work)
 
     async def adopt_space(self, tenant: str, space: Space) -> None:
-        """Search in another space from now on; the vectors of the former one go."""
+        """Search in this space from now on; the vectors of any other one go."""
 
         def work() -> None:
             with self._driver.writing(self._driver.lane(tenant)) as cursor:
                 states.locked_head(cursor, tenant)
                 spaces = cursor.rows(SQL["spaces"], tenant=tenant)
+                if len(spaces) == 1 and Reader(cursor, tenant).space() == space:
+                    return
                 number = _number(spaces, space)
                 if number is None:  # nothing was there to be embedded
                     number = _add_space(cursor, tenant, spaces, space)
@@ -510,7 +512,7 @@ class Ledger:
                         raise ConflictError(
                             "Somebody else is moving this memory to another embedder.",
                             reason="embedding_mismatch",
-                            hint="Let one of the two finish, then run `quipu reindex` again.",
+                            hint="Let them finish; or give that up with `quipu reindex` under the embedder that is in use.",
                         )
                     number = _add_space(cursor, tenant, spaces, space)
                 there = Reader(cursor, tenant).not_emptied([key for key, _ in vectors])

@@ -86,7 +86,9 @@ class Reindex:
                 keys = [(record.id, record.version) for record in missing]
                 await self.ledger.add_vectors(tenant, space, list(zip(keys, vectors, strict=True)))
                 yield len(keys)
-            if await self.ledger.space(tenant) == space:
-                return
+            is_there = await self.ledger.space(tenant) == space
+            # A move elsewhere that somebody has begun is given up.
             await self.ledger.adopt_space(tenant, space)
+            if is_there:
+                return
             self.embedding.forget_space(tenant)  # and once more: something may have been written meanwhile
