@@ -79,8 +79,10 @@ def test_somebody_whom_no_record_mentions_is_noticed_among_several_users(
 
 
 def test_where_most_words_have_a_capital_none_is_a_name() -> None:
-    assert person_names("What Did Rosa Eat For Lunch".split()) == frozenset()
-    assert person_names("was hat Rosa am Montag gegessen".split()) == frozenset(), "every German noun has one"
+    assert person_names(["What", "Did", "Rosa", "Eat", "For", "Lunch"]) == frozenset()
+    assert person_names(["was", "hat", "Rosa", "am", "Montag", "gegessen"]) == frozenset(), (
+        "every German noun has one"
+    )
 
 
 def test_a_name_is_read_off_an_id() -> None:
