@@ -1,13 +1,15 @@
 """Index, size and copies of a memory: who may have them made, and what they leave as it was."""
 
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quipu.bootstrap import Container
+from quipu.bootstrap import Container, open_container
+from quipu.config import Settings
 from quipu.errors import (
     BackendUnavailableError,
     ConflictError,
@@ -22,6 +24,7 @@ from quipu.memory.operations import FORGET, RECALL, REMEMBER, UPDATE
 from quipu.model.principal import Permission, local
 from quipu.operation import dispatch, dispatch_stream
 from quipu.secrets.operations import ADD_SECRET
+from quipu.testing.embedders import WordEmbedder
 from quipu.upkeep.operations import BACKUP, REINDEX, STATISTICS, VACUUM
 from tests.ledger.builders import commit, faults, put
 from tests.upkeep.conftest import Opened, run
@@ -113,6 +116,31 @@ async def test_memory_that_was_written_without_an_embedder_gets_its_vectors(open
     steps = {step.tenant: step.vectors for step in await run(memory, REINDEX) if step.done}
     assert steps == {T: 1, "empty": 0}
     assert await memory.ledger.space("empty") is not None
+
+
+class Away(WordEmbedder):
+    """An endpoint that is away for a while."""
+
+    is_away = False
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        if self.is_away:
+            raise BackendUnavailableError("The endpoint is away.", reason="unreachable")
+        return await super().embed(texts)
+
+
+async def test_while_an_endpoint_is_away_words_find_and_vectors_come_with_the_next_reindex() -> None:
+    embedder = Away()
+    memory = await open_container(Settings(), stores=[":memory:"], embedder=embedder)
+    await run(memory, REMEMBER, content="Ana likes tea")
+    embedder.is_away = True
+    await run(memory, REMEMBER, content="Bo likes coffee")
+    assert set(await found(memory, "likes")) == {"Ana likes tea", "Bo likes coffee"}
+    assert (await run(memory, STATISTICS)).vectors == 1
+    embedder.is_away = False
+    assert [step.vectors for step in await run(memory, REINDEX) if step.done] == [1]
+    assert (await run(memory, STATISTICS)).vectors == 2
+    await memory.close()
 
 
 # -- statistics and vacuum ----------------------------------------------------------------------------------------------
