@@ -45,11 +45,12 @@ if TYPE_CHECKING:
         RememberResponse,
     )
     from quipu.router.router import Router
+    from quipu.telemetry.settings import Telemetry
 
 #: Where the names above are at home; the light ones first.
 _HOMES = (
     *("quipu.errors", "quipu.memory.model", "quipu.memory.memory_store", "quipu.embed.port"),
-    *("quipu.router.router", "quipu.api"),
+    *("quipu.telemetry.settings", "quipu.router.router", "quipu.api"),
 )
 __all__ = [
     "ApprovalRejectedError",
@@ -81,6 +82,7 @@ __all__ = [
     "Router",
     "SecretLeakageError",
     "TamperedError",
+    "Telemetry",
     "UnauthenticatedError",
     "UnsupportedError",
     "UnverifiableError",

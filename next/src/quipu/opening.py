@@ -19,6 +19,7 @@ from quipu.memory.memory_store import CAPABILITIES, MemoryStore, in_kind, is_req
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, Context, Response, dispatch, dispatch_stream, invalid
 from quipu.schemas import fields
+from quipu.telemetry.settings import Telemetry
 
 Fusion: TypeAlias = Literal["rrf", "max", "weighted"]
 _SERVER_SCHEMES = ("quipu+https://", "quipu+http://")
@@ -255,6 +256,8 @@ def runner(
         raise invalid([Fault("/write_policy", "bad_value", f"one of {', '.join(_POLICIES)}")])
     if governance is not None and not callable(getattr(governance, "review", None)):
         raise invalid([Fault("/governance", "bad_value", "an object with `async review(review)`")])
+    if telemetry is not None and not isinstance(telemetry, Telemetry):
+        raise invalid([Fault("/telemetry", "bad_value", "quipu.Telemetry(tracer_provider=…)")])
     settings = config if config is not None else load().settings
     places = _places(stores)
     server = places[0] if len(places) == 1 else settings.store if not places else None

@@ -201,6 +201,10 @@ class Command:
 Span: TypeAlias = Literal[
     "search_memory", "update_memory", "delete_memory", "create_memory_store", "delete_memory_store"
 ]
+#: Spans of our own: a decision about a held write, a pass of consolidation.
+OwnSpan: TypeAlias = Literal["quipu.memory.review", "quipu.consolidate"]
+#: Where that depends on the request, a function of it; it is also asked before there is one.
+SpanOf: TypeAlias = Span | OwnSpan | Callable[[Any], Span] | None
 #: Whether a client may send it again when an answer was lost: always, with an idempotency key, never.
 Repeat: TypeAlias = Literal["safe", "with_key", "never"]
 PermissionOf: TypeAlias = Permission | Callable[[Any], Permission | None] | None
@@ -219,7 +223,7 @@ class Operation(Generic[RequestT, ResponseT]):
     http: Http | None = None
     mcp: Tool | None = None
     cli: Command | None = None
-    span: Span | None = None
+    span: SpanOf = None
     repeat: Repeat = "never"
     #: The handler yields answers one by one.
     is_stream: bool = False
@@ -238,12 +242,21 @@ class Operation(Generic[RequestT, ResponseT]):
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of a call while it runs; filled by handlers, read by telemetry and by the access log."""
+    """What is known of a call while it runs; filled by handlers, read by telemetry. Nothing is looked up for it."""
 
     operation: str = ""
     #: `ok`, `held`, or the code of the error.
     outcome: str = "internal_error"
+    #: As far as it came: None where it was refused before it was read, or before it was answered.
+    request: Request | None = None
+    response: Response | None = None
     store: Any = None
+    #: Versions that ended, and versions that began; and the stores they are in, by id.
+    before: tuple[Record, ...] = ()
+    after: tuple[Record, ...] = ()
+    stores: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    #: The position of the secrets that its texts were checked with.
+    checked_at: int | None = None
     #: Ids of the records that were written, found or removed.
     record_ids: tuple[str, ...] = ()
     proposal_id: str | None = None
@@ -258,10 +271,20 @@ class RateLimiter(Protocol):
         ...
 
 
-class Telemetry(Protocol):
-    """Opens the span of a call, and records how long it took and how it ended."""
+class Observed(Protocol):
+    """A call that somebody looks at."""
 
-    def observe(self, operation: "AnyOperation", ctx: "Context") -> AbstractContextManager[None]: ...
+    async def ready(self) -> None:
+        """After the work: what names are checked with is read, where it is not known as of now. Never fails."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Opens the span of a call, and records how long it took and how it ended. None: nobody looks."""
+
+    def observe(
+        self, operation: "AnyOperation", ctx: "Context"
+    ) -> AbstractContextManager["Observed | None"]: ...
 
 
 Handler: TypeAlias = Callable[["Context", RequestT], Awaitable[ResponseT]]
@@ -319,12 +342,14 @@ async def dispatch(
 ) -> ResponseT:
     """Run an operation: span, validate, authorise, rate, handler. What is refused is seen in the span too."""
     facts = ctx.facts
-    with ctx.services.telemetry.observe(operation, ctx):
+    with ctx.services.telemetry.observe(operation, ctx) as observed:
         try:
-            request = authorised(ctx.principal, operation, _parsed(operation, given))
-            ctx.services.rates.charge(ctx.principal, operation.name, ctx.clock())
+            request = _admitted(ctx, operation, given)
             response: ResponseT = await _handler(ctx, operation)(ctx, request)
+            facts.response = response
             facts.outcome = "held" if response.is_held else "ok"
+            if observed is not None:
+                await observed.ready()
             return response
         except QuipuError as error:
             facts.outcome = error.code
@@ -338,8 +363,7 @@ async def dispatch_stream(
     facts = ctx.facts
     with ctx.services.telemetry.observe(operation, ctx):
         try:
-            request = authorised(ctx.principal, operation, _parsed(operation, given))
-            ctx.services.rates.charge(ctx.principal, operation.name, ctx.clock())
+            request = _admitted(ctx, operation, given)
             async for item in _handler(ctx, operation)(ctx, request):
                 yield item
             facts.outcome = "ok"
@@ -348,8 +372,15 @@ async def dispatch_stream(
             raise
 
 
-def _parsed(operation: Operation[RequestT, ResponseT], given: RequestT | Mapping[str, Any]) -> RequestT:
-    return given if isinstance(given, Request) else operation.request.parse(given)
+def _admitted(
+    ctx: Context, operation: Operation[RequestT, ResponseT], given: RequestT | Mapping[str, Any]
+) -> RequestT:
+    """The request: read, authorised, counted."""
+    request: RequestT = given if isinstance(given, Request) else operation.request.parse(given)
+    ctx.facts.request = request
+    ctx.facts.request = request = authorised(ctx.principal, operation, request)
+    ctx.services.rates.charge(ctx.principal, operation.name, ctx.clock())
+    return request
 
 
 def _handler(ctx: Context, operation: AnyOperation) -> Callable[..., Any]:

@@ -45,6 +45,7 @@ from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
 from quipu.transfer.exporting.service import Exports
+from quipu.telemetry.models import ShownExtractor
 from quipu.upkeep.service import Upkeep
 
 if TYPE_CHECKING:
@@ -220,8 +221,9 @@ def consolidation_of(
     )
 
 
-def extractor_of(settings: Settings) -> Extractor | None:
+def extractor_of(core: Core) -> Extractor | None:
     """The model that finds facts, if the settings name one."""
+    settings = core.settings
     if settings.extractor_url is None and settings.extractor_model is None:
         return None
     if settings.extractor_url is None or settings.extractor_model is None:
@@ -232,11 +234,12 @@ def extractor_of(settings: Settings) -> Extractor | None:
     from quipu.consolidation.chat_model import ChatModel  # a client that nobody else needs
 
     key = settings.extractor_key
-    return ChatModel(
+    model = ChatModel(
         base_url=settings.extractor_url,
         model=settings.extractor_model,
         api_key=None if key is None else key.get_secret_value(),
     )
+    return model if core.spans is None else ShownExtractor(model, core.spans, settings.extractor_model)
 
 
 def runs_of(

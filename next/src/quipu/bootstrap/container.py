@@ -56,6 +56,8 @@ from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.service import Runs
 from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
+from quipu.telemetry.settings import Telemetry
+from quipu.telemetry.spans import Spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class Container:
     mirror_searches: MirrorSearches
     #: How the jobs of a server in this process go.
     job_log: JobLog
+    #: None: what memory does is reported to nobody.
+    spans: Spans | None
     services: Services
 
     def context(self, principal: Principal) -> Context:
@@ -122,6 +126,7 @@ async def open_container(
     write_policy: Literal["all", "primary_only"] = "all",
     mirrors: Sequence[Mirror] = (),
     ledger_ranks: bool = True,
+    telemetry: Telemetry | None = None,
     **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
@@ -132,13 +137,14 @@ async def open_container(
     write_policy: `primary_only`: mirrors are searched and not written to.
     mirrors: Further mirrors, as they are.
     ledger_ranks: Off, a recall ranks by mirrors alone: to see what they find.
+    telemetry: OpenTelemetry providers, instead of those of the process.
     """
     for name, value in later.items():
         if value not in (None, False):
             raise UnsupportedError(f"{name} is not supported yet.", reason=name)
     address, places = places_of(stores, settings)
     others = addresses(places, taken=("sqlite", "postgresql", *(mirror.name for mirror in mirrors)))
-    core = await open_core(settings, address, embedder, clock, new_id)
+    core = await open_core(settings, address, embedder, clock, new_id, telemetry)
     mirroring = Mirrors(
         ledger=core.ledger,
         mirrors=(*mirrors, *(mirror_of(core, other) for other in others)),
@@ -177,7 +183,7 @@ async def open_container(
     webhooks = webhooks_of(core, access)
     audit = audit_of(core, memory)
     consolidation = consolidation_of(
-        core, governor, pipeline, memory, extractor or extractor_of(settings), scorer
+        core, governor, pipeline, memory, extractor or extractor_of(core), scorer
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
     sharing = sharing_of(core, pipeline, outbound)
@@ -221,7 +227,8 @@ async def open_container(
         mirrors=mirroring,
         mirror_searches=searches,
         job_log=job_log,
-        services=Services.of(bindings, access.budgets, Untraced()),
+        spans=core.spans,
+        services=Services.of(bindings, access.budgets, core.spans or Untraced()),
     )
 
 

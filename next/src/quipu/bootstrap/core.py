@@ -23,6 +23,9 @@ from quipu.secrets.marker import Marker
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
+from quipu.telemetry.models import ShownEmbedder
+from quipu.telemetry.settings import Showing, Telemetry
+from quipu.telemetry.spans import Spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class Core:
     #: Signs what leaves the ledger.
     signer: Signer
     rule_file: RuleFile | None
+    #: None: what memory does is reported to nobody.
+    spans: Spans | None
 
 
 async def open_core(
@@ -53,20 +58,23 @@ async def open_core(
     embedder: Embedder | Literal["none"] | None,
     clock: Clock,
     new_id: Callable[[str], str],
+    telemetry: Telemetry | None,
 ) -> Core:
     # Rules that do not load stop the start before anything is opened.
     rule_file = None if settings.rules is None else RuleFile(settings.rules, clock)
     ledger = Ledger(driver_at(address, settings, settings.replica), TABLES)
-    if embedder is None:
-        embedder = await _embedder(settings)
-    elif embedder == "none":
-        embedder = None
     sealer = KeySealer.fresh() if is_memory(address) else FileSealer(sealing_key_file(address, settings))
     detectors = Guard(
         detectors=Detectors() if settings.secrets_detectors else Detectors(()),
         policy=settings.secrets,
         marker=Marker(settings.secrets_marker),
     )
+    secrets = Secrets(ledger, sealer, detectors, new_id, sealed=(WEBHOOKS,))
+    spans = Spans(Showing.of(settings), telemetry, redaction=secrets) if settings.telemetry else None
+    if embedder is None:
+        embedder = await _embedder(settings, spans)
+    elif embedder == "none":
+        embedder = None
     return Core(
         settings=settings,
         address=address,
@@ -75,16 +83,17 @@ async def open_core(
         ledger=ledger,
         embedder=embedder,
         embedding=Embedding(ledger, embedder),
-        scopes=Scopes(ledger, clock, new_id),
+        scopes=Scopes(ledger, clock, new_id, None if spans is None else spans.store_created),
         engine=SearchEngine(settings.cache_mb << 20),
         detectors=detectors,
-        secrets=Secrets(ledger, sealer, detectors, new_id, sealed=(WEBHOOKS,)),
+        secrets=secrets,
         signer=KeySigner.fresh() if is_memory(address) else FileSigner(signing_key_file(address, settings)),
         rule_file=rule_file,
+        spans=spans,
     )
 
 
-async def _embedder(settings: Settings) -> Embedder | None:
+async def _embedder(settings: Settings, spans: Spans | None) -> Embedder | None:
     if settings.embedder == "none":
         return None
     if settings.embedder == "openai":
@@ -102,7 +111,8 @@ async def _embedder(settings: Settings) -> Embedder | None:
             api_key=None if key is None else key.get_secret_value(),
             dimensions=settings.embedder_dimensions or None,
         )
-        return CachedEmbedder(endpoint)
+        shown = endpoint if spans is None else ShownEmbedder(endpoint, spans, settings.embedder_model)
+        return CachedEmbedder(shown)
     from quipu.embed.minilm import MiniLmEmbedder
 
     return CachedEmbedder(MiniLmEmbedder(settings.weights))

@@ -8,6 +8,7 @@ from quipu.memory.memory_store import MemoryStore
 from quipu.mirrors.copies import Mirror
 from quipu.mirrors.guard import GuardedBackend, Patience
 from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at
+from quipu.telemetry.settings import Propagating
 
 
 def mirror_of(core: Core, place: MirrorAddress) -> Mirror:
@@ -32,13 +33,15 @@ def mirror_of(core: Core, place: MirrorAddress) -> Mirror:
 def other_memories(settings: Settings) -> OpenMemory:
     """How mirrors reach other ledgers and servers of ours: with these settings, but for what belongs to one place."""
     own = settings.model_copy(update={"mirrors": (), "rules": None, "sealing_key": None, "signing_key": None})
+    #: What is done in a mirror is part of what is done here, so it is not reported once more.
+    silent = own.model_copy(update={"telemetry": False})
 
     def made(address: str, *, token: str | None, embedder: Embedder | None) -> MemoryStore:
         from quipu.api import Memory, connect  # above them, and only a mirror needs them here
 
         if address.lower().startswith(("http://", "https://")):
-            return connect(address, token=token, retries=0, config=own)
-        return Memory(stores=address, embedder=Lent(embedder) if embedder else "none", config=own)
+            return connect(address, token=token, retries=0, config=own, telemetry=Propagating())
+        return Memory(stores=address, embedder=Lent(embedder) if embedder else "none", config=silent)
 
     return made
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,12 +14,14 @@ from quipu.http.settings import HttpSettings
 from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.model import ids
 from quipu.model.principal import Principal, local
+from quipu.telemetry.spans import Spans
 
 if TYPE_CHECKING:
     from starlette.responses import Response as HttpResponse
     from starlette.types import Scope
 
     from quipu.http.authentication import Authentication
+    from quipu.http.exchange import Spans as RequestSpans
     from quipu.http.jobs import Job
     from quipu.mcp.tools import ToolSpec
     from quipu.web.app import Site
@@ -66,7 +69,9 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.sharing.routes import OapRoutes
     from quipu.web.errors import error_page
 
-    settings = http_settings(container.config)
+    settings, spans = http_settings(container.config), container.spans
+    if spans is not None:
+        spans.serve()
     if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
         raise InvalidError(
             "A server without tokens listens on this machine only.",
@@ -99,6 +104,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         protocols=(*mcp.routes, *oap, *(() if web is None else web.routes())),
         addresses=() if only is not None else openwop.endpoints,
         described={} if only is not None else openwop.described,
+        spans=None if spans is None else _request_spans(spans),
         error_page=None if only is not None else refusal,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
         jobs=(
@@ -109,6 +115,18 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         ),
         job_log=container.job_log,
         waiting=container.governance.waits,
+    )
+
+
+def _request_spans(spans: Spans) -> "RequestSpans":
+    """The span around each HTTP request, which continues the trace of its caller."""
+    from quipu.http.exchange import exchange_of
+
+    def carrier(scope: "Scope") -> dict[str, str]:
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+    return lambda scope: spans.request(
+        str(scope.get("scheme", "http")), lambda: carrier(scope), lambda: exchange_of(scope)
     )
 
 
@@ -146,6 +164,7 @@ def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpPart
             # Several servers may share a database, so none of them can keep a session.
             keeps_sessions=container.ledger.name == "sqlite",
         ),
+        measured=None if container.spans is None else container.spans.mcp_request,
         profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
     )
 
@@ -166,6 +185,8 @@ async def speak_mcp(container: Container, principal: Principal, shown: McpSettin
     """Serve one MCP client on standard input and output."""
     from quipu.mcp.stdio import speak
 
+    if container.spans is not None:
+        container.spans.serve()
     await speak(mcp_parts(container, shown), principal, container.context)
 
 
@@ -177,9 +198,11 @@ def background_jobs(container: Container) -> "list[Job]":
         return [tenant async for tenant in container.ledger.journaled_tenants()]
 
     async def sweep(tenant: str) -> None:
-        await container.memory.expire.sweep(tenant, container.clock())
-        await container.governance.proposals.lapse(tenant, container.clock())
-        await container.sharing.borrowed.drop_expired(tenant, container.clock())
+        spans = container.spans
+        with nullcontext() if spans is None else spans.background("quipu.expire"):
+            await container.memory.expire.sweep(tenant, container.clock())
+            await container.governance.proposals.lapse(tenant, container.clock())
+            await container.sharing.borrowed.drop_expired(tenant, container.clock())
 
     return [
         Job(

@@ -1,11 +1,13 @@
 """The same operations on a server."""
 
-from typing import Any
+from urllib.parse import urlsplit
 
 from quipu.client.remote import RemoteConnection
 from quipu.client.transport import Patience, Transport
 from quipu.config import Settings, load
 from quipu.errors import InvalidError
+from quipu.telemetry.settings import Propagating, Showing, Telemetry
+from quipu.telemetry.spans import Spans
 
 __all__ = ["RemoteConnection", "Transport", "connection"]
 
@@ -21,7 +23,7 @@ def connection(
     retries: int | None = None,
     insecure: bool | None = None,
     config: Settings | None = None,
-    telemetry: Any = None,
+    telemetry: Telemetry | None = None,
 ) -> RemoteConnection:
     """One server and one credential; what is not given is taken from the settings. Nothing is sent yet."""
     settings = config if config is not None else load().settings
@@ -36,14 +38,28 @@ def connection(
         total_s=settings.timeout_s if timeout is None else timeout,
         **({} if retries is None else {"retries": retries}),
     )
+    address = address[len(_PREFIX) :] if address.lower().startswith(_PREFIX) else address
+    spans = (
+        Spans(Showing.of(settings, server=_host_and_port(address)), telemetry) if settings.telemetry else None
+    )
     transport = Transport(
-        address[len(_PREFIX) :] if address.lower().startswith(_PREFIX) else address,
-        token=token or _token_for(settings, address),
+        address,
+        token=token or _token_for(settings, server or address),
         patience=patience,
         is_insecure=settings.insecure if insecure is None else insecure,
-        inject=getattr(telemetry, "inject", None),
+        inject=None if spans is None else spans.inject,
     )
-    return RemoteConnection(transport)
+    return RemoteConnection(transport, spans=None if isinstance(telemetry, Propagating) else spans)
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    """As spans say it; None of what is no address, which is refused elsewhere."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    return None if parts.hostname is None else (parts.hostname, port)
 
 
 def _token_for(settings: Settings, server: str) -> str:

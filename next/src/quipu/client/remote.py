@@ -14,8 +14,10 @@ from quipu.client import streams
 from quipu.client.failures import misunderstood
 from quipu.client.transport import ANYTHING, Call, Transport
 from quipu.errors import Fault, UnsupportedError
-from quipu.operation import AnyOperation, Response, invalid
+from quipu.operation import AnyOperation, Facts, Response, invalid
 from quipu.schemas import Field, fields
+from quipu.telemetry.describe import Caller
+from quipu.telemetry.spans import Spans
 
 _ACCEPTED = {"events": "text/event-stream", "lines": "application/x-ndjson", "file": ANYTHING}
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -24,9 +26,18 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class RemoteConnection:
     """Runs operations on a server. Give it to `Memory.over`, or to the commands."""
 
-    def __init__(self, transport: Transport, *, new_key: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        new_key: Callable[[], str] | None = None,
+        spans: Spans | None = None,
+    ) -> None:
         """`new_key` makes the idempotency keys of writes that have none."""
         self.transport = transport
+        self._spans = spans
+        #: Who we are there, as the server has said it.
+        self._caller = Caller()
         self._new_key: Callable[[], str] = new_key or (lambda: token_urlsafe(18))
 
     def __repr__(self) -> str:
@@ -38,7 +49,18 @@ class RemoteConnection:
             await self.call(catalogue.operation("whoami"), {})
 
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
-        known = request_body(operation, given)
+        if self._spans is None:
+            return await self._called(operation, given, Facts())
+        facts = Facts(operation=operation.name)
+        with self._spans.remote(operation, facts, lambda: self._caller):
+            facts.response = response = await self._called(operation, given, facts)
+        if operation.name == "whoami":
+            tenant, user = getattr(response, "tenant", None), getattr(response, "user_id", None)
+            self._caller = Caller(tenant, user, getattr(response, "default_agent", None))
+        return response
+
+    async def _called(self, operation: AnyOperation, given: Mapping[str, Any], facts: Facts) -> Response:
+        known = request_body(operation, given, facts)
         may_repeat = operation.repeat == "safe"
         if operation.repeat == "with_key" and "idempotency_key" in fields(operation.request):
             # Before it is first sent: when the answer is lost, the same request is made again and happens once.
@@ -48,7 +70,7 @@ class RemoteConnection:
         return understood(operation.response, answer)
 
     async def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncGenerator[Response]:
-        known = request_body(operation, given)
+        known = request_body(operation, given, Facts())
 
         def call_with(known: Mapping[str, Any]) -> Call:
             return rendered(operation, known, may_repeat=operation.repeat == "safe")
@@ -69,9 +91,9 @@ class RemoteConnection:
         await self.transport.close()
 
 
-def request_body(operation: AnyOperation, given: Mapping[str, Any]) -> dict[str, Any]:
+def request_body(operation: AnyOperation, given: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
     """What the caller gave, checked here as it will be there, in plain JSON values."""
-    request = operation.request.parse(given)
+    facts.request = request = operation.request.parse(given)
     return request.model_dump(mode="json", exclude_unset=True)
 
 

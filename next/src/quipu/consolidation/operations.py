@@ -21,6 +21,7 @@ CONSOLIDATE = Operation(
         columns=("outcome", "score", "ids", "into", "reason"),
         examples=("quipu consolidate --dry-run", "quipu consolidate --all-agents"),
     ),
+    span="quipu.consolidate",
 )
 
 OPERATIONS = (CONSOLIDATE,)

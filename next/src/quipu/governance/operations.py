@@ -65,6 +65,7 @@ DECIDE = Operation(
     permission=Permission.REVIEW,
     limits=FILTERED,
     http=post("/v1/proposals/{id}/decision"),
+    span="quipu.memory.review",
 )
 PREVIEW_WRITE = Operation(
     name="preview_write",

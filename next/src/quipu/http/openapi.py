@@ -162,7 +162,8 @@ def _responses(
     operation: AnyOperation, route: Http, content: dict[str, Any], *, has_body: bool
 ) -> dict[str, Any]:
     headers = ["Quipu-Request-Id"]
-    if operation.repeat == "with_key" or operation.span is not None:
+    is_write = operation.span not in (None, "search_memory", "quipu.memory.review", "quipu.consolidate")
+    if operation.repeat == "with_key" or is_write or operation.name == "recall":
         headers.append("Quipu-Seq")
     if "version" in operation.response.model_fields:
         headers.append("ETag")

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -118,9 +119,37 @@ def mcp_server(parts: McpParts, who: Who) -> McpServer:
         codec=_StateCodec(parts.sealing.sealer), ttl=_STATE_S, bind_principal=lambda ctx: _name_of(who(ctx))
     )
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+    if parts.measured is not None:
+        server.middleware.insert(0, _Measured(parts.measured, tools.names))
     if parts.settings.has_extension:
         extension.offer(server, who)
     return McpServer(server, subscriptions)
+
+
+class _Measured:
+    """Says how long each request took. Words that a caller made up are not said."""
+
+    def __init__(
+        self, told: Callable[[str, str | None, float, str | None], None], tools: frozenset[str]
+    ) -> None:
+        self._told, self._tools = told, tools
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: Callable[..., Awaitable[ResultT]]
+    ) -> ResultT:
+        began, failed = time.perf_counter(), None
+        try:
+            return await call_next(ctx)
+        except MCPError as error:
+            failed = str(error.error.code)
+            raise
+        except BaseException as error:
+            failed = type(error).__qualname__
+            raise
+        finally:
+            name = ctx.params.get("name") if ctx.params and ctx.method == "tools/call" else None
+            tool = name if name in self._tools else None
+            self._told(ctx.method, tool, time.perf_counter() - began, failed)
 
 
 def _name_of(caller: Caller) -> str:

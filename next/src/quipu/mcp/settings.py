@@ -61,5 +61,7 @@ class McpParts:
     reviews: "Reviews"
     waits: "DecisionWait"
     settings: McpSettings
+    #: Told of each request that was answered: method, tool, seconds, what it failed with.
+    measured: Callable[[str, str | None, float, str | None], None] | None = None
     #: Those that stand in integrations.
     profiles: Sequence[Profile] = ()

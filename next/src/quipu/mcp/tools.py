@@ -96,6 +96,10 @@ class Tools:
         self._prefix = prefix
         self._specs = {prefix + spec.name: spec for spec in specs}
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._specs)
+
     def listed(self, caller: Caller) -> list[Tool]:
         return [spec.shown_to(caller, self._prefix) for spec in self._specs.values() if spec.is_for(caller)]
 

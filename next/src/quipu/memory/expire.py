@@ -1,6 +1,6 @@
 """Expire: policies that take memories out of use, and the sweep of what has had its time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quipu.errors import ConflictError
@@ -11,11 +11,12 @@ from quipu.memory import drafts
 from quipu.memory.model import ExpireAction, ExpirePolicy, ExpireRequest, ExpireResponse
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
 from quipu.memory.read_log import ReadLog
-from quipu.memory.remember import held_fields
-from quipu.memory.scope import Scopes, in_scope, predicate
+from quipu.memory.remember import common_store, held_fields
+from quipu.memory.scope import Scopes, in_scope, predicate, scope_among
 from quipu.model.journal import Draft
 from quipu.model.record import Mark, Record
 from quipu.model.search import Selection, Snapshot
+from quipu.model.store import Store
 from quipu.operation import Context
 
 #: So many are judged at a time: a policy may look at very many and match few.
@@ -44,12 +45,14 @@ class Expire:
 
     async def plan(self, planning: Planning, request: ExpireRequest) -> Plan[ExpireResponse]:
         await self.read_log.flush()  # expiry never acts on stale recall marks
-        records = await self._matching(planning, request)
+        stores = await self.scopes.stores(planning.tenant)
+        records = await self._matching(planning, request, stores)
         answer = ExpireResponse(
             matched_count=0 if request.dry_run else len(records),
             action_taken=request.action,
             stores=(self.ledger.name,),
             ids=tuple(record.id for record in records),
+            store=common_store(records, stores),
         )
         if not records:
             return Plan(commits=(), answer=lambda _: answer)
@@ -70,11 +73,14 @@ class Expire:
             commits=(commit,),
             answer=lambda done: answer.model_copy(update={"seq": done[-1].seq}) if done else answer,
             before=tuple(records),
+            stores=stores,
         )
 
-    async def _matching(self, planning: Planning, request: ExpireRequest) -> list[Record]:
+    async def _matching(
+        self, planning: Planning, request: ExpireRequest, stores: Mapping[str, Store]
+    ) -> list[Record]:
         """The records that the policy matches and that are not yet what it makes of them."""
-        scope = await self.scopes.of(planning, request.agent, request.user_id, request.store)
+        scope = scope_among(stores, planning, request.agent, request.user_id, request.store)
         policy = request.policy
         selection = Selection(
             tenant=scope.tenant,
@@ -82,7 +88,7 @@ class Expire:
             user_id=scope.user_id,
             store_id=scope.store_id,
             types=frozenset() if policy.type is None else frozenset({policy.type}),
-            matches=predicate(request.filter, await self.scopes.stores(scope.tenant)),
+            matches=predicate(request.filter, stores),
             created_to=_created_to(policy, planning.now),
             confidence_below=policy.confidence_below,
         )

@@ -19,8 +19,8 @@ from quipu.memory.model import (
 )
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
 from quipu.memory.recall.unknown_keys import warnings_of
-from quipu.memory.remember import Remember, held_answer, held_fields, placed, store_view
-from quipu.memory.scope import Scopes, in_scope, predicate, reaches
+from quipu.memory.remember import Remember, common_store, held_answer, held_fields, placed, store_view
+from quipu.memory.scope import Scopes, in_scope, predicate, reaches, scope_among
 from quipu.model import machine
 from quipu.model.journal import Draft
 from quipu.model.record import Record, State
@@ -91,7 +91,8 @@ class Forget:
     async def plan(self, planning: Planning, request: ForgetRequest) -> Plan[ForgetResponse]:
         # Whatever is derived or merged after this position is a conflict, and the erasure is planned again.
         head = await self.ledger.head(planning.tenant) if request.hard_delete else None
-        scope = await self.scopes.of(planning, request.agent, request.user_id, request.store)
+        stores = await self.scopes.stores(planning.tenant)
+        scope = scope_among(stores, planning, request.agent, request.user_id, request.store)
         records = await self._chosen(scope, request, planning.now)
         ids, changes, warnings = [record.id for record in records], list[Change](), ()
         if request.hard_delete:
@@ -110,6 +111,7 @@ class Forget:
             stores=(BackendResult(store=self.ledger.name, count=0 if request.dry_run else len(ids)),),
             not_found=tuple(name for name in request.ids if name not in set(ids)),
             warnings=warnings,
+            store=common_store(records, stores),
         )
         if not ids:
             unknown = await warnings_of(self.ledger, scope, Snapshot(None, planning.now), request.filter)
@@ -135,6 +137,7 @@ class Forget:
             commits=(commit,),
             answer=lambda done: _finished(answer, done),
             before=tuple(records),
+            stores=stores,
             erases=request.hard_delete,
         )
 

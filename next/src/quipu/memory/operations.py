@@ -8,6 +8,7 @@ from quipu.operation import (
     WHOLE,
     Command,
     Operation,
+    Span,
     Tool,
     delete,
     get,
@@ -25,6 +26,10 @@ def _forget_permission(request: m.ForgetRequest) -> Permission:
 
 def _expire_permission(request: m.ExpireRequest) -> Permission:
     return Permission.DELETE if request.action == "forget" else Permission.WRITE
+
+
+def _expire_span(request: m.ExpireRequest | None) -> Span:
+    return "delete_memory" if request is None or request.action == "forget" else "update_memory"
 
 
 def _list_permission(request: m.ListRequest) -> Permission:
@@ -172,7 +177,7 @@ EXPIRE = Operation(
         asks=True,
     ),
     cli=Command(examples=("quipu expire --policy '{\"older_than_days\": 90}' --action archive",)),
-    span="delete_memory",
+    span=_expire_span,
     repeat="with_key",
 )
 GET = Operation(
@@ -184,6 +189,7 @@ GET = Operation(
     http=get("/v1/memories/{id}"),
     mcp=Tool(profile="readonly", shows=("id", "as_of"), is_read_only=True, is_idempotent=True),
     cli=Command(name="show", arguments=("id",)),
+    span="search_memory",
     repeat="safe",
 )
 LIST = Operation(
@@ -200,6 +206,7 @@ LIST = Operation(
         is_idempotent=True,
     ),
     cli=Command(columns=("id", "type", "created_at", "content")),
+    span="search_memory",
     repeat="safe",
 )
 HISTORY = Operation(
@@ -211,6 +218,7 @@ HISTORY = Operation(
     http=get("/v1/memories/{id}/history"),
     mcp=Tool(profile="admin", is_read_only=True, is_idempotent=True),
     cli=Command(arguments=("id",), columns=("version", "state", "updated_at", "content")),
+    span="search_memory",
     repeat="safe",
 )
 RESTORE = Operation(
@@ -231,6 +239,7 @@ RELATED = Operation(
     permission=Permission.READ,
     limits=FILTERED,
     http=get("/v1/memories/{id}/related"),
+    span="search_memory",
     repeat="safe",
 )
 LIST_AGENTS = Operation(

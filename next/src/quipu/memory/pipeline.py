@@ -6,8 +6,8 @@ below, which bootstrap fills. Read `Pipeline.write` from top to bottom.
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from quipu.errors import ConflictError, ForbiddenError
@@ -15,6 +15,7 @@ from quipu.ledger.commit import Commit, Committed, Once
 from quipu.ledger.ledger import Ledger
 from quipu.model.principal import Principal
 from quipu.model.record import Record, Trust
+from quipu.model.store import Store
 from quipu.operation import Context, Request, Response
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -95,6 +96,8 @@ class Plan(Generic[ResponseT]):
     #: Versions that would end, and versions that would begin.
     before: tuple[Record, ...] = ()
     after: tuple[Record, ...] = ()
+    #: Where these are, by id; only where the answer does not say it.
+    stores: Mapping[str, Store] = field(default_factory=dict[str, Store])
     erases: bool = False
 
     @property
@@ -257,6 +260,8 @@ class Pipeline:
         effects = done[len(before) :]
         ctx.facts.seq = done[-1].seq
         ctx.facts.record_ids = plan.record_ids
+        ctx.facts.before, ctx.facts.after, ctx.facts.stores = plan.before, plan.after, plan.stores
+        ctx.facts.checked_at = guard.checked_at
         if effects and effects[0].replayed is not None:
             return _again(type(plan.answer(())), effects[0])
         answer = plan.answer(effects)

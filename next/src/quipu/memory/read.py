@@ -56,6 +56,7 @@ class Read:
         found = (await self.ledger.records(ctx.tenant, [request.id], snapshot.seq)).get(request.id)
         if found is None or found.is_expired(snapshot.now) or not reaches(ctx.principal, found, stores):
             raise await self._absent(ctx, request.id, stores)
+        ctx.facts.store = stores.get(found.store_id)
         marks = await self.ledger.marks(ctx.tenant, [found.id])
         async with self.budget.reserved(ctx, found.agent_id, 1) as allowed:
             allowed.spend(1)
@@ -81,6 +82,7 @@ class Read:
         shown = [version for version in versions if reaches(ctx.principal, version, stores)]
         if not shown:
             raise no_record()
+        ctx.facts.store = stores.get(shown[-1].store_id)
         whole = [version for version in shown if not version.is_emptied]
         async with self.budget.reserved(ctx, shown[-1].agent_id, len(whole)) as allowed:
             allowed.spend(len(whole))
@@ -105,6 +107,7 @@ class Read:
         scope = await self.scopes.of(ctx.principal, agent, request.user_id, request.store)
         snapshot = await self.snapshots.of(ctx, request.as_of)
         stores = await self.scopes.stores(ctx.tenant)
+        ctx.facts.store = None if scope.store_id is None else stores.get(scope.store_id)
         async with self.budget.reserved(ctx, agent, request.limit) as allowed:
             records = await self._selected(scope, snapshot, stores, request, allowed.count + 1)
             page = records[: allowed.count]

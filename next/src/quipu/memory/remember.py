@@ -1,6 +1,6 @@
 """Remember and update: from a request to a durable version."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,6 +263,13 @@ def held_fields(held: Held) -> dict[str, Any]:
         "proposal_id": held.proposal_id,
         "held_by": held.held_by,
     }
+
+
+def common_store(records: Sequence[Record], stores: Mapping[str, Store]) -> StoreView | None:
+    """The one store that they are all in."""
+    found = {record.store_id for record in records}
+    store = stores.get(found.pop()) if len(found) == 1 else None
+    return None if store is None else store_view(store)
 
 
 def store_view(store: Store) -> StoreView:

@@ -39,6 +39,8 @@ class Scopes:
     ledger: Ledger
     clock: Callable[[], int]
     new_id: Callable[[str], str]
+    #: Told of the store `main` of a tenant that had none.
+    created: Callable[[str, Store], None] | None = None
     #: Tenant → the stores, and the position that they were read at.
     _known: dict[str, tuple[int, Mapping[str, Store]]] = field(default_factory=dict[str, Any], init=False)
 
@@ -74,6 +76,9 @@ class Scopes:
             await self.ledger.commit(Commit(tenant=tenant, draft=draft, changes=(Keep(STORES, store, 0),)))
         except ConflictError:  # somebody else made it at the same time
             (store,) = await self.ledger.matching(STORES, tenant, "name", [MAIN])
+        else:
+            if self.created is not None:
+                self.created(tenant, store)
         return store
 
     async def store(self, reach: Reach, name: str, checked_at: int | None = None) -> Store:

@@ -87,6 +87,21 @@ class Secrets:
             found = known.guards[own] = self._compiled(known, tenant, own)
         return found
 
+    def known(self, tenant: str, checked_at: int | None) -> Callable[[str], str] | None:
+        """What masks secrets in texts that telemetry shows, without asking the ledger.
+
+        None: the list was never read here, or not as of the position that the texts were checked at.
+        """
+        known = self._known.get(tenant)
+        guard = None if known is None else known.guards.get(None)
+        if guard is None or (checked_at is not None and guard.checked_at < checked_at):
+            return None
+        return guard.masked
+
+    async def load(self, tenant: str) -> None:
+        """Read the list, so that it is known from now on."""
+        await self.guard(tenant, None)
+
     async def _read(self, tenant: str) -> _Known:
         def work(reader: Reader) -> _Known:
             rows = reader.rows(SECRETS, limit=_MOST)
@@ -170,6 +185,7 @@ class Secrets:
                 if conflict.reason != "secrets_changed":
                     raise
             else:
+                await self.guard(ctx.tenant, None)  # from now on it is known here
                 return _view(secret)
         raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
 

@@ -160,7 +160,7 @@ class Recall:
         )
         ctx.facts.record_ids = tuple(record.id for record in records)
         store = None if scope.store_id is None else stores[scope.store_id]
-        ctx.facts.store = store
+        ctx.facts.store, ctx.facts.checked_at = store, guarded
         return RecallResponse(
             results=tuple(hits),
             fusion_used=request.fusion,
