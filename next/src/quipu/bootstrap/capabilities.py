@@ -44,8 +44,8 @@ from quipu.sharing.dids import is_did
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
-from quipu.transfer.exporting.service import Exports
 from quipu.telemetry.models import ShownExtractor
+from quipu.transfer.exporting.service import Exports
 from quipu.upkeep.service import Upkeep
 
 if TYPE_CHECKING:
