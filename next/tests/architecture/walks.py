@@ -13,8 +13,11 @@ from types import FrameType
 from typing import Any
 
 import httpx
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.trace import NoOpTracerProvider
 
 import quipu
+from quipu import Telemetry
 from quipu.api import Memory
 from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
@@ -179,6 +182,7 @@ async def all_walks() -> dict[str, Walk]:
             numbers = itertools.count(1)
             container = await open_container(
                 Settings(),
+                telemetry=Telemetry(tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider()),
                 stores=[f"{folder}/memory.db"],
                 # What looks for secrets looks longer at one random id than at another.
                 new_id=lambda prefix: f"{prefix}_{next(numbers):026d}",

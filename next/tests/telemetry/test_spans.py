@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quipu import InvalidError, NotFoundError
+from quipu import ConflictError, InvalidError, NotFoundError
 from quipu.bootstrap import OPERATIONS
 from quipu.telemetry.describe import OWN, span_of
 from tests.fixtures.spans import Shown, values
@@ -267,6 +267,12 @@ async def test_what_is_refused_is_a_span_too(opened: Opened, shown: Shown) -> No
     missing = shown.one()
     assert (missing.name, values(missing)["error.type"]) == ("search_memory", "not_found")
     assert f"{P}search.result.count" not in values(missing)
+    with pytest.raises(InvalidError):
+        await memory.create_store("", scope="team")
+    assert values(shown.one())[f"{P}scope"] == "agent"  # what is not read says nothing
+    with pytest.raises(ConflictError):
+        await memory.create_store("main", scope="team")
+    assert values(shown.one())[f"{P}scope"] == "team"
     with pytest.raises(NotFoundError):
         await memory.delete_store("nowhere", confirm="nowhere")
     assert values(shown.one())["error.type"] == "not_found"

@@ -83,6 +83,9 @@ def described(operation: AnyOperation, facts: Facts, caller: Caller) -> list[Des
     elif span == "delete_memory":
         return _deleted(one, facts, caller)
     _place(one.values, _whereabouts(facts, caller, _changed(facts)), caller)
+    if span == "create_memory_store" and "scope" not in one.values:  # it was refused
+        default = operation.request.model_fields["scope"].default
+        one.values["scope"] = str(_get(request, "scope") or default)
     return [one]
 
 
