@@ -87,6 +87,8 @@ PLACES: Mapping[str, str] = {
     "borrow": "quipu.sharing.operations:BORROW",
     "list_borrowed": "quipu.sharing.operations:LIST_BORROWED",
     "give_up_borrowed": "quipu.sharing.operations:GIVE_UP_BORROWED",
+    "erase": "quipu.sharing.operations:ERASE",
+    "list_erasures": "quipu.sharing.operations:LIST_ERASURES",
     "list_mirrors": "quipu.mirrors.operations:LIST_MIRRORS",
     "verify_mirror": "quipu.mirrors.operations:VERIFY_MIRROR",
     "resync_mirror": "quipu.mirrors.operations:RESYNC_MIRROR",
@@ -199,6 +201,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "did rotate": (
         "rotate_key",
         "Sign with a new key from now on. What the old one signed still counts, unless it is compromised.",
+    ),
+    "erase": ("erase", "Erase memories for good, here and at everybody who was shown them, with a receipt."),
+    "erasures": (
+        "list_erasures",
+        "List erasures with their receipts, newest first, and whom they have reached.",
     ),
     "borrowed": (
         "list_borrowed",

@@ -31,7 +31,7 @@ _READ_AS_SOMETHING_ELSE = {
     *((name, "cursor") for name in ("journal", "list", "list_borrowed", "list_entries", "suggestions")),
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
-    *(("share", "grantee"), ("share", "profile"), ("register_grant", "grant")),
+    *(("share", "grantee"), ("share", "profile"), ("register_grant", "grant"), ("erase", "filter")),
     *(("recall", "embedding"), ("backup", "target"), ("step", "facts")),
 }
 
@@ -61,7 +61,9 @@ def placements(operation: AnyOperation, text: str) -> Iterator[tuple[str, Any]]:
 
 
 async def companions(world: World, operation: AnyOperation, name: str) -> dict[str, Any]:
-    """What a field cannot stand without: the type of memory that has it."""
+    """What a field cannot stand without: the type of memory that has it; or not beside of: another way to choose."""
+    if operation.name == "erase" and name in ("filter", "grant_id", "scope_id"):
+        return {"ids": None}
     kind = DETAIL_FIELDS.get(name)
     if kind is None:
         return {}

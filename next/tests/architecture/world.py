@@ -103,6 +103,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "borrow": {"link": "https://nowhere.invalid/oap/memory/grant/mgr_1"},
     "list_borrowed": {"grant_id": BORROWED},
     "give_up_borrowed": {"source": NOBODY, "grant_id": BORROWED},
+    "erase": {"ids": [RECORD]},
     "backup": {"target": FILE},
     "undo": {"source": "nothing came from here"},
     "open_run": {"workflow_id": "orders"},

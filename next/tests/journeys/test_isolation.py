@@ -37,6 +37,7 @@ GRANT_ADDRESSES: tuple[tuple[str, str, Any], ...] = (
     ("DELETE", "/oap/memory/grant/{id}", None),
     ("POST", "/oap/memory/grant/preview", {"grantee": GRANTEE, "filter": {"all": True}}),
     ("POST", "/oap/memory/query", {"query": PRIVATE}),
+    ("POST", "/oap/data/delete", {"principal_did": GRANTEE}),
 )
 #: Routes that are no operations, and why nothing of a tenant is there; `mcp` is asked for its tools below.
 OTHERS = {

@@ -43,7 +43,10 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "fork_run": {"mode": "branch", "from_seq": 2},
     "run_notes": {"backend": "scratchpad"},
     "share": {"label": ["home"]},
+    "erase": {"ids": ["mem_1", "mem_2"]},
 }
+#: Fields that stand instead of what is given always.
+_INSTEAD: Mapping[str, frozenset[str]] = {"erase": frozenset({"filter", "grant_id", "scope_id", "all"})}
 
 
 def requests(operation: AnyOperation) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -61,7 +64,8 @@ def requests(operation: AnyOperation) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "", least
     for name in parts:
         companions = {key: item for key, item in _COMPANIONS.get(name, {}).items() if key in parts}
-        with_it = {**least, **companions}
+        is_instead = name in _INSTEAD.get(operation.name, ())
+        with_it = {**({} if is_instead else least), **companions}
         yield name, _valid(operation, {**with_it, name: odd[name]}, {**with_it, name: plain[name]})
 
 

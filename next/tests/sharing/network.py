@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from quipu.access.operations import CREATE_TOKEN
 from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
 from quipu.errors import BackendUnavailableError
@@ -91,6 +92,10 @@ class Host:
     async def __call__(self, operation: AnyOperation, who: Principal | None = None, /, **fields: Any) -> Any:
         """Run an operation; without a principal, as its owner."""
         return await dispatch(self.container.context(who or local(agent_id="agent")), operation, fields)
+
+    async def token(self) -> str:
+        """What the owner signs in with over HTTP."""
+        return (await self(CREATE_TOKEN, name="owner", roles=["admin"])).text
 
     async def remember(self, text: str, **fields: Any) -> str:
         """The id of a new memory; `scope_id`, `structured` and the like go where items have them."""

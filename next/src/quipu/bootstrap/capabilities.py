@@ -259,7 +259,9 @@ def runs_of(
     )
 
 
-def sharing_of(core: Core, pipeline: Pipeline, outbound: Outbound | None) -> Sharing:
+def sharing_of(
+    core: Core, governor: Gate, pipeline: Pipeline, memory: MemoryService, outbound: Outbound | None
+) -> Sharing:
     settings = core.settings
     allowed = frozenset(name.lower().rstrip("/") for name in settings.oap_allowed_hosts)
     folder = None if is_memory(core.address) else identity_folder(core.address)
@@ -277,6 +279,8 @@ def sharing_of(core: Core, pipeline: Pipeline, outbound: Outbound | None) -> Sha
             random=os.urandom,
         ),
         pipeline=pipeline,
+        forget=memory.forget,
+        held=governor.proposals,
         sealing=core.secrets.sealing,
         embedder=core.embedder,
         free_text=settings.oap_free_text,

@@ -188,6 +188,7 @@ async def open_container(
     runs = runs_of(core, access, pipeline, memory, run_secrets)
     sharing = sharing_of(core, pipeline, outbound)
     job_log = JobLog(clock)
+    sharing = sharing_of(core, governor, pipeline, memory, outbound)
     forgetting.append(sharing.views.forget)
     bindings = (
         *decided_here(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How often runs are looked after: those whose server has gone, and histories that have had their time.
 _RUNS_S = 30.0
+#: How often erasures are followed, and those told of them who have not answered.
+_ERASURES_S = 10.0
 #: How often webhooks are sent what is due.
 _WEBHOOKS_S = 2.0
 #: How soon after its start a server loads what speaks MCP.
@@ -230,6 +232,11 @@ def background_jobs(container: Container) -> "list[Job]":
             work=for_each_tenant(
                 "runs", tenants, lambda tenant: container.runs.upkeep.work(tenant, container.context)
             ),
+        ),
+        Job(
+            name="erasures",
+            every_s=_ERASURES_S,
+            work=for_each_tenant("erasures", tenants, container.sharing.erasures.work),
         ),
         Job(
             name="webhooks",

@@ -1,6 +1,6 @@
 """Writes that wait for a person: held, listed, taken back, given up; and whether one is still what was held."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from quipu.ledger.commit import Change, Close, Commit, Drop, Erase, Keep, Stands
 from quipu.ledger.digests import row_digest
 from quipu.ledger.ledger import JournalQuery, Kept, Ledger
 from quipu.ledger.reader import Reader
+from quipu.ledger.table import Key
 from quipu.memory.drafts import made_of, sources_of
 from quipu.memory.forget import Reached
 from quipu.memory.model import RememberManyRequest
@@ -300,10 +301,29 @@ class Proposals:
         known = {kept.value.id for kept in naming}
         for kept in entering:
             if kept.value.id not in known:
-                changes.append(Keep(PROPOSALS, _emptied(kept.value, with_request=True), kept.seq))
-                subjects = await self._subjects(tenant, kept.value.id)
-                changes += [Drop(PROPOSAL_SUBJECTS, key) for key in subjects if key[0] not in gone]
+                changes += await self._closed(tenant, kept, gone)
         return Reached(changes=tuple(changes), ids=tuple(found))
+
+    async def emptied(
+        self, tenant: str, is_meant: Callable[[Mapping[str, Any]], bool], gone: Collection[str]
+    ) -> list[Change]:
+        """What closes everything that is kept of writes which say something that is meant. `gone`: ids that are erased."""
+        changes: list[Change] = []
+        after: Key | None = None
+        while page := await self.ledger.kept_page(PROPOSALS, tenant, after=after, limit=_PAGE):
+            for kept in page:
+                if kept.value.request is not None and any(is_meant(body) for body in _bodies(kept.value)):
+                    changes += await self._closed(tenant, kept, gone)
+            after = (page[-1].value.id,)
+        return changes
+
+    async def _closed(self, tenant: str, kept: Kept[Proposal], gone: Collection[str]) -> list[Change]:
+        """What empties a proposal, and lets go of the memories that it is about."""
+        subjects = await self._subjects(tenant, kept.value.id)
+        return [
+            Keep(PROPOSALS, _emptied(kept.value, with_request=True), kept.seq),
+            *(Drop(PROPOSAL_SUBJECTS, key) for key in subjects if key[0] not in gone),
+        ]
 
 
 def no_proposal() -> NotFoundError:

@@ -366,6 +366,9 @@ class Ledger:
     async def derived(self, tenant: str, ids: Sequence[str]) -> Sequence[str]:
         return await self.read(tenant, lambda reader: reader.derived(ids)) if ids else ()
 
+    async def made_of(self, tenant: str, ids: Sequence[str]) -> Sequence[str]:
+        return await self.read(tenant, lambda reader: reader.made_of(ids)) if ids else ()
+
     async def marks(self, tenant: str, ids: Sequence[str]) -> Mapping[str, Mark]:
         return await self.read(tenant, lambda reader: reader.marks(ids)) if ids else {}
 

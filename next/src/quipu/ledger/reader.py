@@ -290,6 +290,10 @@ class Reader:
         """What was made here out of these records."""
         return [row[0] for row in self.cursor.rows(SQL["derived"], tenant=self.tenant, ids=list(ids))]
 
+    def made_of(self, ids: Sequence[str]) -> list[str]:
+        """The same, and what somebody else made out of them and says so."""
+        return [row[0] for row in self.cursor.rows(SQL["made_of"], tenant=self.tenant, ids=list(ids))]
+
     def marks(self, ids: Sequence[str]) -> dict[str, Mark]:
         found: dict[str, Mark] = {}
         for start in range(0, len(ids), _LIST):

@@ -189,7 +189,7 @@ class Forget:
         warnings: list[str] = []
         for record in versions.values():
             into = record.merged_into
-            if into is not None and into not in erased and await self._took_words(tenant, into, record):
+            if into is not None and into not in erased and await self.took_words(tenant, into, record):
                 warnings.append(
                     f"What {into} took from {record.id} when they were merged stays there: erase {into} too, if it is"
                     " to go."
@@ -210,7 +210,7 @@ class Forget:
                 )
         return tuple(warnings)
 
-    async def _took_words(self, tenant: str, into: str, duplicate: Record) -> bool:
+    async def took_words(self, tenant: str, into: str, duplicate: Record) -> bool:
         """Whether a memory still says what a merge gave it of a duplicate."""
         versions = await self.ledger.versions(tenant, into)
         if not versions or versions[-1].state == "erased":

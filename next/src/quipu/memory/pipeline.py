@@ -25,7 +25,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 #: Each time one of those who contend for a record has won, so this is how many may.
 _MOST_ATTEMPTS = 256
 #: Conflicts that pass when the write is redacted, judged and planned again.
-_PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
+PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
 
 
 class Guard(Protocol):
@@ -219,7 +219,7 @@ class Pipeline:
                 is_told = (
                     conflict.reason == "version_mismatch" and getattr(clean, "if_version", None) is not None
                 )
-                if conflict.reason not in _PASSING or is_told or attempt + 1 == _MOST_ATTEMPTS:
+                if conflict.reason not in PASSING or is_told or attempt + 1 == _MOST_ATTEMPTS:
                     raise
         raise ConflictError  # unreachable: the last turn raises or returns
 
@@ -230,7 +230,7 @@ class Pipeline:
             try:
                 return await self.commit(ctx, await plan(guard), guard)
             except ConflictError as conflict:
-                if conflict.reason not in _PASSING:
+                if conflict.reason not in PASSING:
                     raise
         guard = await self.redactor.guard(ctx.tenant, None)
         return await self.commit(ctx, await plan(guard), guard)

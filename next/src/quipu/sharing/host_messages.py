@@ -1,11 +1,11 @@
 """What the operations of identity, borrowing and erasure take and give."""
 
 import re
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, Field, Strict, model_validator
 
-from quipu.fields import Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value
+from quipu.fields import Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value, fault
 from quipu.operation import Request, Response
 from quipu.outbound import address_of
 from quipu.sharing.items import Kind
@@ -211,6 +211,16 @@ class EraseRequest(Request):
     )
     dry_run: bool = Field(default=False, description="Only say which memories would go.")
 
+    @model_validator(mode="after")
+    def _is_chosen_in_one_way(self) -> Self:
+        by_content = self.filter is not None or self.scope_id is not None
+        ways = (self.ids is not None, self.grant_id is not None, by_content, self.all)
+        if sum(ways) == 0:
+            raise fault("missing_field", "/ids", "ids, filter, grant_id or scope_id; or all for everything")
+        if sum(ways) > 1:
+            raise fault("bad_value", "", "one of ids, grant_id and all; or filter and scope_id")
+        return self
+
 
 class GranteeTold(Response):
     """Somebody who was shown what is erased."""
@@ -230,7 +240,7 @@ class ErasureView(Response):
 
     id: str = Field(description="Its id.")
     step: ErasureStep = Field(
-        description="accepted: it goes on after a restart; propagating: erased here, somebody has not answered yet; done."
+        description="propagating: erased here, and somebody who was shown it has not answered yet; done."
     )
     reason: str = Field(description="Why.")
     erased: int = Field(description="How many memories.")

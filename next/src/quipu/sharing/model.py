@@ -15,8 +15,8 @@ from quipu.ledger.table import Table
 GrantStatus: TypeAlias = Literal["active", "expired", "revoked", "suspended"]
 ReceiptType: TypeAlias = Literal["consent", "invocation", "deletion", "incident", "kill_switch"]
 LogOp: TypeAlias = Literal["captured", "updated", "merged", "imported", "expired", "deleted"]
-#: How far an erasure has come. What is `accepted` is done again from its start after a crash.
-ErasureStep: TypeAlias = Literal["accepted", "propagating", "done"]
+#: How far an erasure has come. It is never half done here: what is left is to tell others.
+ErasureStep: TypeAlias = Literal["propagating", "done"]
 CascadeStatus: TypeAlias = Literal["waiting", "done", "unreachable"]
 
 
@@ -80,13 +80,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """A request to erase, and how far it has come."""
+    """An erasure, and how far it has come."""
 
     id: str
     step: ErasureStep
     requested_at: int
     completed_at: int | None = None
-    #: Record ids, reason, scope; never content.
+    #: The ids of the records, the digest of those that others know, reason and scope; never content.
     request: Mapping[str, Any]
     #: The Deletion Receipt, once there is one.
     receipt: Mapping[str, Any] | None = None

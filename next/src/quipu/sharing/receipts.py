@@ -215,13 +215,14 @@ def deletion_receipt(
     scope_id: str | None,
     requested_at: int,
     completed_at: int,
-    item_ids: Sequence[str],
+    digest: str,
+    count: int,
     reason: str,
     grants: Sequence[str],
     told: Sequence[str],
     by: Signatory,
 ) -> dict[str, Any]:
-    """OAP's Deletion Receipt: what was erased is told by count and digest."""
+    """OAP's Deletion Receipt: what was erased is told by count, and by the digest of the sorted ids."""
     body: dict[str, Any] = {
         "receipt_id": f"urn:oap:deletion:{id}",
         "tool_did": by.did,
@@ -233,8 +234,8 @@ def deletion_receipt(
             "data_classes": ["oap_memory_items", "oap_memory_embeddings"],
             "provenance_tags": [reason, *(f"grant:{grant}" for grant in grants)],
             "subprocessors_propagated_to": list(told),
-            "item_ids_digest": hashed(sorted(item_ids)),
-            "items_deleted": len(item_ids),
+            "item_ids_digest": digest,
+            "items_deleted": count,
             "grants_affected": list(grants),
         },
         "exceptions": [],

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
+from quipu.sharing.erasure_routes import ErasureRoutes
 from quipu.sharing.grant_routes import GrantRoutes
 from quipu.sharing.service import Sharing
 from quipu.sharing.wire import Wire
@@ -31,7 +32,8 @@ class OapRoutes:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        return [*self._documents(), *GrantRoutes(self.sharing, self.wire).routes]
+        grants = GrantRoutes(self.sharing, self.wire)
+        return [*self._documents(), *grants.routes, *ErasureRoutes(self.sharing, self.wire).routes]
 
     # -- documents that anybody may read ------------------------------------------------------------------------------
 

@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 
 from quipu.embed.port import Embedder
+from quipu.memory.forget import Forget
 from quipu.memory.pipeline import Pipeline
 from quipu.operation import AnyBinding, Binding
 from quipu.secrets.sealing import Sealing
 from quipu.sharing import operations as ops
 from quipu.sharing.about import About
 from quipu.sharing.borrowed import Borrowed
+from quipu.sharing.cascade import Cascade
+from quipu.sharing.erasure import Erasures
+from quipu.sharing.erasure_choice import Choice, HeldWrites
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.admission import Admission
 from quipu.sharing.grants.disclosures import Disclosures
@@ -34,6 +38,7 @@ class Sharing:
     queries: GrantQueries
     disclosures: Disclosures
     borrowed: Borrowed
+    erasures: Erasures
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -55,11 +60,20 @@ class Sharing:
             Binding(grant_ops.MINT_GRANT_TOKEN, self.admission.mint),
             Binding(grant_ops.EXCHANGE_GRANT, self.admission.exchange),
             Binding(grant_ops.QUERY_GRANT, self.queries.query),
+            Binding(ops.ERASE, self.erasures.erase),
+            Binding(ops.LIST_ERASURES, self.erasures.listed),
         )
 
 
 def sharing_service(
-    *, host: Host, pipeline: Pipeline, sealing: Sealing, embedder: Embedder | None, free_text: FreeText
+    *,
+    host: Host,
+    pipeline: Pipeline,
+    forget: Forget,
+    held: HeldWrites,
+    sealing: Sealing,
+    embedder: Embedder | None,
+    free_text: FreeText,
 ) -> Sharing:
     views = GrantViews(host, free_text)
     grants = Grants(host=host, views=views)
@@ -74,4 +88,10 @@ def sharing_service(
         ),
         disclosures=Disclosures(host=host),
         borrowed=Borrowed(host=host, pipeline=pipeline, lenders=Lenders(host=host)),
+        erasures=Erasures(
+            host=host,
+            pipeline=pipeline,
+            choice=Choice(ledger=host.ledger, keyring=host.keyring, forget=forget, held=held),
+            cascade=Cascade(host=host),
+        ),
     )

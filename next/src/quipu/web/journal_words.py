@@ -63,6 +63,7 @@ _VERBS: Mapping[str, str] = {
     "grant": "shared a part of memory",
     "revoke": "took back what was shared",
     "disclose": "was shown what is shared:",
+    "cascade": "told of what was erased",
     "borrow": "asked another server for what it shares",
     "drop_borrowed": "dropped what another server shared",
     "create_webhook": "added a webhook",

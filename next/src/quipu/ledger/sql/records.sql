@@ -247,6 +247,12 @@ SELECT DISTINCT l.from_id FROM link AS l JOIN record AS r ON r.tenant = l.tenant
 WHERE l.tenant = :tenant AND l.to_id IN $ids AND r.emptied IS NULL
   AND (l.rel = 'compacted_from' OR (l.rel = 'derived_from' AND r.source IN ('consolidation', 'extraction')))
 
+-- name: made_of
+-- The same, whoever made it and says so.
+SELECT DISTINCT l.from_id FROM link AS l JOIN record AS r ON r.tenant = l.tenant AND r.id = l.from_id
+WHERE l.tenant = :tenant AND l.to_id IN $ids AND r.emptied IS NULL
+  AND l.rel IN ('derived_from', 'compacted_from')
+
 -- name: marks
 SELECT id, last_recalled_at, recall_count, demoted FROM mark WHERE tenant = :tenant AND id IN $ids
 

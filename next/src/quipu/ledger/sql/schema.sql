@@ -598,7 +598,7 @@ CREATE TABLE receipt (
 
 CREATE INDEX receipt_agent ON receipt (tenant, agent, number);
 
--- Requests to erase; after the erasure only ids are left of them.
+-- Erasures: ids, and whom they have reached.
 CREATE TABLE erasure (
   tenant $text NOT NULL,
   id $text NOT NULL,
@@ -611,7 +611,7 @@ CREATE TABLE erasure (
   digest $blob NOT NULL,
   seq $int NOT NULL,
   CONSTRAINT erasure_key PRIMARY KEY (tenant, id),
-  CONSTRAINT erasure_step CHECK (step IN ('accepted', 'propagating', 'done'))
+  CONSTRAINT erasure_step CHECK (step IN ('propagating', 'done'))
 ) $table_end;
 
 -- Whom an erasure has to reach.
