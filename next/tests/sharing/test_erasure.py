@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quipu.errors import InvalidError
+from quipu.errors import InvalidError, NotFoundError
 from quipu.governance.operations import LIST_REVIEWS
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import CREATE_STORE, DELETE_STORE, FORGET, MERGE, REMEMBER
@@ -79,7 +79,9 @@ async def test_what_is_erased_is_gone_with_its_log_ended_and_a_receipt(
     assert chained.body["output_hash"] == receipts.hashed(receipt)
     assert (await lender(grant_ops.LIST_RECEIPTS, verify=True)).faults == ()
     assert not holds(tmp_path, "memory.example.db", WORD)
-    (listed,) = (await lender(ops.LIST_ERASURES)).erasures
+    again = await lender(ops.ERASE, ids=[record_id])
+    assert (again.ids, again.erasure.step) == ((), "done"), "once more, where the answer got lost"
+    _, listed = (await lender(ops.LIST_ERASURES)).erasures
     assert (listed.id, listed.receipt, listed.erased) == (done.erasure.id, receipt, 1)
 
 
@@ -139,7 +141,9 @@ async def test_a_grant_chooses_what_it_has_shown_and_nothing_else(grantee: Grant
     shown = await lender.remember("This was shown.", tags=["website"])
     shared = await grantee.given(label=["website"])
     await grantee.sees()
-    assert (await lender(ops.ERASE, grant_id="mgr_unknown")).ids == ()
+    for nothing in ({"grant_id": "mgr_unknown"}, {"ids": ["mem_unknown"]}):
+        with pytest.raises(NotFoundError):
+            await lender(ops.ERASE, **nothing)
     assert (await lender(ops.ERASE, grant_id=shared.grant_id)).ids == (shown,)
     assert await there(lender, kept, shown) == [True, False]
 

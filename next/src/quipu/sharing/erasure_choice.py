@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from quipu.errors import NotFoundError
 from quipu.ledger.commit import Change, Drop, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.memory.forget import Forget
@@ -15,7 +16,7 @@ from quipu.sharing.grants.filters import ItemFilter, admits
 from quipu.sharing.host_messages import EraseRequest
 from quipu.sharing.identity import Keyring
 from quipu.sharing.items import DEFAULT_SCOPE, item_id, item_of, scope_of
-from quipu.sharing.model import SHARED_ITEMS
+from quipu.sharing.model import GRANTS, SHARED_ITEMS
 
 _ERASABLE: frozenset[State] = frozenset({"live", "archived", "forgotten"})
 #: An erasure also reaches what has expired: a clock at the beginning of time sees everything.
@@ -26,7 +27,7 @@ _PAGE = 1000
 class _ByContent(Request):
     """What memories must be like."""
 
-    filter: ItemFilter | None
+    filter: ItemFilter | None = None
 
 
 class HeldWrites(Protocol):
@@ -66,6 +67,8 @@ class Choice:
             found = await capability.reached(tenant, scope, wanted.ids or (), ids)
             ids = list(dict.fromkeys([*ids, *found.ids]))
             changes += found.changes
+        if wanted.ids is not None and not ids and not await self.ledger.newest_versions(tenant, wanted.ids):
+            raise NotFoundError("There are no such memories.", reason="record")
         if wanted.all or (wanted.scope_id is not None and wanted.filter is None):
             changes += await self.held.emptied(tenant, _of_scope(wanted.scope_id), frozenset(ids))
         newest = await self.ledger.newest_versions(tenant, ids)
@@ -99,6 +102,8 @@ class Choice:
         return list(dict.fromkeys(ids))
 
     async def _shown_under(self, tenant: str, grant_id: str) -> list[str]:
+        if await self.ledger.get(GRANTS, tenant, grant_id) is None:
+            raise NotFoundError("There is no such grant.", reason="grant")
         found: list[str] = []
         after: tuple[str, str] | None = None
         while rows := await self.ledger.page(
