@@ -202,11 +202,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "rotate_key",
         "Sign with a new key from now on. What the old one signed still counts, unless it is compromised.",
     ),
-    "erase": ("erase", "Erase memories for good, here and at everybody who was shown them, with a receipt."),
-    "erasures": (
-        "list_erasures",
-        "List erasures with their receipts, newest first, and whom they have reached.",
-    ),
     "borrowed": (
         "list_borrowed",
         "List what others share with you, as far as it was asked for and may still be kept.",
@@ -214,6 +209,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "borrowed drop": (
         "give_up_borrowed",
         "Drop what a grant showed you, and end the grant at the server that shares.",
+    ),
+    "erase": ("erase", "Erase memories for good, here and at everybody who was shown them, with a receipt."),
+    "erasures": (
+        "list_erasures",
+        "List erasures with their receipts, newest first, and whom they have reached.",
     ),
     "mirror list": (
         "list_mirrors",

@@ -186,7 +186,6 @@ async def open_container(
         core, governor, pipeline, memory, extractor or extractor_of(core), scorer
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
-    sharing = sharing_of(core, pipeline, outbound)
     job_log = JobLog(clock)
     sharing = sharing_of(core, governor, pipeline, memory, outbound)
     forgetting.append(sharing.views.forget)
