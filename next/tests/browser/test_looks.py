@@ -25,7 +25,7 @@ def _kinds(desk: Desk) -> list[str]:
     for address in desk.full.addresses():
         path = address.partition("?")[0]
         is_real = "none" not in path and "x" not in address.partition("=")[2]
-        first.setdefault(re.sub(r"(mem|prop)_\w+", r"\1", path), address if is_real else path)
+        first.setdefault(re.sub(r"(mem|prop|mgr)_\w+", r"\1", path), address if is_real else path)
     return [
         *first.values(),
         *(f"/memories/{one}" for one in desk.full.past.ids.values()),

@@ -8,6 +8,8 @@ from quipu.governance.operations import SET_RULES
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER, UPDATE
 from quipu.model.principal import local
 from quipu.runs.operations import OPEN_RUN, RECORD_NODE, RUN_NOTES
+from quipu.sharing.grants.operations import REVOKE_GRANT, SHARE
+from quipu.sharing.model import BORROWED_ITEMS, BorrowedItem
 from tests.mirrors.rig import mirror
 from tests.mirrors.shelf import ShelfBackend
 from tests.web.conftest import House, open_house
@@ -28,6 +30,7 @@ STRANGE = (
     "\U0001f469\u200d\U0001f467 z\u0351\u036b\u0343 \U000e0041\U000e0042",
 )
 AGENT = "strange<script>alert(1)</script>"
+GRANTEE = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Full:
     strange: list[str]
     #: A run with strange texts wherever it takes some.
     run: str
+    #: Grants of each status, with strange texts.
+    grants: list[str]
 
     def addresses(self) -> list[str]:
         """Pages with each kind of data; those of a memory for every memory there is."""
@@ -64,6 +69,8 @@ class Full:
             *("/runs", f"/runs?agent={SUPPORT}&status=failed", "/runs?workflow=nobody", "/runs?status=nonsense", "/runs?cursor=x.y"),
             *(f"/runs/{one}" for one in runs),
             *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),
+            *("/grants", "/grants?status=revoked", "/grants?status=nonsense", "/grants?cursor=x", "/grants?borrowed_cursor=x"),
+            *(f"/grants/{one}" for one in (*self.grants, "mgr_none")),
             *("/health", "/access", "/access?cursor=x", "/secrets", "/tenants", "/signin", "/nowhere"),
         ]  # fmt: skip
 
@@ -102,13 +109,37 @@ async def _strange_run(house: House) -> str:
     return run.id
 
 
+async def _strange_grants(house: House) -> list[str]:
+    """Grants that run and that were taken back, and what somebody else has lent."""
+    made: list[str] = []
+    for number, text in enumerate(STRANGE):
+        level, words = number % 5, {"label": [text[:100].strip()]} if number % 2 else {"all": True}
+        given = await house(SHARE, grantee=GRANTEE, purpose=text[:2000], level=level, **words)
+        made.append(given.grant_id)
+        item = {"item_id": f"mem_{number}", "kind": "fact", "content": {"text": text}}
+        row = BorrowedItem(
+            source="did:web:lender.example",
+            grant_id=text[:100],
+            item_id=f"mem_{number}",
+            item=item,
+            receipt_id=f"urn:oap:receipt:{number}",
+            received_at=house.clock(),
+            expires_at=house.clock() + 10 * 365 * 86_400_000,
+        )
+        await house.container.ledger.update("default", BORROWED_ITEMS, row)
+    for grant_id in made[: len(made) // 2]:
+        await house(REVOKE_GRANT, id=grant_id)
+    return made
+
+
 @contextlib.asynccontextmanager
 async def open_full(store: str = ":memory:") -> AsyncIterator[Full]:
     """All of it, until the end of the block."""
-    house = await open_house(store=store, mirrors=(mirror("shelf", ShelfBackend()),))
+    shelf = mirror("shelf", ShelfBackend())
+    house = await open_house(store=store, mirrors=(shelf,), public_url="https://memory.example")
     past = await write_past(house.container, house.clock)
     rules = [{"id": "<i>", "effect": "hold", "reason": STRANGE[0], "when": {"sources": ["<script>"]}}]
     strange = await _fill_with_strange(house)
     await house(SET_RULES, local(), rules=rules)
-    yield Full(house, past, strange, await _strange_run(house))
+    yield Full(house, past, strange, await _strange_run(house), await _strange_grants(house))
     await house.close()

@@ -112,6 +112,7 @@ async def test_nobody_is_shown_what_lies_beyond_their_limits(
             "/journal",
             "/undo",
             "/runs",
+            "/grants",
             "/health",
         }
         if link in side | {"/journal/verify", "/access", "/secrets", "/tenants"}:
@@ -138,6 +139,7 @@ async def test_every_list_that_is_empty_says_what_to_do_next() -> None:
         "/review",
         "/suggestions",
         "/runs",
+        "/grants",
         "/secrets",
         "/undo",
         "/journal/verify",

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from quipu.errors import Fault, QuipuError
+from quipu.errors import ConflictError, Fault, QuipuError
 from quipu.fields import DAY_MS, JsonObject, Redact
 from quipu.jose import b64, unb64
 from quipu.ledger.commit import Commit, Drop, Keep
 from quipu.ledger.reader import Reader
-from quipu.memory.pipeline import Guard, Pipeline, Plan
+from quipu.memory.pipeline import Guard
 from quipu.model.journal import Draft
 from quipu.operation import Context, Request, invalid
 from quipu.sharing import dids
 from quipu.sharing import host_messages as m
 from quipu.sharing.host import Host
-from quipu.sharing.lenders import ItemTold, Lenders, place_of_link, told
+from quipu.sharing.lenders import ItemTold, Lenders, QueryAnswer, place_of_link, told
 from quipu.sharing.model import (
     BORROWED_GRANTS,
     BORROWED_ITEMS,
@@ -31,6 +31,7 @@ from quipu.sharing.model import (
 )
 from quipu.sharing.times import instant
 
+_MOST_ATTEMPTS = 16
 _PAGE = 500
 
 
@@ -39,7 +40,6 @@ class Borrowed:
     """The grantee's side of sharing."""
 
     host: Host
-    pipeline: Pipeline
     lenders: Lenders
 
     async def borrow(self, ctx: Context, request: m.BorrowRequest) -> m.BorrowResponse:
@@ -47,42 +47,59 @@ class Borrowed:
         request = (await self.host.redactor.guard(ctx.tenant, None)).clean(request)
         origin, grant_id = place_of_link(request.link)
         lender = await self.lenders.find(origin)
+        grant = BorrowedGrant(grant_id=grant_id, source=lender.did, owner=ctx.tenant)
+        await self.host.ledger.update(NO_TENANT, BORROWED_GRANTS, grant)
+        before = await self.host.ledger.read(ctx.tenant, lambda reader: returns_of(reader, grant))
         answer = await self.lenders.query(ctx.tenant, lender, grant_id, _body(request))
-        items = answer.output.items
-        for item in items:
+        for item in answer.output.items:
             self.lenders.check_item(lender, grant_id, item)
         await self.drop_expired(ctx.tenant, ctx.clock())
-        index = BorrowedGrant(grant_id=grant_id, source=lender.did, owner=ctx.tenant)
-        await self.host.ledger.update(NO_TENANT, BORROWED_GRANTS, index)
+        rows = await self._kept(ctx, grant, answer, before)
+        return m.BorrowResponse(
+            source=lender.did,
+            grant_id=grant_id,
+            items=tuple(_view(row) for row in rows),
+            next_cursor=answer.output.next_cursor,
+            warnings=answer.warnings,
+        )
 
-        async def plan(guard: Guard) -> Plan[m.BorrowResponse]:
+    async def _kept(
+        self, ctx: Context, grant: BorrowedGrant, answer: QueryAnswer, before: int
+    ) -> list[BorrowedItem]:
+        """What was shown, once it is kept. `before`: how often the lender had asked something back by then."""
+        for _ in range(_MOST_ATTEMPTS):
+            guard = await self.host.redactor.guard(ctx.tenant, None)
             now = ctx.clock()
             rows = [
                 BorrowedItem(
-                    source=lender.did,
-                    grant_id=grant_id,
+                    source=grant.source,
+                    grant_id=grant.grant_id,
                     item_id=str(item["item_id"]),
                     item=item,
                     receipt_id=answer.receipt.receipt_id,
                     received_at=now,
                     expires_at=_expiry(item, now),
                 )
-                for item in _cleaned(guard, items)
+                for item in _cleaned(guard, answer.output.items)
             ]
-            detail: dict[str, Any] = {"source": lender.did, "grant_id": grant_id, "items": len(rows)}
+            detail: dict[str, Any] = {
+                "source": grant.source,
+                "grant_id": grant.grant_id,
+                "items": len(rows),
+            }
             draft = Draft(op="borrow", actor=ctx.principal.name, at=now, detail=detail)
             keeps = tuple(Keep(BORROWED_ITEMS, row) for row in rows)
-            response = m.BorrowResponse(
-                source=lender.did,
-                grant_id=grant_id,
-                items=tuple(_view(row) for row in rows),
-                next_cursor=answer.output.next_cursor,
-                warnings=answer.warnings,
-            )
             commit = Commit(tenant=ctx.tenant, draft=draft, changes=keeps)
-            return Plan(commits=(commit,), answer=lambda _: response)
 
-        return await self.pipeline.carry_out(ctx, plan)
+            def work(reader: Reader) -> tuple[bool, Sequence[Commit]]:
+                if returns_of(reader, grant) != before:
+                    raise ConflictError("It was erased while it was on its way.", reason="erased_meanwhile")
+                is_checked = reader.head().guarded <= guard.checked_at  # noqa: B023  used in this turn only
+                return is_checked, [commit] if is_checked else []  # noqa: B023
+
+            if await self.host.ledger.locked(ctx.tenant, work):
+                return rows
+        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
 
     async def listed(self, ctx: Context, request: m.ListBorrowedRequest) -> m.ListBorrowedResponse:
         """What is kept and has not expired."""
@@ -96,7 +113,7 @@ class Borrowed:
             found += [row for row in rows if row.expires_at > now]
             if len(rows) <= request.limit or len(found) > request.limit:
                 break
-            after = _key(rows[-1])
+            after = key_of(rows[-1])
         page = found[: request.limit]
         return m.ListBorrowedResponse(
             items=tuple(_view(row) for row in page),
@@ -129,12 +146,12 @@ class Borrowed:
         """How many items went, from the file too. `until`: only those that have expired by then."""
 
         def work(reader: Reader) -> tuple[int, Sequence[Commit]]:
-            rows = [row for row in _rows(reader, wanted) if until is None or row.expires_at <= until]
+            rows = [row for row in rows_of(reader, wanted) if until is None or row.expires_at <= until]
             if not rows:
                 return 0, ()
             detail: dict[str, Any] = {**wanted, "items": len(rows)}
             draft = Draft(op="drop_borrowed", actor=actor, at=self.host.clock(), detail=detail)
-            drops = tuple(Drop(BORROWED_ITEMS, _key(row)) for row in rows)
+            drops = tuple(Drop(BORROWED_ITEMS, key_of(row)) for row in rows)
             return len(rows), [Commit(tenant=tenant, draft=draft, changes=drops)]
 
         dropped = await self.host.ledger.locked(tenant, work)
@@ -187,20 +204,27 @@ def _view(row: BorrowedItem) -> m.BorrowedView:
     )
 
 
-def _rows(reader: Reader, wanted: Mapping[str, Any]) -> Iterator[BorrowedItem]:
+def returns_of(reader: Reader, grant: BorrowedGrant) -> int:
+    """How often something of a grant was asked back."""
+    known = reader.get(BORROWED_GRANTS, grant.grant_id, grant.source, grant.owner)
+    return 0 if known is None else known.returns
+
+
+def rows_of(reader: Reader, wanted: Mapping[str, Any]) -> Iterator[BorrowedItem]:
+    """What is kept and is like this."""
     after: tuple[str, str, str] | None = None
     while rows := reader.rows(BORROWED_ITEMS, wanted, after=after, limit=_PAGE):
         yield from (row.value for row in rows)
-        after = _key(rows[-1].value)
+        after = key_of(rows[-1].value)
 
 
-def _key(row: BorrowedItem) -> tuple[str, str, str]:
+def key_of(row: BorrowedItem) -> tuple[str, str, str]:
     return row.source, row.grant_id, row.item_id
 
 
 def _sealed(row: BorrowedItem) -> str:
     """Where a page ended."""
-    return b64(json.dumps(_key(row)).encode())
+    return b64(json.dumps(key_of(row)).encode())
 
 
 def _opened(cursor: str | None) -> tuple[str, str, str] | None:

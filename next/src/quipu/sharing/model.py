@@ -123,12 +123,15 @@ class BorrowedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BorrowedGrant:
-    """Which tenant holds something of a grant: who lent it asks for it by the grant alone."""
+    """Which tenant holds something of a grant: who lent it asks for it by the grant alone. Kept under no tenant, and under
+    its own."""
 
     grant_id: str
     #: The DID of the host that showed it.
     source: str
     owner: str
+    #: How often something of it was asked back: an answer that was on its way meanwhile is not kept.
+    returns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

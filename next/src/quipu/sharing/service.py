@@ -87,7 +87,7 @@ def sharing_service(
             host=host, views=views, rates=Rates(host.clock), sealing=sealing, embedder=embedder
         ),
         disclosures=Disclosures(host=host),
-        borrowed=Borrowed(host=host, pipeline=pipeline, lenders=Lenders(host=host)),
+        borrowed=Borrowed(host=host, lenders=Lenders(host=host)),
         erasures=Erasures(
             host=host,
             pipeline=pipeline,

@@ -20,6 +20,7 @@ from quipu.procedures.page import ProcedurePart
 from quipu.runs import page as runs
 from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
+from quipu.sharing import page as sharing
 from quipu.web.app import Site
 from quipu.web.health import health_page
 from quipu.web.overview import overview
@@ -37,6 +38,7 @@ def pages(checks: Checks) -> Sequence[Page]:
         *governance.PAGES,
         *audit.pages(checks),
         *runs.PAGES,
+        *sharing.PAGES,
         health_page(MirrorPart()),
         of_access,
         *secrets.PAGES,

@@ -645,12 +645,13 @@ CREATE TABLE borrowed_item (
   CONSTRAINT borrowed_item_key PRIMARY KEY (tenant, source, grant_id, item_id)
 ) $table_end;
 
--- Which tenant holds something that another host has lent. It stands under no tenant.
+-- Which tenant holds something that another host has lent: under no tenant, and under its own.
 CREATE TABLE borrowed_grant (
   tenant $text NOT NULL,
   grant_id $text NOT NULL,
   source $text NOT NULL,
   owner $text NOT NULL,
+  returns $int NOT NULL,
   CONSTRAINT borrowed_grant_key PRIMARY KEY (tenant, grant_id, source, owner)
 ) $table_end;
 

@@ -26,7 +26,7 @@ PROOF_TYPE = "dpop+jwt"
 TOKEN_S = 600
 _SKEW_S = 60
 #: How far the time of a proof may be off, and how long it is remembered.
-_PROOF_S = 300
+PROOF_S = 300
 _REMEMBERED_MS = 600_000
 #: No time that somebody means is further away.
 _FURTHEST_S = 1e12
@@ -167,16 +167,21 @@ def check_proof(shown: Shown, now: int, token: str | None) -> tuple[str, UsedPro
         and "d" not in key
         and claims.get("htm") == shown.method
         and is_same_address(claims.get("htu"), shown.url)
-        and abs(now / 1000 - at) <= _PROOF_S
+        and abs(now / 1000 - at) <= PROOF_S
         and (token is None or claims.get("ath") == b64(hashlib.sha256(token.encode()).digest()))
     )
     if not is_right or not jose.is_signed(shown.proof, key):
         _refuse("binding_failed")
     thumbprint = jose.thumbprint(key)
     digest = hashlib.sha256(f"{thumbprint}.{jti}".encode("utf-8", "surrogatepass")).hexdigest()
+    return thumbprint, remembered(at, digest)
+
+
+def remembered(at: float, digest: str) -> UsedProof:
+    """What makes something that was signed at a time, in seconds, good once."""
     until = int(at * 1000) + _REMEMBERED_MS
     # The time stands first, so that the oldest are found first.
-    return thumbprint, UsedProof(id=f"{until:016d}.{digest}", until=until)
+    return UsedProof(id=f"{until:016d}.{digest}", until=until)
 
 
 def proof(by: Signatory, method: str, url: str, *, at: int, jti: str, token: str | None = None) -> str:
