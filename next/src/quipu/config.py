@@ -177,9 +177,6 @@ class Settings(BaseModel):
     cache: FilePath | None = _set(
         None, "Where downloaded models are kept; left out, the cache directory of the user."
     )
-    reranker: FilePath | None = _set(
-        None, "A directory with a cross-encoder that judges the best hits again; left out, none does."
-    )
     extractor_url: str | None = _address(
         "Base address of an OpenAI-compatible endpoint whose model proposes facts; left out, none does."
     )

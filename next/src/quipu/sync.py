@@ -318,7 +318,6 @@ class Memory(BlockingMemory):
         store: str | None = None,
         min_relevance: float | Literal["auto", "strict", "off"] = "auto",
         min_trust: Literal["operator", "user", "agent", "external", "unknown"] | None = None,
-        rerank: Literal["auto", "off"] = "auto",
         as_of: str | None = None,
         include_superseded: bool = False,
         max_tokens: int | None = None,
@@ -349,7 +348,6 @@ class Memory(BlockingMemory):
         store: Only from this memory store; none: all of the agent's.
         min_relevance: Leave out hits below it: auto, strict, off, or a number from 0 to 1.
         min_trust: Leave out what was written by less trusted writers.
-        rerank: Judge hits again with a model, where there is one.
         as_of: As it was then: a journal position, an ISO time with zone, or a run id.
         include_superseded: Also facts that newer ones have replaced.
         max_tokens: Leave out hits that do not fit, at four characters a token.
@@ -379,7 +377,6 @@ class Memory(BlockingMemory):
                 "store": store,
                 "min_relevance": min_relevance,
                 "min_trust": min_trust,
-                "rerank": rerank,
                 "as_of": as_of,
                 "include_superseded": include_superseded,
                 "max_tokens": max_tokens,

@@ -27,8 +27,8 @@ LIMITED: dict[str, dict[str, Any]] = {
     "a user": {"user_id": "me", "default_agent": "theirs"},
     "a store": {"review_stores": ("mine",), "default_agent": "theirs"},
 }
-#: Open to every credential; what they show is the handler's to decide: what the caller wrote itself.
-OPEN = {"whoami", "review", "withdraw_proposal", "describe_service"}
+#: Open to every credential; what they show is the handler's to decide: what the caller wrote itself, or how the server is.
+OPEN = {"whoami", "review", "withdraw_proposal", "describe_service", "health"}
 #: Open to strangers: what they bring along, a signature or a proof, is what they are believed for.
 SIGNED = {"register_grant", "exchange_grant", "query_grant"}
 

@@ -524,3 +524,14 @@ async def test_a_closed_ledger_says_so(new_driver: Callable[[], Driver], tables:
         with pytest.raises(BackendUnavailableError) as refused:
             await work
         assert refused.value.reason == "closed"
+
+
+async def test_totals_are_of_all_tenants(ledger: Ledger) -> None:
+    before = await ledger.totals()
+    await ledger.commit(commit(put()))
+    await ledger.commit(commit(put("mem_2")))
+    await ledger.commit(commit(Close(id="mem_2", expects=1, ending="forgotten"), op="forget"))
+    after = await ledger.totals()
+    assert after["live_records"] - before["live_records"] == 1
+    assert after["journal_entries"] - before["journal_entries"] == 3
+    assert (after["pending_proposals"], after["owed_copies"]) == (0, 0)

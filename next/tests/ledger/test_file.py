@@ -298,3 +298,18 @@ async def test_a_server_is_never_waited_for_on_the_event_loop(
     own = threading.current_thread()
     assert await ledger.read(T, lambda _: threading.current_thread(), is_brief=True) is not own
     await ledger.close()
+
+
+async def test_a_new_file_and_its_log_are_for_nobody_else(tmp_path: Path, tables: Sequence[Any]) -> None:
+    path = tmp_path / "memory.db"
+    before = os.umask(0o022)
+    try:
+        ledger = Ledger(SqliteDriver(path), tables)
+        try:
+            await ledger.commit(commit(put()))
+            kept = {entry.name: oct(entry.stat().st_mode & 0o777) for entry in os.scandir(tmp_path)}
+        finally:
+            await ledger.close()
+    finally:
+        os.umask(before)
+    assert kept == dict.fromkeys(("memory.db", "memory.db-wal", "memory.db-shm"), "0o600")

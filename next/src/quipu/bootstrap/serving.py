@@ -87,7 +87,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
     )
     web = None if only is not None else _web(container, authentication)
-    oap = () if only is not None else OapRoutes.of(container.sharing, authentication).routes
+    oap = OapRoutes.of(container.sharing, authentication)
     openwop = OpenWopRoutes(
         authentication=authentication,
         follower=container.runs.follower,
@@ -103,9 +103,13 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         container.ledger.health,
         ids.new_id,
         settings,
-        protocols=(*mcp.routes, *oap, *(() if web is None else web.routes())),
+        protocols=(
+            *mcp.routes,
+            *(() if only is not None else oap.routes),
+            *(() if web is None else web.routes()),
+        ),
         addresses=() if only is not None else openwop.endpoints,
-        described={} if only is not None else openwop.described,
+        described={} if only is not None else {**openwop.described, **oap.described},
         spans=None if spans is None else _request_spans(spans),
         error_page=None if only is not None else refusal,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
@@ -117,6 +121,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         ),
         job_log=container.job_log,
         waiting=container.governance.waits,
+        gauges=container.ledger.totals,
     )
 
 

@@ -104,7 +104,7 @@ def settings_checks(loaded: "Loaded") -> list[Check]:
 
 def odd_settings(settings: "Settings") -> Iterator[tuple[str, str]]:
     """Values that are good alone, and together do not say what was meant."""
-    for name in ("weights", "reranker", "rules", "tls_cert", "tls_key", "oap_authorities"):
+    for name in ("weights", "rules", "tls_cert", "tls_key", "oap_authorities"):
         path: Path | None = getattr(settings, name)
         if path is not None and not path.exists():
             yield f"{name} names {path}, which is not there", "Correct the path."

@@ -14,7 +14,7 @@ from quipu.operation import SERVER, AnyBinding, Binding, Context, Operation, Req
 
 
 class HealthRequest(Request):
-    """Ask how the server is."""
+    """Ask how the server is. Who may not read memory, or has no token, is answered the status and nothing else."""
 
 
 class LedgerHealth(Response):
@@ -28,9 +28,9 @@ class LedgerHealth(Response):
 class HealthResponse(Response):
     """How the server is."""
 
-    status: str = Field(description="ok, or degraded.")
-    version: str = Field(description="The version of Quipu.")
-    ledger: LedgerHealth = Field(description="The system of record.")
+    status: str = Field(description="ok, or degraded: the ledger takes no writes.")
+    version: str | None = Field(default=None, description="The version of Quipu.")
+    ledger: LedgerHealth | None = Field(default=None, description="The system of record.")
     embedder: str | None = Field(default=None, description="The model that makes vectors; none: words alone.")
 
 
@@ -78,9 +78,9 @@ HEALTH = Operation(
     name="health",
     request=HealthRequest,
     response=HealthResponse,
-    permission=Permission.READ,
+    permission=None,
     limits=SERVER,
-    http=get("/v1/health", v0="health"),
+    http=get("/v1/health", v0="health", is_public=True),
     repeat="safe",
 )
 CAPABILITIES_OF = Operation(
@@ -124,8 +124,11 @@ class HealthService:
 
     async def health(self, ctx: Context, request: HealthRequest) -> HealthResponse:
         found = await self.ledger.health()
+        status = "ok" if found.writable else "degraded"
+        if not ctx.principal.may(Permission.READ):
+            return HealthResponse(status=status)
         return HealthResponse(
-            status="ok" if found.writable else "degraded",
+            status=status,
             version=__version__,
             ledger=LedgerHealth(kind=found.kind, writable=found.writable, reason=found.reason),
             embedder=self.embedder,

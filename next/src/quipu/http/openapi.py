@@ -78,7 +78,12 @@ _PREFER = {
     "description": "`handling=lenient` leaves out fields that are not known and names them; `wait=N` waits up to 60 s "
     "for the decision about a held write.",
 }
-_TAGS = {"v0": "memorywire v0: closed forms of its own.", "probes": "For load balancers and operators."}
+_TAGS = {
+    "v0": "memorywire v0: closed forms of its own.",
+    "openwop": "OpenWOP: runs of workflows.",
+    "oap": "OAP: memory under a grant.",
+    "probes": "For load balancers and operators.",
+}
 
 
 def document(operations: Operations, described: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -178,12 +183,13 @@ def _responses(
             "headers": _headers(*headers, "Preference-Applied"),
             "content": content,
         }
-    statuses = [400, *(() if route.is_public else (401, 403)), *((404,) if "{" in route.path else ())]
-    if route.headers:
-        statuses.append(409)
+    statuses = [400, 401, *(() if route.is_public else (403,))]
+    if fields(operation.request):
+        # What is named may be unknown, in another state, too large, a secret, or ask for a part that is not here.
+        statuses += [404, 409, 413, 422, 501]
     if has_body:
         statuses += [408, 413, 415, 422]
-    for status in sorted([*statuses, 429, 500, 503, 504]):
+    for status in sorted({*statuses, 429, 500, 503, 504}):
         responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
     return responses
 
@@ -326,6 +332,20 @@ _PROBES: Mapping[str, Any] = {
 }
 
 
+_ASK_EXTENSIONS = {"type": "boolean", "description": "Whether the answer has extensions too."}
+_TOLD_EXTENSIONS = {
+    "type": "object",
+    "description": "Where they were asked for: `quipu`, with the fields that v0 does not have.",
+}
+_EXTENSIONS = {
+    "name": "Quipu-Extensions",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["true", "false"]},
+    "description": "Whether the answer has extensions too.",
+}
+
+
 def _v0_paths(
     operations: Operations, components: dict[str, Any], ours: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -334,7 +354,7 @@ def _v0_paths(
     for name, schema in v0_schemas(v0).items():
         shared: Mapping[str, Any] = schema.get("$defs", {})
         body = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs")}
-        components[_v0_name(name)] = _moved(body)
+        components[_v0_name(name)] = _with_extensions(_moved(body), name)
         for part, definition in shared.items():
             components.setdefault(part, _moved(definition))
     paths: dict[str, Any] = {}
@@ -345,6 +365,10 @@ def _v0_paths(
         assert own is not None
         described = dict(ours[own.path][own.method.lower()])
         described |= {"operationId": f"v0_{operation.name}", "tags": ["v0"]}
+        if route.method == "POST":
+            described["parameters"] = [*described["parameters"], _EXTENSIONS]
+        if route.lines is not None:  # each item is answered as remember is
+            described["responses"] = {**described["responses"], "200": _v0_batch(described, components)}
         if _v0_name(f"{name}.request") in components:
             described["requestBody"] = {
                 "required": True,
@@ -359,6 +383,26 @@ def _v0_paths(
             }
         paths[route.path] = {route.method.lower(): described}
     return paths
+
+
+def _with_extensions(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """What v0 has no field for is asked for, and answered, in one more member."""
+    asked = _ASK_EXTENSIONS if name.endswith(".request") else _TOLD_EXTENSIONS
+    return {**schema, "properties": {**schema["properties"], "extensions": asked}}
+
+
+def _v0_batch(described: Mapping[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """The answer to many, with v0's answer to each."""
+    own = components["ItemResult"]
+    one = {"anyOf": [{"$ref": f"#/components/schemas/{_v0_name('remember.response')}"}, {"type": "null"}]}
+    response = {**one, "description": own["properties"]["response"]["description"]}
+    components["V0ItemResult"] = {**own, "properties": {**own["properties"], "response": response}}
+    item = {"$ref": "#/components/schemas/V0ItemResult"}
+    many = components["RememberManyResponse"]
+    results = {**many["properties"]["results"], "items": item}
+    components["V0RememberBatchResponse"] = {**many, "properties": {"results": results}}
+    whole = {"$ref": "#/components/schemas/V0RememberBatchResponse"}
+    return {**described["responses"]["200"], "content": {JSON: {"schema": whole}, NDJSON: {"schema": item}}}
 
 
 def _v0_name(name: str) -> str:

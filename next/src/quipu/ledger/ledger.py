@@ -621,6 +621,15 @@ class Ledger:
 
         return await self.read(tenant, work)
 
+    async def totals(self) -> Mapping[str, int]:
+        """How much there is of all tenants together, for who watches the server."""
+        names = ("tenants", "live_records", "journal_entries", "pending_proposals", "owed_copies")
+
+        def work(reader: Reader) -> dict[str, int]:
+            return dict(zip(names, reader.cursor.rows(SQL["totals"], tenant="")[0], strict=True))
+
+        return await self.read("", work)
+
     async def sizes(self) -> Mapping[str, int]:
         """Bytes on disk, of the whole database."""
         return await self._on(self._threads, self._driver.sizes)

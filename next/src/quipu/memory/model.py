@@ -470,9 +470,6 @@ class RecallRequest(ScopedRequest):
     min_trust: Trust | None = Field(
         default=None, description="Leave out what was written by less trusted writers."
     )
-    rerank: Literal["auto", "off"] = Field(
-        default="auto", description="Judge hits again with a model, where there is one."
-    )
     as_of: AsOf | None = Field(
         default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
     )

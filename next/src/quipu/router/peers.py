@@ -38,7 +38,7 @@ _HINT: Final = 'Give memories by name, such as {"home": quipu.Memory(stores="./h
 #: Fields that ask for more in the answer, or that the router itself heeds.
 _NOT_THEIRS: Final = frozenset(
     {
-        *("reasoning", "find_similar", "explain", "count_recall", "rerank", "max_tokens", "quorum_k"),
+        *("reasoning", "find_similar", "explain", "count_recall", "max_tokens", "quorum_k"),
         *("deadline_ms", "redact"),
     }
 )

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
+from quipu.sharing.described import described
 from quipu.sharing.erasure_routes import ErasureRoutes
 from quipu.sharing.grant_routes import GrantRoutes
 from quipu.sharing.service import Sharing
@@ -34,6 +35,11 @@ class OapRoutes:
     def routes(self) -> list[BaseRoute]:
         grants = GrantRoutes(self.sharing, self.wire)
         return [*self._documents(), *grants.routes, *ErasureRoutes(self.sharing, self.wire).routes]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The addresses for the OpenAPI document."""
+        return described(self.routes)
 
     # -- documents that anybody may read ------------------------------------------------------------------------------
 

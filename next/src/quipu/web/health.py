@@ -23,7 +23,7 @@ _JOBS: Mapping[str, str] = {
 
 
 async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
-    can_read = may_use(ctx.principal, HEALTH)
+    can_read = may_use(ctx.principal, CAPABILITIES_OF)
     return {
         "health": await dispatch(ctx, HEALTH, {}) if can_read else None,
         "limits": (await dispatch(ctx, CAPABILITIES_OF, {})).limits if can_read else {},

@@ -414,6 +414,15 @@ SELECT id, version, data FROM vector WHERE tenant = :tenant AND space = :number 
 -- name: set_terms
 UPDATE record SET terms = :terms WHERE tenant = :tenant AND id = :id AND version = :version AND emptied IS NULL
 
+-- name: totals
+-- Of all tenants behind a name. What stands is all but what has ended, which an index has.
+SELECT (SELECT count(*) FROM tenant WHERE tenant > :tenant),
+  (SELECT count(*) FROM record WHERE tenant > :tenant)
+    - (SELECT count(*) FROM record WHERE tenant > :tenant AND died IS NOT NULL),
+  (SELECT count(*) FROM journal WHERE tenant > :tenant),
+  (SELECT count(*) FROM proposal WHERE tenant > :tenant AND status = 'pending'),
+  (SELECT count(*) FROM outbox WHERE tenant > :tenant)
+
 -- name: count_records
 SELECT count(*), sum(CASE WHEN died IS NULL THEN 1 ELSE 0 END), sum(octet_length(content)
   + octet_length(coalesce(metadata, '')) + octet_length(coalesce(tags, '')) + octet_length(coalesce(links, ''))

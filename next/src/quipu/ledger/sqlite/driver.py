@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -84,6 +84,8 @@ class SqliteDriver:
         self.readers = 1 if self._is_memory else readers
         if not self._is_memory:
             check_not_inherited(self._path)
+            with suppress(OSError):  # it is there, or cannot be: SQLite says which
+                self._path.touch(mode=0o600, exist_ok=False)  # its log gets the same
         self._found_log = Path(f"{path}-wal").exists()
         with _errors():
             self._writer = opened(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
