@@ -14,9 +14,9 @@ from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.fields import DAY_MS
-from quipu.governance.model import PROPOSALS, Rule, When
+from quipu.governance.model import PROPOSALS, Proposal, Rule, When
 from quipu.governance.operations import DECIDE, GET_RULES, SET_RULES, WITHDRAW_PROPOSAL
-from quipu.governance.suggestions.learned_rules import ENOUGH, literal, placed
+from quipu.governance.suggestions.learned_rules import ENOUGH, literal, placed, teaches
 from quipu.governance.suggestions.operations import ANSWER_SUGGESTED_RULE, SUGGESTED_RULES
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import EXPIRE, FORGET, REMEMBER, UPDATE
@@ -223,6 +223,41 @@ async def test_nothing_is_learned_from_edits_withdrawals_lapses_and_own_decision
         held = await office(REMEMBER, alone, content="mine", source="chat", approval_required=True)
         await office(DECIDE, alone, id=held.approval_url.rpartition("/")[2], approved=True)
     assert await office.suggested() == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"reviewer": "bot"},
+        {"reviewer": "lapsed"},
+        {"reviewed_at": 1 + DAY_MS},
+        {"status": "pending"},
+        {"operation": "remember_many"},
+        {"traits": {"import_id": "imp_1"}},
+        {"traits": {"type": "procedural"}},
+        {"traits": {"sensitivity": "secret"}},
+        {"traits": {"hard_delete": True}},
+    ],
+)
+@pytest.mark.parametrize("status", ["approved", "rejected"])
+def test_neither_a_yes_nor_a_no_of_such_a_kind_says_anything_of_others(
+    status: str, changed: dict[str, Any]
+) -> None:
+    decided = Proposal(
+        id="prop_1",
+        operation="remember",
+        agent_id="shop",
+        request=None,
+        writer="bot",
+        held_by=("all",),
+        status=status,
+        created_at=0,
+        reviewer="carla",
+        reviewed_at=0,
+        traits={},
+    )
+    assert teaches(decided, DAY_MS, frozenset())
+    assert not teaches(replace(decided, **changed), DAY_MS, frozenset())
 
 
 @pytest.mark.parametrize("when", [{"content_any": ["note"]}, {"found": ["pii"]}, {"conflicts": True}])
