@@ -6,15 +6,16 @@ process, or on a server. It is opened at the first call, once, however many call
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, cast
+from typing import Any, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 from quipu import catalogue
 from quipu.config import Settings, load
-from quipu.errors import BackendUnavailableError, Fault, InvalidError
+from quipu.errors import BackendUnavailableError, Fault, InvalidError, UnsupportedError
 from quipu.memory.memory_store import CAPABILITIES, MemoryStore, in_kind, is_request, request_fields
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, Context, Response, dispatch, dispatch_stream, invalid
@@ -42,6 +43,15 @@ class Connection(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class FileConnection(Protocol):
+    """Runs also what takes a file."""
+
+    async def send(
+        self, operation: AnyOperation, given: Mapping[str, Any], upload: AsyncIterator[bytes]
+    ) -> Response: ...
+
+
 OpenConnection: TypeAlias = Callable[[], Awaitable[Connection]]
 
 
@@ -63,6 +73,12 @@ class EmbeddedConnection:
 
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
         return await dispatch(self._container.context(self._principal), operation, given)
+
+    async def send(
+        self, operation: AnyOperation, given: Mapping[str, Any], upload: AsyncIterator[bytes]
+    ) -> Response:
+        ctx = replace(self._container.context(self._principal), upload=upload)
+        return await dispatch(ctx, operation, given)
 
     def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncIterator[Response]:
         return dispatch_stream(self._container.context(self._principal), operation, given)
@@ -178,6 +194,13 @@ class Runner:
             warning = f"Fields that {name} does not have were left out: {', '.join(ignored)}."
             return response.model_copy(update={"warnings": (*said, warning)})
         return response
+
+    async def send(self, name: str, given: Mapping[str, Any], upload: AsyncIterator[bytes]) -> Any:
+        """Run an operation that takes a file."""
+        operation, connection = declared(name), await self._opened()
+        if not isinstance(connection, FileConnection):
+            raise UnsupportedError("This connection takes no files.")
+        return await connection.send(operation, self._bound(operation, given), upload)
 
     async def run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None

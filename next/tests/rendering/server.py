@@ -91,7 +91,8 @@ class Server:
                 texts = {name: [unquote(value)] for name, value in found.groupdict().items()}
                 query = parse_qs(scope["query_string"].decode(), keep_blank_values=True, strict_parsing=False)
                 given = from_texts(operation.request, {**texts, **query})
-                return operation, {**given, **(json.loads(body) if body else {})}
+                has_fields = bool(body) and http.body == "json"
+                return operation, {**given, **(json.loads(body) if has_fields else {})}
         raise NotFoundError
 
     async def _events(self, operation: AnyOperation, given: dict[str, Any], send: Any) -> None:

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,6 +39,10 @@ def wanted(operation: AnyOperation, given: Mapping[str, Any]) -> dict[str, Any]:
     return given_by(operation.request.parse(given))
 
 
+async def _file() -> AsyncIterator[bytes]:
+    yield b"a file"
+
+
 async def test_every_field_of_every_operation_arrives_at_the_server() -> None:
     asked: list[Request] = []
 
@@ -65,6 +69,8 @@ async def test_every_field_of_every_operation_arrives_at_the_server() -> None:
                     data = b"".join([part.data async for part in stream])
                     response = response.model_copy(update={"data": data})
                 await stream.aclose()
+            elif operation.http.body == "bytes":
+                response = await connection.send(operation, given, _file())
             else:
                 response = await connection.call(operation, given)
             assert response == answer(operation.response), (operation.name, name)

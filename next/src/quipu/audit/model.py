@@ -230,6 +230,9 @@ class VerifyResponse(Response):
     )
 
 
+#: How a reason begins that says that a cause was undone.
+UNDONE = "undo: "
+
 # -- undo -------------------------------------------------------------------------------------------------------------
 
 

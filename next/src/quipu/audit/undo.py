@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quipu.audit.model import Outcome, Step, UndoFinding, UndoRequest, UndoResponse
+from quipu.audit.model import UNDONE, Outcome, Step, UndoFinding, UndoRequest, UndoResponse
 from quipu.audit.remedy import Detect, Remedy, is_caused, remedy, rewritten, suspected
 from quipu.errors import QuipuError
 from quipu.ledger.ledger import JournalQuery, Ledger
@@ -207,7 +207,7 @@ async def _became(work: Awaitable[WriteResponse]) -> _Done:
 
 
 def _reason(request: UndoRequest, case: _Case) -> str:
-    return request.reason or f"undo: {case.remedy.why}"
+    return UNDONE + (request.reason or case.remedy.why)
 
 
 def _finding(case: _Case, done: _Done | None) -> UndoFinding:

@@ -58,6 +58,7 @@ from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry
 from quipu.telemetry.spans import Spans
+from quipu.transfer.service import Transfer, import_writes, transfer_service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class Container:
     consolidation: Consolidation
     runs: Runs
     sharing: Sharing
+    transfer: Transfer
     mirrors: Mirrors
     mirror_searches: MirrorSearches
     #: How the jobs of a server in this process go.
@@ -90,6 +92,7 @@ class Container:
 
     async def close(self) -> None:
         """In the order of use: what waits is written, then the ledger goes, then the embedder."""
+        await self.transfer.close()
         await self.runs.player.close()
         await self.webhooks.delivery.close()
         await self.mirror_searches.close()
@@ -179,13 +182,26 @@ async def open_container(
         ledger_ranks=ledger_ranks,
     )
     memory = memory_of(core, access, governor, pipeline, searches)
-    governed = governance_service(gate=governor, pipeline=pipeline, memory=memory, access=access)
+    writes = import_writes(ledger=core.ledger, pipeline=pipeline, memory=memory)
+    governed = governance_service(
+        gate=governor,
+        pipeline=pipeline,
+        memory=memory,
+        access=access,
+        others=(writes.write, writes.removal),
+    )
     webhooks = webhooks_of(core, access)
     audit = audit_of(core, memory)
     consolidation = consolidation_of(
         core, governor, pipeline, memory, extractor or extractor_of(core), scorer
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
+    transfer = transfer_service(
+        writes=writes,
+        documents=sharing.host.documents,
+        listed=governed.proposals.listed,
+        decide=governed.reviews.decide,
+    )
     job_log = JobLog(clock)
     sharing = sharing_of(core, governor, pipeline, memory, outbound)
     forgetting.append(sharing.views.forget)
@@ -195,6 +211,7 @@ async def open_container(
         ),
         *runs.bindings,
         *sharing.bindings,
+        *transfer.bindings,
         *exports_of(core, memory, sharing).bindings,
         *core.secrets.bindings,
         *access.bindings,
@@ -224,6 +241,7 @@ async def open_container(
         consolidation=consolidation,
         runs=runs,
         sharing=sharing,
+        transfer=transfer,
         mirrors=mirroring,
         mirror_searches=searches,
         job_log=job_log,

@@ -30,6 +30,8 @@ from quipu.sharing.grants.operations import OPERATIONS as GRANT_OPERATIONS
 from quipu.sharing.model import TABLES as SHARING_TABLES
 from quipu.sharing.operations import OPERATIONS as SHARING_OPERATIONS
 from quipu.transfer.exporting.operations import OPERATIONS as EXPORT_OPERATIONS
+from quipu.transfer.model import TABLES as TRANSFER_TABLES
+from quipu.transfer.operations import OPERATIONS as TRANSFER_OPERATIONS
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
 from quipu.web.view_log import WEB_VIEWS
 
@@ -48,6 +50,7 @@ OPERATIONS: Operations = (
     *SHARING_OPERATIONS,
     *MIRROR_OPERATIONS,
     *GRANT_OPERATIONS,
+    *TRANSFER_OPERATIONS,
     *EXPORT_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
@@ -63,6 +66,7 @@ TABLES: tuple[Table[Any], ...] = (
     *RUN_TABLES,
     *SHARING_TABLES,
     *MIRROR_TABLES,
+    *TRANSFER_TABLES,
     ANCHORS,
     WEB_VIEWS,
     PEER_IDS,

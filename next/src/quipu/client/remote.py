@@ -1,8 +1,9 @@
 """Operations on a server: operation → request by its HTTP binding → response model."""
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from secrets import token_urlsafe
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -20,6 +21,9 @@ from quipu.telemetry.describe import Caller
 from quipu.telemetry.spans import Spans
 
 _ACCEPTED = {"events": "text/event-stream", "lines": "application/x-ndjson", "file": ANYTHING}
+#: A large file is checked as a whole before anything is answered.
+_UPLOAD_READ_S = 300.0
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -69,6 +73,14 @@ class RemoteConnection:
         answer = await self.transport.send(rendered(operation, known, may_repeat=may_repeat))
         return understood(operation.response, answer)
 
+    async def send(
+        self, operation: AnyOperation, given: Mapping[str, Any], upload: AsyncIterator[bytes]
+    ) -> Response:
+        """The same with a file. It is sent once: nobody has it any more when an answer was lost."""
+        known = request_body(operation, given)
+        answer = await self.transport.send(rendered(operation, known, upload=upload))
+        return understood(operation.response, answer)
+
     async def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncGenerator[Response]:
         known = request_body(operation, given, Facts())
 
@@ -97,24 +109,35 @@ def request_body(operation: AnyOperation, given: Mapping[str, Any], facts: Facts
     return request.model_dump(mode="json", exclude_unset=True)
 
 
-def rendered(operation: AnyOperation, known: Mapping[str, Any], *, may_repeat: bool = False) -> Call:
-    """The request by the operation's HTTP binding: path first, the rest in the body, or in the query of a GET."""
+def rendered(
+    operation: AnyOperation,
+    known: Mapping[str, Any],
+    *,
+    may_repeat: bool = False,
+    upload: AsyncIterator[bytes] | None = None,
+) -> Call:
+    """The request by the operation's HTTP binding: path first, the rest in the body, or in the query of a GET and beside
+    a file."""
     http = operation.http
     if http is None:
         raise UnsupportedError(
             f"{operation.name} is not offered over HTTP.", hint="Run it where the memory is."
         )
-    if http.body != "json":
+    if (http.body != "json") != (upload is not None):
         raise UnsupportedError(f"{operation.name} moves a file, which this call cannot.")
     path, rest = http.path, dict(known)
     for name in known:
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", segment(str(rest.pop(name))))
     accept = _ACCEPTED.get(http.answers, "application/json")
-    if http.method in ("GET", "DELETE"):
+    if http.method in ("GET", "DELETE") or upload is not None:
         about = fields(operation.request)
         query = {name: _texts(about[name], value) for name, value in rest.items()}
-        return Call(method=http.method, path=path, query=query, may_repeat=may_repeat, accept=accept)
+        call = Call(method=http.method, path=path, query=query, may_repeat=may_repeat, accept=accept)
+        if upload is None:
+            return call
+        kind = "application/x-ndjson" if http.body == "lines" else "application/octet-stream"
+        return replace(call, upload=upload, upload_type=kind, read_s=_UPLOAD_READ_S)
     return Call(method=http.method, path=path, body=rest, may_repeat=may_repeat, accept=accept)
 
 

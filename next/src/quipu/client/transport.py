@@ -2,7 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -59,6 +67,9 @@ class Call:
     accept: str = "application/json"
     #: Seconds between two pieces of the answer; None: as the patience says.
     read_s: float | None = None
+    #: A file instead of a body, as it comes; such a call has no end of its own.
+    upload: AsyncIterator[bytes] | None = None
+    upload_type: str = "application/octet-stream"
 
 
 class Transport:
@@ -108,7 +119,7 @@ class Transport:
             return parsed(response.content) if response.content else None
 
         try:
-            async with asyncio.timeout(self.patience.total_s) as timeout:
+            async with asyncio.timeout(None if call.upload else self.patience.total_s) as timeout:
                 return await self._tried(once, call, timeout.when() or 0.0)
         except TimeoutError as error:
             raise DeadlineError(
@@ -208,7 +219,9 @@ class Transport:
 
     def _request(self, client: httpx.AsyncClient, call: Call, content: bytes | None) -> httpx.Request:
         headers = {"Accept": call.accept}
-        if content is not None:
+        if call.upload is not None:
+            headers["Content-Type"] = call.upload_type
+        elif content is not None:
             headers["Content-Type"] = "application/json"
         if self._inject is not None:
             self._inject(headers)
@@ -218,7 +231,7 @@ class Transport:
             call.method,
             self.server + call.path,
             params={name: list(values) for name, values in call.query.items()} or None,
-            content=content,
+            content=content if call.upload is None else call.upload,
             headers=headers,
             timeout=httpx.Timeout(read_s, connect=connect_s, pool=connect_s),
         )

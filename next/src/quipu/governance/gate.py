@@ -54,6 +54,19 @@ class Gate:
         facts = self.facts(ctx.principal, operation, request)
         return await self.verdict(ctx, rules, facts, plan, caller_asks=caller_asks)
 
+    async def judge_each(
+        self, ctx: Context, request: RememberManyRequest, guard: Guard, plan: Planned
+    ) -> Sequence[Verdict]:
+        """The same for new memories of which each stands for itself, in their order."""
+        rules = await self.rules.in_force(ctx.tenant, guard.checked_at)
+        if not rules and not _asks(request) and self.rules.default == "allow":
+            return [Verdict()] * len(request.items)
+        facts = self.facts(ctx.principal, "remember_many", request)
+        return [
+            await self._said(ctx, rules, one, plan, caller_asks=item.approval_required)
+            for one, item in zip(facts.apart(), request.items, strict=True)
+        ]
+
     async def verdict(
         self,
         ctx: Context,
@@ -64,18 +77,20 @@ class Gate:
         caller_asks: bool = False,
     ) -> Verdict:
         """What these rules say. Memories that are written strictest are judged each for itself."""
-        now, default = ctx.clock(), self.rules.default
         if facts.subjects is None and facts.operation == "remember_many":
             facts = await self._looked_up(ctx, Question.PLAN, facts, plan)
-        verdicts: list[Verdict] = []
-        for one in facts.apart():
-            known = one
-            verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
-            while isinstance(verdict, Question):
-                known = await self._looked_up(ctx, verdict, known, plan)
-                verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
-            verdicts.append(verdict)
+        verdicts = [await self._said(ctx, rules, one, plan, caller_asks=caller_asks) for one in facts.apart()]
         return verdicts[0] if len(verdicts) == 1 else strictest(verdicts)
+
+    async def _said(
+        self, ctx: Context, rules: Sequence[Rule], known: Facts, plan: Planned, *, caller_asks: bool
+    ) -> Verdict:
+        now, default = ctx.clock(), self.rules.default
+        verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
+        while isinstance(verdict, Question):
+            known = await self._looked_up(ctx, verdict, known, plan)
+            verdict = decided(rules, known, now, caller_asks=caller_asks, default=default)
+        return verdict
 
     async def hold(
         self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
@@ -118,6 +133,7 @@ class Gate:
     def _of_request(self, principal: Principal, item: RememberRequest, place: int) -> Subject:
         privacy = item.privacy_intent
         words = all_words(item.content, item.tags or (), item.source, item.metadata or {}, item.details)
+        is_imported = getattr(item, "import_id", None) is not None
         return Subject(
             agent_id=item.agent_id or "",
             store=item.store,
@@ -125,13 +141,14 @@ class Gate:
             tags=item.tags or (),
             user_id=item.user_id,
             source=item.source,
-            trust=trust_of(principal.trust, item.source),
+            trust=trust_of(principal.trust, item.source, is_imported=is_imported),
             sensitivity=(privacy.sensitivity if privacy is not None else None) or "internal",
             confidence=1.0 if item.confidence is None else item.confidence,
             text=item.content
             if isinstance(item.content, str)
             else json.dumps(item.content, ensure_ascii=False),
             words=words,
+            is_imported=is_imported,
             has_secret=self.is_marked(words),
             place=place,
         )

@@ -3,7 +3,7 @@
 Who wrote it stays its author, with the reach that the author had, and it gets the ids that were promised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.ledger.commit import Close
 from quipu.ledger.ledger import Kept
 from quipu.memory.model import ForgetRequest, MergeRequest, RememberRequest, UpdateRequest
-from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, without_foreign_vector
+from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, Write, without_foreign_vector
 from quipu.memory.service import MemoryService
 from quipu.model.principal import Permission, Principal
 from quipu.operation import Context, Request, invalid
@@ -42,6 +42,13 @@ class HeldWrites:
     pipeline: Pipeline
     memory: MemoryService
     scope: ReviewerScope
+    #: Writes of other capabilities that a person may have to approve.
+    others: tuple[Write[Any, Any], ...] = ()
+
+    @property
+    def writes(self) -> Mapping[str, Write[Any, Any]]:
+        """Every write that may wait, by operation."""
+        return {**self.memory.writes, **{write.operation: write for write in self.others}}
 
     async def read(self, tenant: str, kept: Kept[Proposal]) -> HeldWrite:
         """What a proposal asks for, read by its own model, and redacted with what is a secret by now."""
@@ -51,7 +58,7 @@ class HeldWrites:
         guard = await self.pipeline.redactor.guard(tenant, run_id if isinstance(run_id, str) else None)
         if proposal.operation == _RECALL:
             return HeldWrite(kept, None, guard)
-        write = self.memory.writes.get(proposal.operation)
+        write = self.writes.get(proposal.operation)
         if write is None or proposal.request is None:
             raise InvalidError("What waits here cannot be read.", reason="altered_proposal")
         request = write.request.parse(body)
@@ -69,7 +76,7 @@ class HeldWrites:
         if said is not None and said.edit is not None:
             request = self._edited(waiting, said.edit)
         planning = self._planning(ctx, waiting)
-        plan = await self.memory.writes[waiting.proposal.operation].plan(planning, request)
+        plan = await self.writes[waiting.proposal.operation].plan(planning, request)
         if said is not None and said.merge_into is not None:
             plan = await self._merged(ctx, planning, request, plan, said)
         if said is not None and said.supersedes:

@@ -225,7 +225,7 @@ def summary(proposal: ProposalView) -> str:
     """What was asked, in a few words."""
     request: Mapping[str, Any] = proposal.request or {}
     match proposal.operation:
-        case "forget":
+        case "forget" | "import_removals":
             ids = request.get("ids") or ()
             what = _counted(len(ids)) if ids else f"what fits {_text(request.get('filter'))}"
             return f"{'Erase' if request.get('hard_delete') else 'Forget'} {what}"
@@ -237,7 +237,7 @@ def summary(proposal: ProposalView) -> str:
             return "Bring a memory back"
         case "recall":
             return f"Search for: {_text(request.get('query'))}"
-        case "remember_many":
+        case "remember_many" | "import":
             return f"Remember {_counted(len(request.get('items') or ()))}"
         case _:
             return _text(request.get("content")) if request.get("content") else "Change a memory"

@@ -403,7 +403,7 @@ def _traits(ctx: Context, operation: str, request: Request, plan: Plan[Any]) -> 
             "type": first.type,
             "source": first.source,
             "sensitivity": None if first.privacy is None else first.privacy.sensitivity,
-            "import_id": first.provenance.import_id,
+            "import_id": getattr(request, "import_id", None) or first.provenance.import_id,
         }
     if "*" not in principal.review_stores:
         traits["reach"] = list(principal.review_stores)

@@ -17,15 +17,17 @@ from quipu.model.record import Record
 from quipu.model.store import Store
 
 #: Who may decide on what is remembered may decide on these too.
-_REMEMBERING = frozenset({"update", "remember_many"})
+_REMEMBERING = frozenset({"update", "remember_many", "import"})
 #: Entries about held writes, which name no records themselves.
 _OF_QUEUE = frozenset({"hold", "agree", "approve", "reject"})
 
 
 def reviews(principal: Principal, operation: str) -> bool:
     """Whether a reviewer decides on such writes."""
-    return principal.reviews_operation(operation) or (
-        operation in _REMEMBERING and principal.reviews_operation("remember")
+    return (
+        principal.reviews_operation(operation)
+        or (operation in _REMEMBERING and principal.reviews_operation("remember"))
+        or (operation == "import_removals" and principal.reviews_operation("forget"))
     )
 
 

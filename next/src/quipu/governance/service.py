@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from quipu.access.service import AccessService
 from quipu.governance import operations as ops
@@ -17,7 +18,7 @@ from quipu.governance.rule_test import RuleTest
 from quipu.governance.similar_memories import SimilarMemories
 from quipu.ledger.ledger import Ledger
 from quipu.memory.embedding import Embedding
-from quipu.memory.pipeline import Pipeline, Redactor
+from quipu.memory.pipeline import Pipeline, Redactor, Write
 from quipu.memory.scope import Scopes
 from quipu.memory.service import MemoryService
 from quipu.operation import AnyBinding, Binding, Clock
@@ -86,11 +87,19 @@ def gate(
 
 
 def governance_service(
-    *, gate: Gate, pipeline: Pipeline, memory: MemoryService, access: AccessService
+    *,
+    gate: Gate,
+    pipeline: Pipeline,
+    memory: MemoryService,
+    access: AccessService,
+    others: tuple[Write[Any, Any], ...] = (),
 ) -> GovernanceService:
-    """Everything of governance, over its gate and over what the gate lets through."""
+    """Everything of governance, over its gate and over what the gate lets through.
+
+    others: Writes beside those of memory that may have to wait.
+    """
     proposals, ledger = gate.proposals, gate.ledger
-    held = HeldWrites(pipeline=pipeline, memory=memory, scope=proposals.scope)
+    held = HeldWrites(pipeline=pipeline, memory=memory, scope=proposals.scope, others=others)
     reviews = Reviews(
         ledger=ledger,
         pipeline=pipeline,

@@ -63,6 +63,7 @@ def new_record(
     record_id: str,
     import_id: str | None = None,
     created_at: int | None = None,
+    captured_at: int | None = None,
 ) -> Record:
     """The first version of a record."""
     created = planning.now if created_at is None else created_at
@@ -77,14 +78,16 @@ def new_record(
         session_id=request.session_id,
         type=request.type,
         tier=store.tier,
-        content=_content_text(request.type, request.content),
+        content=content_text(request.type, request.content),
         metadata=metadata,
         tags=_tags(request, metadata) or (),
         links=tuple(Link(link.to, link.rel) for link in request.links or ()),
         confidence=1.0 if request.confidence is None else request.confidence,
         importance=request.importance,
         source=request.source,
-        provenance=_provenance(request, planning, metadata, details, import_id),
+        provenance=replace(
+            _provenance(request, planning, metadata, details, import_id), captured_at=captured_at
+        ),
         details=details,
         privacy=privacy,
         created_at=created,
@@ -220,8 +223,8 @@ def _given(given: Any, current: Any, default: Any, keeps: bool) -> Any:
     return current if keeps else default
 
 
-def _content_text(kind: MemoryType, content: str | Mapping[str, Any]) -> str:
-    """Text as it is; a machine as JSON text that always says its current state."""
+def content_text(kind: MemoryType, content: str | Mapping[str, Any]) -> str:
+    """What is kept of a content: text as it is; a machine as JSON text that always says its current state."""
     if kind != "procedural":
         return str(content)
     value: Any = machine.parsed(content)
@@ -235,7 +238,7 @@ def _changed_content(current: Record, request: Changing) -> str:
         return current.content
     if isinstance(request.content, dict) and current.type != "procedural":
         raise invalid([Fault("/content", "bad_value", "text; only a procedure's content may be an object")])
-    text = _content_text(current.type, request.content)
+    text = content_text(current.type, request.content)
     if request.strategy != "append":
         return text
     if current.type == "procedural":

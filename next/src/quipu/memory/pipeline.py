@@ -131,6 +131,12 @@ class Governor(Protocol):
         write would touch."""
         ...
 
+    async def judge_each(
+        self, ctx: Context, request: Any, guard: Guard, plan: Callable[[], Awaitable[Plan[Any]]]
+    ) -> Sequence[Verdict]:
+        """A verdict on each of the new memories of `RememberManyRequest.items`."""
+        ...
+
     async def hold(
         self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
     ) -> tuple[Commit, Held]: ...

@@ -758,3 +758,26 @@ CREATE TABLE mirror_container (
   whose $text NOT NULL,
   CONSTRAINT mirror_container_key PRIMARY KEY (tenant, mirror, agent_id, store_id, whose)
 ) $table_end;
+
+-- transfer
+CREATE TABLE import (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  agent_id $text NOT NULL,
+  format $text NOT NULL,
+  file_name $text,
+  sha256 $text,
+  owner $text,
+  export_id $text,
+  is_done $int NOT NULL,
+  counts $text NOT NULL,
+  actor $text NOT NULL,
+  at $int NOT NULL,
+  undone_at $int,
+  salt $blob,
+  digest $blob NOT NULL,
+  seq $int NOT NULL,
+  CONSTRAINT import_key PRIMARY KEY (tenant, id)
+) $table_end;
+
+CREATE INDEX import_owner ON import (tenant, owner);

@@ -6,7 +6,7 @@ Writing: `named(name).write(target, contents, loss)`.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from quipu.transfer import age
 from quipu.transfer.formats import (
@@ -25,24 +25,10 @@ from quipu.transfer.formats import (
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.names import FormatName
 from quipu.transfer.formats.reading import VENDOR, Look, Reading
 from quipu.transfer.formats.signing import Keys, no_keys
 from quipu.transfer.formats.values import Found, refused
-
-FormatName: TypeAlias = Literal[
-    "bundle",
-    "mem0",
-    "letta",
-    "langgraph",
-    "graphiti",
-    "cogx",
-    "memorywire",
-    "oap",
-    "chatgpt",
-    "claude",
-    "text",
-]
-WrittenName: TypeAlias = Literal["bundle", "mem0", "letta"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

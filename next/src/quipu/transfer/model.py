@@ -1,0 +1,248 @@
+"""What is asked of an import, what it answers, and the row that is kept of each.
+
+Rule 1: An import's id follows from its file, its format and where it goes: the same file again is the same import.
+Rule 2: A row holds counts and fixed words. Nothing of a file stands in it but its name, without secrets.
+Rule 3: `ImportedMemory` is what waits for a person too, so nothing that a file said of times and ids is lost by waiting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, Strict
+
+from quipu.fields import WHOLE, Moment, Name, Redact, ShortText, Text
+from quipu.ledger.table import Table
+from quipu.memory.model import ForgetRequest, RememberManyRequest, RememberRequest
+from quipu.operation import Request, Response, ScopedRequest
+from quipu.transfer.formats.loss import LossReport
+from quipu.transfer.formats.names import FormatName
+
+#: How far it is: being tried, tried and waiting to be carried out, being carried out, carried out.
+ImportStatus: TypeAlias = Literal["checking", "checked", "running", "done"]
+#: Whether the owner that the file names has signed it; `unknown`: by a key that cannot be had.
+SignatureStatus: TypeAlias = Literal["absent", "unknown", "valid"]
+
+Format = Annotated[FormatName, Redact.NONE]
+Seconds = Annotated[int, Field(ge=0, le=60), WHOLE]
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRow:
+    """An import that has written something, or is over."""
+
+    id: str
+    agent_id: str
+    #: Of a file; `records` for lines of records.
+    format: str
+    file_name: str | None = None
+    sha256: str | None = None
+    #: A mark of the owner whose signature was good: enough to know them again.
+    owner: str | None = None
+    export_id: str | None = None
+    is_done: bool = False
+    #: What came of it, also of the runs before where it was cut off.
+    counts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    actor: str
+    at: int
+    undone_at: int | None = None
+
+
+IMPORTS = Table("import", ImportRow, key=("id",))
+TABLES: tuple[Table[Any], ...] = (IMPORTS,)
+
+
+# -- what is written --------------------------------------------------------------------------------------------------
+
+
+class ImportedMemory(RememberRequest):
+    """A memory that an import brings: a request like any other, and what a caller of `remember` cannot say."""
+
+    import_id: Name = Field(description="The import.")
+    record_id: Name = Field(description="The id that it gets.")
+    captured_at: Moment = Field(description="When it was first known.")
+    created_at: Moment = Field(description="When it was made where it comes from.")
+    updated_at: Moment | None = Field(default=None, description="When it was changed there.")
+    state: Annotated[Literal["live", "archived"], Redact.NONE] = Field(
+        default="live", description="live or archived."
+    )
+
+
+class ImportMemories(RememberManyRequest):
+    """Memories of one agent that an import brings."""
+
+    items: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]  frozen, so nobody puts others in
+        tuple[ImportedMemory, ...], Strict(False), Field(min_length=1, max_length=1000)
+    ] = Field(description="The memories.")
+    import_id: Name = Field(description="The import.")
+
+
+class GivenName(Request):
+    """A name that a file gives: what it is checked for secrets as."""
+
+    name: Name = Field(description="The name.")
+
+
+class GivenNames(Request):
+    """What a file and an export are called: kept with an import, without secrets."""
+
+    file_name: ShortText | None = Field(default=None, description="The name of the file.")
+    export_id: ShortText | None = Field(default=None, description="What the export calls itself.")
+
+
+class ImportRemovals(ForgetRequest):
+    """Memories that are forgotten because a file says that its owner has forgotten them."""
+
+    import_id: Name = Field(description="The import.")
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+class ImportFileRequest(ScopedRequest):
+    """Try a file: say what would come in. Nothing is written; the file waits for an hour to be carried out.
+
+    The file is the body. What kind of file it is, is found out by looking at it.
+    """
+
+    file_name: ShortText | None = Field(default=None, description="The name of the file.")
+    format: Format | None = Field(
+        default=None, description="What kind of file it is. Left out, it is found out."
+    )
+    store: Name | None = Field(
+        default=None, description="The store that everything goes to. Left out, the one that the file names."
+    )
+    foreign_owner: bool = Field(
+        default=False, description="Also take a bundle that was signed with a key that cannot be had."
+    )
+    wait_s: Seconds = Field(
+        default=20, description="How long to wait for the end of the trial before answering how far it is."
+    )
+
+
+class CommitImportRequest(Request):
+    """Carry out an import that was tried. What a rule holds waits for a person; the rest is in.
+
+    Once more does no harm: while it is running it answers how far it is, and nothing comes in twice.
+    """
+
+    id: Name = Field(description="The import.")
+    wait_s: Seconds = Field(
+        default=20, description="How long to wait for its end before answering how far it is."
+    )
+
+
+class GetImportRequest(Request):
+    """Show an import: how far it is, and what came of it."""
+
+    id: Name = Field(description="The import.")
+
+
+class RefusedItem(Response):
+    """One item of a file that does not come in."""
+
+    place: int = Field(description="Its place in the file, or its line.")
+    reason: str = Field(description="Why, as a stable word.")
+    message: str = Field(description="Why, in a sentence.")
+
+
+class SampleItem(Response):
+    """One item as it would be kept."""
+
+    type: str = Field(description="Its type.")
+    content: str = Field(description="The beginning of its text.")
+    tags: tuple[str, ...] = Field(default=(), description="Its labels.")
+
+
+class ImportCounts(Response):
+    """What became of the items of a file, or would."""
+
+    read: int = Field(default=0, description="Items in the file.")
+    accepted: int = Field(default=0, description="In memory, or would be.")
+    held: int = Field(default=0, description="Waiting for a person, or would.")
+    duplicate: int = Field(default=0, description="There already, word for word.")
+    conflict: int = Field(
+        default=0, description="Of those: under an id of their own, because theirs says something else here."
+    )
+    updated: int = Field(
+        default=0, description="Of those: a newer version of what the same owner brought before."
+    )
+    refused: int = Field(default=0, description="Not coming in.")
+    removed: int = Field(
+        default=0, description="Forgotten, because the owner who brought them has forgotten them."
+    )
+    removals_held: int = Field(default=0, description="The same, waiting for a person.")
+    kept: int = Field(
+        default=0, description="Deletions in the file that are not followed: others brought or changed it."
+    )
+    instruction_like: int = Field(
+        default=0, description="Items whose text talks to a model instead of about the world."
+    )
+
+
+class ImportReport(Response):
+    """What an import would do, or did."""
+
+    import_id: str = Field(description="Names the import, to carry it out, decide on it or undo it.")
+    status: ImportStatus = Field(
+        description="checking: being tried; checked: tried, nothing is written; running: being carried out; done."
+    )
+    agent_id: str = Field(description="Whose memories they become where the file does not say.")
+    format: str = Field(description="What kind of file it is; `records` for lines of records.")
+    file_name: str | None = Field(default=None, description="The name of the file.")
+    sha256: str | None = Field(default=None, description="The digest of the file, in hex.")
+    signature: SignatureStatus = Field(
+        default="absent", description="valid: its owner has signed it; unknown: by a key that cannot be had."
+    )
+    owner: str | None = Field(
+        default=None,
+        description="The DID that the file names as its owner; proven if the signature is valid.",
+    )
+    export_id: str | None = Field(default=None, description="The export that the file is.")
+    counts: ImportCounts = Field(default=ImportCounts(), description="What became of the items.")
+    rejected: tuple[RefusedItem, ...] = Field(
+        default=(), description="The first thousand that do not come in."
+    )
+    loss: LossReport = Field(default=LossReport(), description="What there is no room for.")
+    sample: tuple[SampleItem, ...] = Field(default=(), description="The first twenty as they would be kept.")
+    waiting: int = Field(default=0, description="How many of it wait for a person now.")
+    by: str | None = Field(default=None, description="Who carried it out.")
+    at: int | None = Field(default=None, description="When; milliseconds since 1970.")
+    undone_at: int | None = Field(default=None, description="When it was undone; milliseconds since 1970.")
+
+
+class ListImportsRequest(Request):
+    """List the imports, newest first."""
+
+
+class ListImportsResponse(Response):
+    """The imports."""
+
+    imports: tuple[ImportReport, ...] = Field(description="Newest first, without samples.")
+
+
+class DecideImportRequest(Request):
+    """Approve or reject everything of an import that waits for a person."""
+
+    id: Name = Field(description="The import.")
+    approved: bool = Field(description="True: it comes in; false: it does not.")
+    reason: Text | None = Field(default=None, description="Why.")
+
+
+class DecideImportResponse(Response):
+    """What was decided."""
+
+    import_id: str = Field(description="The import.")
+    approved: bool = Field(description="Whether it was approved.")
+    decided: int = Field(description="How many memories that was about.")
+    failed: int = Field(default=0, description="How many could not be decided on; they go on waiting.")
+    reason: str | None = Field(default=None, description="Why the first of those could not.")
+
+
+# -- undoing ----------------------------------------------------------------------------------------------------------
+
+#: Kept with the number of what an import brought in its run before, where it was cut off.
+ADDED: tuple[str, ...] = ("accepted", "held", "conflict", "updated", "removed", "removals_held")
