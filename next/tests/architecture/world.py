@@ -56,6 +56,9 @@ BORROWED = Thing("borrowed grant")
 #: Somebody who is only a key.
 GRANTEE = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
+#: What is sent to operations that take a file.
+FILE_SENT = b"- something new\n"
+
 #: What each operation needs; those that are not here need nothing.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "remember": {"content": "something new"},
@@ -303,7 +306,7 @@ class World:
     async def _tried(self, who: Principal | None = None, text: str = PRIVATE) -> str:
         file = f"- {text} {next(self._numbers)}\n".encode()
         user = {} if self.user is None else {"user_id": self.user}
-        ctx = replace(self.container.context(who or self.owner), upload=_file(file))
+        ctx = replace(self.container.context(who or self.owner), upload=file_of(file))
         return (await dispatch(ctx, IMPORT_FILE, {"format": "text", "store": self.store, **user})).import_id
 
     async def _brought(self) -> str:
@@ -356,7 +359,7 @@ class World:
         """The answer, or all answers of a stream so far."""
         ctx = self.container.context(principal or self.owner)
         if operation.http is not None and operation.http.body == "bytes":
-            ctx = replace(ctx, upload=_file(b"- something new\n"))
+            ctx = replace(ctx, upload=file_of(FILE_SENT))
         if not operation.is_stream:
             return [await dispatch(ctx, operation, body)]
         found: list[Response] = []
@@ -369,7 +372,8 @@ class World:
         return found
 
 
-async def _file(data: bytes) -> AsyncIterator[bytes]:
+async def file_of(data: bytes) -> AsyncIterator[bytes]:
+    """A file that is sent."""
     yield data
 
 

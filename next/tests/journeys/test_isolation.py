@@ -27,7 +27,8 @@ from quipu.model.principal import Permission, local
 from quipu.operation import AnyOperation
 from quipu.web.pages import pages
 from tests.architecture.test_limits import of_nothing, state
-from tests.architecture.world import GRANTEE, PRIVATE, REFUSED, World, makes_names, open_world
+from tests.architecture.world import FILE_SENT as FILE
+from tests.architecture.world import GRANTEE, PRIVATE, REFUSED, World, file_of, makes_names, open_world
 
 #: OAP's addresses of grants, and what is sent there.
 GRANT_ADDRESSES: tuple[tuple[str, str, Any], ...] = (
@@ -72,12 +73,14 @@ class Server:
 
     async def asked(self, token: str, operation: AnyOperation, body: Mapping[str, Any]) -> tuple[int, str]:
         """Status and text of an answer, without what differs from one request to the next."""
-        call = rendered(operation, body)
+        takes_file = operation.http is not None and operation.http.body != "json"
+        call = rendered(operation, body, upload=file_of(FILE) if takes_file else None)
         query = "" if not call.query else "?" + urlencode(call.query, doseq=True)
         answer = await self.http.request(
             call.method,
             call.path + query,
             json=call.body if call.method not in ("GET", "DELETE") else None,
+            content=call.upload,
             headers={"Authorization": f"Bearer {token}"},
         )
         return answer.status_code, plain(answer.text)

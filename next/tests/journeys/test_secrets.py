@@ -15,7 +15,7 @@ from quipu.errors import QuipuError
 from quipu.http.v0 import v0_operations
 from quipu.secrets.operations import ADD_SECRET
 from tests.architecture.test_secrets import SECRET, kept, placements
-from tests.architecture.world import open_world
+from tests.architecture.world import FILE_SENT, file_of, open_world
 
 FORMS = (SECRET, quote(f"it is {SECRET}."), SECRET.encode().hex())
 
@@ -44,12 +44,14 @@ async def test_a_secret_that_is_sent_comes_back_nowhere(
             base = await world.request(operation)
             for name, value in placements(operation, f"it is {SECRET}."):
                 try:
-                    call = rendered(operation, {**base, name: value})
+                    takes_file = operation.http.body != "json"
+                    upload = file_of(FILE_SENT) if takes_file else None
+                    call = rendered(operation, {**base, name: value}, upload=upload)
                 except QuipuError:  # it cannot even be written down
                     continue
                 query = "" if not call.query else "?" + urlencode(call.query, doseq=True)
                 body = None if call.method in ("GET", "DELETE") else call.body
-                answer = await http.request(call.method, call.path + query, json=body)
+                answer = await http.request(call.method, call.path + query, json=body, content=call.upload)
                 statuses.add(answer.status_code)
                 assert not holds(answer.text), (operation.name, name, answer.text)
                 assert not holds(json.dumps(dict(answer.headers))), (operation.name, name)

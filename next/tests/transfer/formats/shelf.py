@@ -18,8 +18,8 @@ from quipu.transfer.formats import contents, registry
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.names import FormatName
 from quipu.transfer.formats.reading import Reading
-from quipu.transfer.formats.registry import FormatName
 from quipu.transfer.formats.signing import Keys, no_keys
 from quipu.transfer.formats.spool import Spool
 from quipu.transfer.formats.values import Found, Item

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quipu.errors import QuipuError
-from quipu.transfer.formats.registry import FormatName
+from quipu.transfer.formats.names import FormatName
 from tests.requirement import requirement
 from tests.transfer.formats.shelf import dropped, good, packed, read, reasons, writes
 

@@ -6,6 +6,7 @@ import pytest
 
 from quipu.errors import InvalidError
 from quipu.transfer.formats import registry
+from quipu.transfer.formats.names import FormatName, WrittenName
 from tests.transfer.formats.shelf import packed, read
 
 PASTED = """# What I know about you
@@ -41,9 +42,9 @@ def test_what_nobody_knows_is_refused_with_a_stable_word() -> None:
 
 def test_the_list_of_formats_is_what_requests_and_pages_show() -> None:
     names = [format_.name for format_ in registry.FORMATS]
-    assert sorted(names) == sorted(typing.get_args(registry.FormatName))
+    assert sorted(names) == sorted(typing.get_args(FormatName))
     written = {format_.name for format_ in registry.FORMATS if format_.write}
-    assert written == set(typing.get_args(registry.WrittenName))
+    assert written == set(typing.get_args(WrittenName))
     page = registry.markdown()
     assert all(f"`{name}`" in page for name in names)
     assert registry.summary() == ", ".join(names)
