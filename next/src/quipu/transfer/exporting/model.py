@@ -8,7 +8,7 @@ from quipu.fields import Filter, Name, Names, Redact, Types
 from quipu.memory.model import AsOf
 from quipu.operation import Request, Response
 from quipu.transfer.formats.loss import LossReport
-from quipu.transfer.formats.registry import WrittenName
+from quipu.transfer.formats.names import WrittenName
 
 #: What a bundle has room for beside the memories.
 Extra: TypeAlias = Literal["receipts", "logs", "grants", "embeddings", "non_exportable"]
