@@ -196,14 +196,14 @@ async def open_container(
         core, governor, pipeline, memory, extractor or extractor_of(core), scorer
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
+    job_log = JobLog(clock)
+    sharing = sharing_of(core, governor, pipeline, memory, outbound)
     transfer = transfer_service(
         writes=writes,
         documents=sharing.host.documents,
         listed=governed.proposals.listed,
         decide=governed.reviews.decide,
     )
-    job_log = JobLog(clock)
-    sharing = sharing_of(core, governor, pipeline, memory, outbound)
     forgetting.append(sharing.views.forget)
     bindings = (
         *decided_here(
