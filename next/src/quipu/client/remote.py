@@ -77,7 +77,7 @@ class RemoteConnection:
         self, operation: AnyOperation, given: Mapping[str, Any], upload: AsyncIterator[bytes]
     ) -> Response:
         """The same with a file. It is sent once: nobody has it any more when an answer was lost."""
-        known = request_body(operation, given)
+        known = request_body(operation, given, Facts())
         answer = await self.transport.send(rendered(operation, known, upload=upload))
         return understood(operation.response, answer)
 
