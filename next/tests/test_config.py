@@ -11,9 +11,9 @@ from quipu.config import (
     Loaded,
     Settings,
     cache_dir,
+    collected,
     data_dir,
     database_url,
-    has_collector,
     load,
     without_password,
 )
@@ -99,8 +99,17 @@ def test_words_for_content_on_spans_are_those_of_opentelemetry() -> None:
         **dict.fromkeys(("NO_CONTENT", "EVENT_ONLY", "False", "0", ""), False),
     }.items():
         assert load({variable: word}).settings.telemetry_capture_content is shows, word
-    assert has_collector({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"})
-    assert not has_collector({"OTEL_SERVICE_NAME": "quipu"})
+
+
+def test_what_is_sent_to_a_collector_is_what_opentelemetrys_variables_say() -> None:
+    everywhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+    traces = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}
+    assert collected(Settings(), {"OTEL_SERVICE_NAME": "quipu"}) == frozenset()
+    assert collected(Settings(), everywhere) == {"traces", "metrics"}
+    assert collected(Settings(), traces) == {"traces"}
+    assert collected(Settings(), {**everywhere, "OTEL_TRACES_EXPORTER": "none"}) == {"metrics"}
+    assert collected(Settings(telemetry_metrics=False), everywhere) == {"traces"}
+    assert collected(Settings(telemetry=False), everywhere) == frozenset()
 
 
 def test_telemetry_that_is_set_wrongly_warns_and_never_stops_a_start() -> None:

@@ -29,11 +29,7 @@ _OTHER_VARIABLES = {
     "telemetry_capture_content": "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
 }
 #: Where OpenTelemetry's own SDK is told to send spans and metrics.
-_COLLECTOR = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-)
+_COLLECTOR = "OTEL_EXPORTER_OTLP_ENDPOINT"
 #: What other programs call the same thing.
 _ELSEWHERE = {
     "agent_id": "agent",
@@ -589,10 +585,18 @@ def database_url(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("DATABASE_URL") or None
 
 
-def has_collector(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether OpenTelemetry's own variables name a collector to send spans and metrics to."""
+def collected(settings: Settings, environment: Mapping[str, str] | None = None) -> frozenset[str]:
+    """What a program sends to the collector that OpenTelemetry's own variables name: `traces`, `metrics`."""
     given = os.environ if environment is None else environment
-    return any(given.get(name) for name in _COLLECTOR)
+    if not settings.telemetry:
+        return frozenset()
+
+    def is_sent(signal: str) -> bool:
+        own = given.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or given.get(_COLLECTOR)
+        return bool(own) and given.get(f"OTEL_{signal}_EXPORTER", "otlp").strip().lower() != "none"
+
+    wanted = {"traces": True, "metrics": settings.telemetry_metrics}
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted and is_sent(name.upper()))
 
 
 def without_password(address: str) -> str:

@@ -10,6 +10,7 @@ from quipu.bootstrap.container import Container, Untraced
 from quipu.bootstrap.declared import OPERATIONS
 from quipu.config import Settings
 from quipu.errors import Fault, InvalidError, QuipuError
+from quipu.governance.model import PROPOSALS
 from quipu.http.settings import HttpSettings
 from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.model import ids
@@ -33,6 +34,8 @@ _RUNS_S = 30.0
 _ERASURES_S = 10.0
 #: How often webhooks are sent what is due.
 _WEBHOOKS_S = 2.0
+#: How often memories and held writes are counted, where somebody measures.
+_COUNT_S = 60.0
 #: How soon after its start a server loads what speaks MCP.
 _MCP_S = 2.0
 
@@ -211,7 +214,19 @@ def background_jobs(container: Container) -> "list[Job]":
             await container.governance.proposals.lapse(tenant, container.clock())
             await container.sharing.borrowed.drop_expired(tenant, container.clock())
 
+    async def count() -> None:
+        """How things stand, for the gauges of whoever measures; one aggregate for each tenant."""
+        spans, now = container.spans, container.clock()
+        if spans is None or spans.instruments is None:
+            return
+        records = waiting = 0
+        for tenant in await tenants():
+            records += sum(one.count for one in await container.ledger.counts(tenant, None, now))
+            waiting += await container.ledger.count(PROPOSALS, tenant, {"status": "pending"})
+        spans.standing = records, waiting
+
     return [
+        Job(name="telemetry", every_s=_COUNT_S, work=count),
         Job(
             name="sweep",
             every_s=container.config.sweep_s,

@@ -16,9 +16,10 @@ from typing import Any
 import click
 
 from quipu.command import HandCommand, Session
-from quipu.config import Settings
+from quipu.config import Settings, collected
 from quipu.errors import InvalidError, QuipuError
 from quipu.model.principal import DEFAULT_TENANT, local
+from quipu.telemetry.export import exporting
 
 #: Libraries that speak up when something is wrong: in lines like ours, or whoever collects them cannot read them.
 _OTHERS = ("uvicorn", "psycopg")
@@ -37,7 +38,8 @@ def _serve(session: Session, *, no_auth: bool, only: str | None, **given: Any) -
         import uvicorn  # help is shown without it
 
         # The fastest loop that is installed.
-        with asyncio.Runner(loop_factory=uvicorn.Config("", log_config=None).get_loop_factory()) as runner:
+        factory = uvicorn.Config("", log_config=None).get_loop_factory()
+        with exporting(collected(settings)), asyncio.Runner(loop_factory=factory) as runner:
             runner.run(_serve_until_stopped(session, settings, is_open=no_auth, only=only))
     session.note("Stopped.")
 

@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from quipu.command import HandCommand, Session
+from quipu.config import collected
 from quipu.errors import Fault
 from quipu.mcp.install import CLIENTS, snippet
 from quipu.mcp.settings import PROFILES, McpSettings
 from quipu.model.principal import DEFAULT_TENANT, Permission, Principal, local
 from quipu.operation import invalid
+from quipu.telemetry.export import exporting
 
 _TOKEN = "QUIPU_TOKEN"  # noqa: S105  the name of a variable, not a token
 
@@ -43,7 +45,7 @@ async def _mcp(
     chosen = McpSettings(profile=_profile(profile or settings.mcp_profile), **shown)
     # By name: this module stands below the one that puts all capabilities together.
     bootstrap = import_module("quipu.bootstrap")
-    with _logging(is_verbose=session.is_verbose):
+    with _logging(is_verbose=session.is_verbose), exporting(collected(settings)):
         async with session.container("creates") as container:
             await bootstrap.speak_mcp(container, principal, chosen)
 
