@@ -66,6 +66,7 @@ class Full:
             *("/journal?until=2025-06-10&actor=ana", "/journal?until=nonsense", "/journal?op=nothing&user=mara"),
             *("/journal/verify", "/undo", "/undo?source=web*", f"/undo?principal={TRAVEL}&agent={TRAVEL}", "/undo?since=x"),
             *("/undo?detectors=1&do=quarantine", "/undo?since=2025-06-01T10:00&until=2025-06-30", "/undo?do=x&run=r"),
+            *("/consolidation", f"/consolidation?agent={TRAVEL}", "/consolidation?all=1", "/consolidation?agent=nobody"),
             *("/runs", f"/runs?agent={SUPPORT}&status=failed", "/runs?workflow=nobody", "/runs?status=nonsense", "/runs?cursor=x.y"),
             *(f"/runs/{one}" for one in runs),
             *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),

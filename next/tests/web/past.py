@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN, REVOKE_TOKEN
 from quipu.audit.operations import SIGN_CHECKPOINT
 from quipu.bootstrap import Container
+from quipu.consolidation.operations import CONSOLIDATE
 from quipu.governance.operations import DECIDE, SET_RULES
 from quipu.governance.webhooks.operations import CREATE_WEBHOOK
 from quipu.memory.operations import CREATE_STORE, FORGET, MERGE, RECALL, REMEMBER, UPDATE
@@ -161,6 +162,7 @@ class Writer:
                 self.walk(40 * MINUTE)
         await self._people()
         self.clock.now = max(self.clock.now, end - DAY)
+        await self._short_term()
         await self._held()
         await self.container.memory.read_log.flush()
         await self("ana", SIGN_CHECKPOINT)
@@ -268,6 +270,17 @@ class Writer:
         await self("ana", ADD_SECRET, label="database-password", value="correct-horse-battery")
         await self("ana", CREATE_WEBHOOK, url="https://nowhere.invalid/hook")
         await self("ana", CREATE_TENANT, tenant="atelier")
+
+    async def _short_term(self) -> None:
+        """A pass that was made, and something for the next one."""
+        await self("ana", CREATE_STORE, name="window", tier="short_term")
+        in_window = {"agent_id": TRAVEL, "user_id": "jonas", "store": "window"}
+        await self(TRAVEL, REMEMBER, **in_window, content="Jonas waits for his visa", importance=1.0)
+        await self("ana", CONSOLIDATE, agent_id=TRAVEL)
+        heavy = {"importance": 1.0, "metadata": {"user_flagged": True}}
+        flight = "Jonas changed his flight from Humberto Delgado to the morning"
+        await self(TRAVEL, REMEMBER, **in_window, content=flight, **heavy, confidence=1.0)
+        await self(TRAVEL, REMEMBER, **in_window, content="Jonas said hello", importance=0.0, confidence=0.1)
 
     async def _held(self) -> None:
         for text, approved, reason in (

@@ -113,6 +113,7 @@ async def test_nobody_is_shown_what_lies_beyond_their_limits(
             "/undo",
             "/runs",
             "/grants",
+            "/consolidation",
             "/health",
         }
         if link in side | {"/journal/verify", "/access", "/secrets", "/tenants"}:
@@ -138,6 +139,7 @@ async def test_every_list_that_is_empty_says_what_to_do_next() -> None:
         "/memories",
         "/review",
         "/suggestions",
+        "/consolidation",
         "/runs",
         "/grants",
         "/secrets",

@@ -7,6 +7,7 @@ from quipu.access.signin_links import SigninLinks
 from quipu.audit import page as audit
 from quipu.audit.operations import JOURNAL
 from quipu.audit.page import Checks
+from quipu.consolidation import page as consolidation
 from quipu.governance import page as governance
 from quipu.governance.webhooks.page import WebhookPart
 from quipu.http.authentication import Authentication
@@ -35,6 +36,7 @@ def pages(checks: Checks) -> Sequence[Page]:
     return (
         overview(checks),
         *memory.pages(JOURNAL, ProcedurePart()),
+        *consolidation.PAGES,
         *governance.PAGES,
         *audit.pages(checks),
         *runs.PAGES,
