@@ -24,8 +24,9 @@ async def a(conformance: Host) -> AsyncIterator[Client]:
 
 
 async def noop(one: Client) -> tuple[str, list[Any]]:
-    run = await one.played("conformance-noop", inputs={})
-    assert run["status"] == "completed"
+    """As the suite opens it: with a tenant that nobody has. The credential decides."""
+    run = await one.played("conformance-noop", inputs={}, tenantId="mem-attr")
+    assert (run["status"], run["owner"]["tenant"]) == ("completed", "default")
     return run["runId"], await one.events(run["runId"])
 
 
@@ -48,6 +49,29 @@ async def test_discovery(conformance: Host) -> None:
     assert body["protocolVersion"] == "1.0"
     assert {"supportedEnvelopes", "schemaVersions", "limits"} <= body.keys()
     assert re.match(r"3\.[1-9]", (await nobody.get("/v1/openapi.json"))["openapi"])
+
+
+#: What the suite asks only of hosts that say they have it, and where such a thing would be said.
+INAPPLICABLE = {
+    "agent-manifest-runtime": ("agents", "manifestRuntime"),
+    "memory-degraded-projection": ("agents", "manifestRuntime"),
+    "memory-compaction-*": ("memory", "compaction"),
+    "memory-distillation-*": ("memory", "distillation"),
+    "memory-consolidation-*": ("agents", "memoryConsolidation"),
+    "commitment-*": ("agents", "commitments"),
+    "memory-injection-budget": ("memory", "injectionBudget"),
+    "replay-side-effects": ("replay", "sideEffectSuppression"),
+    "discovery, auth-scoped": ("discovery", "authScoped"),
+}
+
+
+@requirement("openwop:scenario.discovery")
+@pytest.mark.parametrize("scenario", INAPPLICABLE)
+async def test_what_the_suite_cannot_ask_here_is_not_claimed(a: Client, scenario: str) -> None:
+    body = await a.get("/.well-known/openwop")
+    family, name = INAPPLICABLE[scenario]
+    for claims in (body, body["capabilities"]):
+        assert name not in claims.get(family, {})
 
 
 @requirement("openwop:scenario.attribution")
@@ -205,10 +229,14 @@ async def test_stream_modes_buffer_and_mixed(a: Client) -> None:
     for query, code in (
         ("?streamMode=nonsense", "unsupported_stream_mode"),
         ("?streamMode=values,updates", "unsupported_stream_mode"),
-        ("?bufferMs=5001", "validation_error"),
+        ("?bufferMs=99999", "validation_error"),
     ):
         refused = await a.get(f"/v1/runs/{run}/events{query}", 400)
         assert refused["error"] == code
+        if code == "unsupported_stream_mode":
+            assert isinstance(refused["details"]["supported"], list)
+    calls = a.stream(run, "?bufferMs=0")
+    assert [name for _, name, _ in frames(await _whole(calls))] == updates, "no batches"
 
 
 async def _whole(call: Any) -> bytes:
@@ -262,14 +290,16 @@ async def test_redaction_adversarial(a: Client) -> None:
 
 @requirement("openwop:scenario.requests")
 async def test_idempotency(a: Client) -> None:
-    body = {"workflowId": "conformance-noop"}
+    body = {"workflowId": "conformance-idempotent", "inputs": {"nonce": "abc"}}
     first, again = [await a("POST", "/v1/runs", body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
     assert (first.status_code, again.status_code) == (201, 201)
     assert first.json()["runId"] == again.json()["runId"]
     assert "openwop-idempotent-replay" not in first.headers
     assert again.headers["openwop-idempotent-replay"] == "true"
-    other = await a.post("/v1/runs", {"workflowId": "conformance-delay"}, 409, key="k-1")
+    different = {**body, "inputs": {"nonce": "other"}}
+    other = await a.post("/v1/runs", different, 409, key="k-1")
     assert other["error"] == "idempotency_key_mismatch"
+    assert "runId" not in other
 
 
 @requirement("openwop:scenario.requests")

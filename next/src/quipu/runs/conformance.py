@@ -89,6 +89,7 @@ FIXTURES: Mapping[str, JsonObject] = {
     workflow["id"]: workflow
     for workflow in (
         _workflow("conformance-noop", "noop", "core.noop"),
+        _workflow("conformance-idempotent", "noop", "core.noop"),
         _workflow("conformance-delay", "delay", "core.delay"),
         _memory("roundtrip", "memory-roundtrip", "write-then-read", "memory-agent", "memoryReadback"),
         _memory(
