@@ -5,6 +5,7 @@ Each test is a scenario of the suite, named by its file; the requirements name t
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,6 +199,23 @@ async def test_replay_fork_and_replay_determinism(a: Client) -> None:
         assert (await a.post(place, body, status))["error"] == code, body
     unknown = await a.post("/v1/runs/run_nowhere:fork", {"mode": "replay"}, 404)
     assert unknown["error"] == "not_found"
+
+
+@requirement("openwop:scenario.replay-fork")
+async def test_a_fork_of_what_is_gone_is_refused_with_its_reason(conformance: Host, a: Client) -> None:
+    run_id, events = await noop(a)
+    upkeep = replace(conformance.office.container.runs.upkeep, history_ms=1)
+    conformance.office.clock.now += 1
+    assert await upkeep.drop_histories(conformance.office.context()) == 1
+    for body in ({"mode": "replay", "fromSeq": 0}, {"mode": "branch", "fromSeq": 1}):
+        refused = await a.post(f"/v1/runs/{run_id}:fork", body, 422)
+        assert refused["error"] == "replay_memory_snapshot_unavailable"
+        details = {"fromSeq": body["fromSeq"], "sourceRunId": run_id, "reason": "event_log_unavailable"}
+        assert refused["details"] == details
+    beyond = await a.post(f"/v1/runs/{run_id}:fork", {"mode": "replay", "fromSeq": len(events)}, 422)
+    assert beyond["error"] == "invalid_from_seq", "bounds come first"
+    shown = await a.get(f"/v1/runs/{run_id}")
+    assert (shown["status"], shown["vendor.quipu"]["historyExpired"]) == ("completed", True)
 
 
 # -- streams --------------------------------------------------------------------------------------------------------------
