@@ -104,6 +104,10 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "exchange_grant": {"id": GRANT, "url": "https://memory.example/"},
     "query_grant": {"body": {"query": PRIVATE}},
     "register_grant": {"grant": SIGNED_GRANT},
+    "return_borrowed": {
+        "body": {"principal_did": NOBODY, "item_ids": ["mem_1"], "provenance_tags": ["grant:mgr_1"]},
+        "signature": "none",
+    },
     "who_saw": {"id": RECORD},
     "borrow": {"link": "https://nowhere.invalid/oap/memory/grant/mgr_1"},
     "list_borrowed": {"grant_id": BORROWED},
@@ -138,6 +142,7 @@ REFUSED = {
     # for who comes with a grant, and proves it
     "exchange_grant": "binding_failed",
     "query_grant": "no_credential",
+    "return_borrowed": "bad_token",
 }
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})

@@ -9,8 +9,10 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute
 
 from quipu.errors import Fault, NotFoundError
+from quipu.model.principal import DEFAULT_TENANT, Principal
 from quipu.operation import dispatch, invalid
 from quipu.sharing import operations as ops
+from quipu.sharing.cascade import SIGNATURE
 from quipu.sharing.service import Sharing
 from quipu.sharing.wire import Wire
 
@@ -30,13 +32,23 @@ class ErasureRoutes:
         return [self.wire.route("POST", "/oap/data/delete", self.delete)]
 
     async def delete(self, http: HttpRequest) -> HttpResponse:
-        """200 once everybody has answered who was shown something, 202 until then."""
+        """From the owner: 200 once everybody has answered who was shown something, 202 until then."""
+        if SIGNATURE.lower() in http.headers and "authorization" not in http.headers:
+            return await self._returned(http)
         ctx = await self.wire.owner(http)
         wanted = _asked(await self.wire.body(http), self.sharing.host.owner(ctx.principal))
         erasure = (await dispatch(ctx, ops.ERASE, wanted)).erasure
         assert erasure is not None  # it is not tried only
         output = {"receipt": erasure.receipt, "report": erasure.report}
         return self.wire.enveloped(http, output, 200 if erasure.step == "done" else 202)
+
+    async def _returned(self, http: HttpRequest) -> HttpResponse:
+        """From whoever lent something, who proves it by a signature."""
+        given = {"body": await self.wire.body(http), "signature": http.headers[SIGNATURE]}
+        who = Principal(tenant=DEFAULT_TENANT, name="a lender", permissions=frozenset(), agents=())
+        ctx = self.wire.authentication.context(who)
+        done = await dispatch(ctx, ops.RETURN_BORROWED, given)
+        return self.wire.enveloped(http, done.receipt)
 
 
 def _asked(body: Mapping[str, Any], owner: str) -> dict[str, Any]:

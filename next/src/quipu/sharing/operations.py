@@ -88,7 +88,7 @@ RETURN_BORROWED = Operation(
     limits=SERVER,
 )
 
-BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED)
+BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED)
 
 # -- erasure ----------------------------------------------------------------------------------------------------------
 

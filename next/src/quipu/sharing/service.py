@@ -24,6 +24,7 @@ from quipu.sharing.grants.service import Grants
 from quipu.sharing.grants.view import GrantViews
 from quipu.sharing.host import Host
 from quipu.sharing.lenders import Lenders
+from quipu.sharing.returning import Returning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Sharing:
     queries: GrantQueries
     disclosures: Disclosures
     borrowed: Borrowed
+    returning: Returning
     erasures: Erasures
 
     @property
@@ -49,6 +51,7 @@ class Sharing:
             Binding(ops.BORROW, self.borrowed.borrow),
             Binding(ops.LIST_BORROWED, self.borrowed.listed),
             Binding(ops.GIVE_UP_BORROWED, self.borrowed.give_up),
+            Binding(ops.RETURN_BORROWED, self.returning.returned),
             Binding(grant_ops.SHARE, self.grants.share),
             Binding(grant_ops.LIST_GRANTS, self.grants.listed),
             Binding(grant_ops.GET_GRANT, self.grants.get),
@@ -88,6 +91,7 @@ def sharing_service(
         ),
         disclosures=Disclosures(host=host),
         borrowed=Borrowed(host=host, lenders=Lenders(host=host)),
+        returning=Returning(host=host),
         erasures=Erasures(
             host=host,
             pipeline=pipeline,
