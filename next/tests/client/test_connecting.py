@@ -7,6 +7,7 @@ import ssl
 import traceback
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -15,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from quipu import api, client, sync
 from quipu.client.transport import Patience, Transport, base_url, is_loopback
 from quipu.config import Settings
-from quipu.errors import BackendUnavailableError, InvalidError
-from tests.client.network import Served
+from quipu.errors import BackendUnavailableError, InvalidError, QuipuError
+from tests.client.network import Fate, Served
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -123,6 +124,14 @@ def test_a_store_url_of_a_server_is_a_remote_memory(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InvalidError) as refused:
         api.Memory("ana", "quipu+https://memory.example.org", embedder="none")
     assert refused.value.faults[0].pointer == "/embedder"
+
+
+async def test_a_token_does_not_follow_to_another_server(served: Served) -> None:
+    elsewhere = {"location": "http://elsewhere.example/v1/memories"}
+    served.network.choose = lambda _: Fate(answer=httpx.Response(307, headers=elsewhere))
+    with pytest.raises(QuipuError):
+        await served.connect().list()
+    assert {request.url.host for request in served.network.asked} == {"localhost"}
 
 
 # -- proxies and certificates -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Held, shown, decided: effect and decision are one."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from quipu.memory.operations import (
     RESTORE,
     UPDATE,
 )
-from quipu.model.principal import local
+from quipu.model.principal import Principal, local
 from quipu.secrets.operations import ADD_SECRET
 from tests.governance.office import HOLD_ALL, Office, altered, open_office
 
@@ -350,6 +351,26 @@ async def test_a_yes_to_what_has_changed_since_does_not_count_nor_of_who_was_shu
     office.clock.now += 1
     assert (await office.decide(held.proposal_id, carla)).approvals_left == 1
     assert (await office.decide(held.proposal_id, elsa)).approvals_left == 0
+
+
+async def test_the_yes_of_who_signs_in_elsewhere_counts_as_long_as_the_provider_vouches_for_them(
+    office: Office,
+) -> None:
+    await office.rules({**HOLD_ALL, "approvals": 2})
+    agent, dario = await office.token("bot"), await office.token("dario", "reviewer")
+    held = await office(REMEMBER, agent, content="Ana lives in Lisbon")
+
+    def mara() -> Principal:
+        """With a fresh token of an hour."""
+        until = office.clock.now + 3_600_000
+        return replace(dario, name="oidc:mara", token_id=None, expires_at=until)
+
+    assert (await office.decide(held.proposal_id, mara())).approvals_left == 1
+    office.clock.now += 3_600_001
+    assert (await office.decide(held.proposal_id, dario)).approvals_left == 1, "hers has to be given again"
+    again = mara()
+    office.clock.now += 3_600_000
+    assert (await office.decide(held.proposal_id, again)).approvals_left == 0
 
 
 async def test_two_who_agree_at_once_carry_it_out_once(any_office: Office) -> None:

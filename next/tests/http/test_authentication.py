@@ -11,6 +11,7 @@ from quipu.errors import RateLimitedError
 from quipu.http.authentication import MOST_ADDRESSES, Backoff
 from quipu.http.hosts import host_of, is_named
 from tests.http.conftest import Server, Servers
+from tests.requirement import requirement
 
 
 class Hands:
@@ -125,6 +126,7 @@ async def test_in_open_mode_everybody_is_the_person_at_the_machine(servers: Serv
     assert (await server.http.get("/rig/who")).json()["id"] == "local"
 
 
+@requirement("mcp:running.hosts")
 @pytest.mark.parametrize(
     ("headers", "is_let_in"),
     [

@@ -15,6 +15,7 @@ from quipu.model.principal import Permission
 from quipu.testing.embedders import WordEmbedder
 from tests.fixtures.memories import Clock
 from tests.mcp.clients import MEMORY, MODES, World, body, fault, text
+from tests.requirement import requirement
 
 NINE = [
     *("create_entities", "create_relations", "add_observations"),
@@ -39,6 +40,7 @@ async def test_what_is_handed_in_has_the_names_that_clients_may_choose(world: Wo
     assert [profile.name for profile in mcp_parts(world.container).profiles] == [*PROFILES[-2:]]
 
 
+@requirement("mcp:profiles.graph")
 async def test_the_nine_tools_have_the_names_and_hints_of_the_reference(world: World) -> None:
     async with world.client(world.caller(profile="graph")) as client:
         tools = (await client.list_tools()).tools
@@ -78,6 +80,7 @@ async def test_answers_fit_what_was_published(world: World) -> None:
         assert fault(await client.call_tool("read_graph", {"agent_id": "other"})) == "validation_error"
 
 
+@requirement("mcp:profiles.anthropic")
 async def test_there_is_one_tool_with_the_six_commands(world: World) -> None:
     async with world.client(world.caller(profile="anthropic")) as client:
         (tool,) = (await client.list_tools()).tools
@@ -147,6 +150,7 @@ async def test_a_pinned_store_is_where_everything_goes(world: World) -> None:
         assert json.loads(text(await client.call_tool("read_graph", {}))) == {"entities": [], "relations": []}
 
 
+@requirement("mcp:profiles.held")
 async def test_a_held_change_is_an_error_that_says_that_nothing_has_changed(world: World) -> None:
     await world.rules({"id": "all", "effect": "hold"})
     async with world.client(world.caller(profile="graph")) as client:

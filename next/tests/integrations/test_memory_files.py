@@ -7,6 +7,7 @@ import pytest
 from quipu.errors import ConflictError, InvalidError
 from quipu.integrations.memory_files import FileError, MemoryFiles
 from tests.integrations.conftest import World
+from tests.requirement import requirement
 
 
 @pytest.fixture
@@ -140,6 +141,7 @@ async def test_rename_moves_a_file_or_a_directory(files: MemoryFiles) -> None:
         assert answer == f"error: {said}"
 
 
+@requirement("mcp:profiles.anthropic")
 @pytest.mark.parametrize("command", ["view", "create", "str_replace", "insert", "delete", "rename"])
 async def test_no_path_leads_out_of_the_root(files: MemoryFiles, command: str) -> None:
     rest: dict[str, dict[str, Any]] = {
@@ -173,6 +175,7 @@ async def test_what_a_command_lacks_is_named(files: MemoryFiles) -> None:
             await files.run(given)
 
 
+@requirement("mcp:profiles.anthropic")
 async def test_a_file_is_one_memory_with_a_history(files: MemoryFiles, world: World) -> None:
     await made(files, bees="Mara keeps bees")
     await run(files, "str_replace", path="/memories/bees", old_str="bees", new_str="ants")

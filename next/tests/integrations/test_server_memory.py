@@ -9,6 +9,7 @@ from quipu.errors import ConflictError, InvalidError, NotFoundError
 from quipu.integrations.records import Call
 from quipu.integrations.server_memory import TOOLS, KnowledgeGraph
 from tests.integrations.conftest import World
+from tests.requirement import requirement
 
 ANA = {"name": "Ana", "entityType": "person", "observations": ["plays chess"]}
 ACME = {"name": "Acme", "entityType": "company", "observations": []}
@@ -31,6 +32,7 @@ def graph(world: World) -> Graph:
     return Graph(world.call)
 
 
+@requirement("mcp:profiles.graph")
 async def test_what_a_client_of_the_reference_does(graph: Graph) -> None:
     assert await graph("create_entities", entities=[ANA, ACME]) == {"entities": [ANA, ACME]}
     assert await graph("create_entities", entities=[ANA]) == {"entities": []}
@@ -63,6 +65,7 @@ async def test_an_entity_goes_with_its_relations(graph: Graph) -> None:
     assert await graph("read_graph") == {"entities": [ACME], "relations": []}
 
 
+@requirement("mcp:profiles.graph")
 async def test_a_delete_that_matched_nothing_is_no_success(graph: Graph) -> None:
     for name, given in (
         ("delete_entities", {"entityNames": ["nobody"]}),
@@ -72,6 +75,7 @@ async def test_a_delete_that_matched_nothing_is_no_success(graph: Graph) -> None
         assert (await graph(name, **given))["success"] is False, name
 
 
+@requirement("mcp:profiles.graph")
 async def test_a_call_that_is_wrong_in_one_part_changes_nothing(graph: Graph) -> None:
     await graph("create_entities", entities=[ANA])
     observed = [{"entityName": name, "contents": ["x"]} for name in ("Ana", "nobody")]
@@ -119,6 +123,7 @@ async def test_what_two_clients_made_at_the_same_time_is_one(graph: Graph, world
     assert await graph("read_graph") == {"entities": [ACME], "relations": []}
 
 
+@requirement("mcp:profiles.graph")
 async def test_an_entity_is_a_memory_like_any_other(graph: Graph, world: World) -> None:
     await graph("create_entities", entities=[ANA])
     (hit,) = await world.memory.recall("chess")

@@ -1,6 +1,8 @@
 """Approval in place: who is asked, what they are shown, and what each answer does."""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitResult
 
+from quipu.bootstrap import open_container
+from quipu.config import Settings
 from quipu.governance.model import Diff, PreviewWriteResponse
 from quipu.governance.operations import LIST_REVIEWS
 from quipu.ledger.ledger import JournalQuery
@@ -16,7 +20,10 @@ from quipu.mcp.question import question
 from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.journal import Entry
 from quipu.model.principal import Permission, local
+from quipu.testing.embedders import WordEmbedder
+from tests.fixtures.memories import Clock
 from tests.mcp.clients import FACT, MEMORY, Person, World, body, fault, text
+from tests.requirement import requirement
 
 HELD = {**FACT, "approval_required": True}
 REVIEWER = MEMORY | {Permission.REVIEW}
@@ -38,6 +45,7 @@ async def found(world: World, query: str = "bees") -> list[str]:
 # -- what an answer does ----------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:approval.answers")
 async def test_a_yes_carries_the_write_out_and_the_entry_says_that_it_was_given_in_place(
     world: World,
 ) -> None:
@@ -57,6 +65,7 @@ async def test_a_yes_carries_the_write_out_and_the_entry_says_that_it_was_given_
     assert "self_approved" not in approved.detail
 
 
+@requirement("mcp:approval.answers")
 @pytest.mark.parametrize("person", [Person(approve=False), Person("decline")], ids=["unticked", "declined"])
 async def test_a_no_is_an_error_and_nothing_is_kept(world: World, person: Person) -> None:
     async with world.client(elicitation_callback=person) as client:
@@ -65,6 +74,7 @@ async def test_a_no_is_an_error_and_nothing_is_kept(world: World, person: Person
     assert [one.status for one in await proposals(world)] == ["rejected"]
 
 
+@requirement("mcp:approval.answers")
 async def test_a_no_stops_the_write_though_nothing_would_hold_it_by_now(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +92,7 @@ async def test_a_no_stops_the_write_though_nothing_would_hold_it_by_now(
     assert await found(world) == []
 
 
+@requirement("mcp:approval.answers")
 async def test_an_answer_that_is_put_off_leaves_the_write_in_the_queue(world: World) -> None:
     async with world.client(elicitation_callback=Person("cancel")) as client:
         held = await client.call_tool("remember", HELD)
@@ -91,6 +102,7 @@ async def test_an_answer_that_is_put_off_leaves_the_write_in_the_queue(world: Wo
     assert [one.status for one in await proposals(world)] == ["pending"]
 
 
+@requirement("mcp:approval.answers")
 async def test_each_kind_of_write_is_carried_out_and_answers_as_it_would_have(world: World) -> None:
     person = Person()
     async with world.client(elicitation_callback=person) as client:
@@ -113,6 +125,7 @@ async def test_each_kind_of_write_is_carried_out_and_answers_as_it_would_have(wo
 # -- who is asked -----------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:approval.who")
 @pytest.mark.parametrize(
     ("permissions", "is_asked"), [(MEMORY, False), (REVIEWER, True)], ids=["an agent", "a reviewer"]
 )
@@ -127,6 +140,7 @@ async def test_only_a_credential_that_may_review_is_asked(
     assert answer["pending_approval"] is not is_asked
 
 
+@requirement("mcp:approval.who")
 async def test_who_does_not_decide_on_such_writes_is_not_asked(world: World) -> None:
     person = Person()
     caller = world.caller(world.named(permissions=REVIEWER, review_operations=("merge",)))
@@ -135,6 +149,7 @@ async def test_who_does_not_decide_on_such_writes_is_not_asked(world: World) -> 
     assert person.asked == []
 
 
+@requirement("mcp:approval.who")
 async def test_a_client_that_cannot_be_asked_gets_the_queue(world: World) -> None:
     async with world.client() as client:
         held = body(await client.call_tool("remember", HELD))
@@ -142,6 +157,7 @@ async def test_a_client_that_cannot_be_asked_gets_the_queue(world: World) -> Non
     assert held["approval_url"].startswith("http")
 
 
+@requirement("mcp:approval.who")
 async def test_a_write_that_several_must_agree_to_is_queued(world: World) -> None:
     await world.rules({"id": "two", "effect": "hold", "approvals": 2})
     person = Person()
@@ -150,6 +166,7 @@ async def test_a_write_that_several_must_agree_to_is_queued(world: World) -> Non
     assert person.asked == []
 
 
+@requirement("mcp:approval.rules")
 async def test_a_write_that_a_rule_holds_is_asked_about_and_one_that_it_forbids_is_not(world: World) -> None:
     person = Person()
     async with world.client(elicitation_callback=person) as client:
@@ -165,6 +182,7 @@ async def test_a_write_that_a_rule_holds_is_asked_about_and_one_that_it_forbids_
 # -- what they are shown ----------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:approval.question")
 async def test_the_question_shows_what_will_change(world: World) -> None:
     person = Person()
     async with world.client(elicitation_callback=person) as client:
@@ -184,6 +202,7 @@ async def test_the_question_shows_what_will_change(world: World) -> None:
     assert forget.splitlines()[1] == f"- [{kept}] Mara keeps wasps"
 
 
+@requirement("mcp:approval.question")
 async def test_what_is_too_long_to_show_as_a_whole_is_queued_and_not_asked(world: World) -> None:
     person = Person()
     async with world.client(elicitation_callback=person) as client:
@@ -198,6 +217,7 @@ async def test_what_is_too_long_to_show_as_a_whole_is_queued_and_not_asked(world
 # -- what an answer counts for ----------------------------------------------------------------------------------------
 
 
+@requirement("mcp:approval.question")
 def test_a_diff_that_had_to_be_cut_makes_no_question() -> None:
     preview = PreviewWriteResponse(would_hold=True, diff=Diff(counts={"removed": 101}), etag="00-11")
     assert question("forget", local(agent_id="agent"), {}, preview) is None
@@ -217,6 +237,7 @@ class Looking(Person):
         return await super().__call__(context, params)
 
 
+@requirement("mcp:approval.nothing-before")
 async def test_nothing_is_staged_while_the_person_is_asked(world: World) -> None:
     person = Looking(world)
     async with world.client(elicitation_callback=person) as client:
@@ -225,6 +246,7 @@ async def test_nothing_is_staged_while_the_person_is_asked(world: World) -> None
     assert [one.status for one in await proposals(world)] == ["approved"]
 
 
+@requirement("mcp:approval.bound")
 async def test_where_the_diff_changes_meanwhile_the_person_is_asked_again(world: World) -> None:
     kept = (await world(REMEMBER, content="Mara keeps bees")).id
     await world.rules({"id": "mcp", "effect": "hold", "when": {"principals": ["somebody"]}})
@@ -244,6 +266,7 @@ async def test_where_the_diff_changes_meanwhile_the_person_is_asked_again(world:
     assert "[-wasps-]" in person.asked[1]
 
 
+@requirement("mcp:approval.bound")
 async def test_the_decision_is_bound_to_the_diff_that_was_shown(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +308,7 @@ async def answered(client: Client, state: str | None, **given: Any) -> Any:
     )
 
 
+@requirement("mcp:running.sealed-state")
 @pytest.mark.parametrize("mode", ["2026-07-28"])
 async def test_an_answer_counts_only_for_whom_was_asked_and_for_what(world: World) -> None:
     mine = world.caller(world.named(permissions=REVIEWER))
@@ -306,6 +330,7 @@ async def test_an_answer_counts_only_for_whom_was_asked_and_for_what(world: Worl
         assert body(await answered(client, state))["pending_approval"] is False
 
 
+@requirement("mcp:approval.nothing-before")
 @pytest.mark.parametrize("mode", ["2026-07-28"])
 async def test_a_question_that_is_never_answered_leaves_nothing(world: World) -> None:
     async with world.client(elicitation_callback=Person()) as client:
@@ -315,3 +340,29 @@ async def test_a_question_that_is_never_answered_leaves_nothing(world: World) ->
     ]
     assert texts[0] == texts[1]
     assert await proposals(world) == []
+
+
+@requirement("mcp:running.sealed-state")
+@pytest.mark.parametrize("mode", ["2026-07-28"])
+async def test_any_server_takes_the_answer_to_a_question_of_another(tmp_path: Path, mode: str) -> None:
+    """Two servers of one file, as two processes would open it."""
+    async with AsyncExitStack() as stack:
+        servers: list[World] = []
+        for _ in range(2):
+            clock = Clock()
+            container = await open_container(
+                Settings(agent="agent"),
+                stores=[str(tmp_path / "memory.db")],
+                embedder=WordEmbedder(),
+                clock=clock,
+            )
+            stack.push_async_callback(container.close)
+            servers.append(World(container, clock, mode))
+        first, second = (one.caller(one.named(permissions=REVIEWER)) for one in servers)
+        async with servers[0].client(first, elicitation_callback=Person()) as client:
+            state = (await asked(client)).request_state
+        async with servers[1].client(second, elicitation_callback=Person()) as client:
+            kept = body(await answered(client, state))
+        assert kept["pending_approval"] is False
+        for one in servers:
+            assert await found(one) == [kept["id"]]

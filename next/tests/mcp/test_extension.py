@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 from quipu.mcp.extension import ID, METHODS, SETTINGS
 from quipu.model.principal import Permission
 from tests.mcp.clients import FACT, MEMORY, World
+from tests.requirement import requirement
 
 
 class _Params(RequestParams):
@@ -43,6 +44,7 @@ def mode() -> str:
     return "2026-07-28"
 
 
+@requirement("mcp:extension.methods")
 async def test_the_operations_are_methods_that_answer_as_their_tools(world: World) -> None:
     async with known(world) as client:
         one = await ask(client, "remember", **FACT)
@@ -56,6 +58,7 @@ async def test_the_operations_are_methods_that_answer_as_their_tools(world: Worl
         assert (await ask(client, "forget", ids=[one["id"]]))["forgotten_ids"] == [one["id"]]
 
 
+@requirement("mcp:extension.methods")
 async def test_reviews_are_listed_read_and_decided(world: World) -> None:
     writer = world.caller(world.named(permissions=MEMORY))
     async with known(world, writer) as client:
@@ -79,6 +82,7 @@ async def test_reviews_are_listed_read_and_decided(world: World) -> None:
         assert (await ask(client, "review/list"))["reviews"] == []
 
 
+@requirement("mcp:approval.own")
 async def test_nobody_decides_on_their_own_write_by_a_method(world: World) -> None:
     mine = world.caller(world.named(permissions=MEMORY | {Permission.REVIEW}))
     async with known(world, mine) as client:
@@ -89,6 +93,7 @@ async def test_nobody_decides_on_their_own_write_by_a_method(world: World) -> No
         assert refused.value.data["code"] == "forbidden"
 
 
+@requirement("mcp:extension.methods")
 async def test_wrong_params_are_named(world: World) -> None:
     async with known(world) as client:
         for method, params in (
@@ -103,6 +108,7 @@ async def test_wrong_params_are_named(world: World) -> None:
             assert caught.value.data == {"code": "validation_error", "retryable": False}
 
 
+@requirement("mcp:extension.declared")
 async def test_it_is_offered_only_to_who_knows_it_and_only_where_it_is_on(world: World) -> None:
     world.mode = "auto"
     async with known(world) as client:

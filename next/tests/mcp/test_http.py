@@ -26,6 +26,7 @@ from quipu.operation import AnyOperation, dispatch
 from quipu.testing.embedders import WordEmbedder
 from tests.mcp.clients import FACT, Person, body, fault
 from tests.mcp.test_resources import STORES, Heard
+from tests.requirement import requirement
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -124,6 +125,7 @@ async def served() -> AsyncIterator[Served]:
 # -- who asks ---------------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:identity.http")
 async def test_without_a_good_credential_a_client_is_told_where_to_get_one(served: Served) -> None:
     where = f'resource_metadata="{served.url}/.well-known/oauth-protected-resource/mcp"'
     none, bad = await served.post(None), await served.post("qp_default_wrong")
@@ -142,6 +144,7 @@ async def test_without_a_good_credential_a_client_is_told_where_to_get_one(serve
     assert "memory:read" in told["scopes_supported"]
 
 
+@requirement("mcp:identity.agent")
 async def test_the_seven_tools_are_served_and_say_whose_token_it_is(served: Served, mode: str) -> None:
     token, _ = await served.token(agents=["agent"])
     async with served.client(mode, token) as client:
@@ -156,12 +159,14 @@ async def test_the_seven_tools_are_served_and_say_whose_token_it_is(served: Serv
     assert (hit["id"], hit["agent_id"], hit["provenance"]["written_by"]) == (kept["id"], "agent", "token-1")
 
 
+@requirement("mcp:identity.http")
 async def test_without_tokens_the_person_at_this_machine_asks(mode: str) -> None:
     async with serving(is_open=True) as served, served.client(mode, None) as client:
         body(await client.call_tool("remember", FACT))
         assert len(body(await client.call_tool("recall", {"query": "bees"}))["results"]) == 1
 
 
+@requirement("mcp:identity.http")
 async def test_a_revoked_token_ends_everything_at_once(served: Served, mode: str) -> None:
     token, token_id = await served.token()
     async with served.client(mode, token) as client:
@@ -174,6 +179,7 @@ async def test_a_revoked_token_ends_everything_at_once(served: Served, mode: str
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:running.addresses")
 async def test_profiles_and_stores_are_chosen_by_address(served: Served, mode: str) -> None:
     token, _ = await served.token("memory:admin", "memory:read", "memory:write", "memory:delete")
     unknown = await served.post(token, path="/mcp?profile=everything")
@@ -210,6 +216,7 @@ async def test_profiles_and_stores_are_chosen_by_address(served: Served, mode: s
         assert fault(await client.call_tool("fetch", {"id": 7})) == "validation_error"
 
 
+@requirement("mcp:running.addresses")
 async def test_a_server_may_serve_nothing_else() -> None:
     async with serving(only="mcp") as served:
         token, _ = await served.token()
@@ -220,6 +227,7 @@ async def test_a_server_may_serve_nothing_else() -> None:
             assert (await http.get("/v1/memories", headers=bearer)).status_code == 404
 
 
+@requirement("mcp:running.wire")
 async def test_what_is_wrong_on_the_wire_is_refused_and_the_server_goes_on(served: Served) -> None:
     token, _ = await served.token()
     crossed = await served.post(token, **{"Mcp-Method": "tools/call"})
@@ -246,6 +254,7 @@ async def test_what_is_wrong_on_the_wire_is_refused_and_the_server_goes_on(serve
 # -- sessions and streams ---------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:running.sessions")
 async def test_a_session_belongs_to_whom_it_was_opened_by(served: Served) -> None:
     mine, _ = await served.token()
     theirs, _ = await served.token()
@@ -265,6 +274,7 @@ async def test_a_session_belongs_to_whom_it_was_opened_by(served: Served) -> Non
     assert (await served.post(mine, PING, **session)).status_code == 404
 
 
+@requirement("mcp:running.sessions")
 async def test_several_servers_keep_no_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """On PostgreSQL any server may answer: the older generation is served without questions and notices."""
     from quipu.ledger.ledger import Ledger
@@ -282,6 +292,7 @@ async def test_several_servers_keep_no_sessions(monkeypatch: pytest.MonkeyPatch)
         assert len(person.asked) == 1
 
 
+@requirement("mcp:notices.heard")
 async def test_notices_and_questions_reach_a_client_over_http(served: Served, mode: str) -> None:
     token, _ = await served.token("memory:read", "memory:write", "memory:review")
     heard, person = Heard(), Person()
@@ -298,6 +309,7 @@ async def test_notices_and_questions_reach_a_client_over_http(served: Served, mo
     assert (kept["pending_approval"], len(person.asked)) == (False, 1)
 
 
+@requirement("mcp:notices.end")
 async def test_streams_end_with_their_credential(
     served: Served, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +354,7 @@ class Slow(WordEmbedder):
             raise
 
 
+@requirement("mcp:errors.cancelled")
 async def test_a_cancelled_call_is_not_carried_on(mode: str) -> None:
     embedder = Slow()
     async with serving(embedder=embedder) as served, asyncio.timeout(20):
@@ -355,6 +368,7 @@ async def test_a_cancelled_call_is_not_carried_on(mode: str) -> None:
             assert body(await client.call_tool("list", {}))["records"] == []
 
 
+@requirement("mcp:notices.end")
 async def test_an_open_stream_does_not_keep_the_server_from_stopping(mode: str) -> None:
     async with serving() as served:
         token, _ = await served.token()
@@ -366,6 +380,7 @@ async def test_an_open_stream_does_not_keep_the_server_from_stopping(mode: str) 
                 await served.running
 
 
+@requirement("mcp:running.loading")
 async def test_the_app_is_imported_without_the_sdk() -> None:
     """It takes most of a second to load: only who serves MCP pays for it."""
     import subprocess

@@ -11,6 +11,7 @@ from mcp.types import Tool
 from quipu.memory.operations import CREATE_STORE, REMEMBER
 from quipu.model.principal import Permission
 from tests.mcp.clients import World
+from tests.requirement import requirement
 
 WORDS = "their private words"
 LIMITED: dict[str, dict[str, Any]] = {
@@ -40,6 +41,7 @@ async def said_by(client: Client, name: str, given: dict[str, Any]) -> str:
     )
 
 
+@requirement("mcp:identity.narrows")
 @pytest.mark.parametrize("limit", LIMITED)
 @pytest.mark.parametrize("profile", ["admin", "chatgpt"])
 async def test_no_tool_and_no_resource_goes_beyond_a_credentials_limits(

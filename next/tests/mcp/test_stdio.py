@@ -15,6 +15,7 @@ from quipu.cli.program import run
 from quipu.mcp.install import CLIENTS
 from quipu.sync import Memory
 from tests.mcp.clients import FACT, MODES, Person, body, fault
+from tests.requirement import requirement
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -42,6 +43,7 @@ def command(folder: Path, *words: str) -> StdioServerParameters:
     )
 
 
+@requirement("mcp:running.stdio")
 @pytest.mark.parametrize("mode", MODES)
 async def test_everything_works_on_standard_input_and_output(tmp_path: Path, mode: str) -> None:
     person = Person()
@@ -61,6 +63,7 @@ async def test_everything_works_on_standard_input_and_output(tmp_path: Path, mod
             assert fault(await client.call_tool(name, given)) == "forbidden"
 
 
+@requirement("mcp:identity.stdio")
 async def test_options_narrow_what_the_client_may_do(tmp_path: Path) -> None:
     with Memory(stores=tmp_path / "memory.db", embedder="none") as memory:
         memory.create_store("team")
@@ -101,6 +104,7 @@ def heard(process: "subprocess.Popen[str]") -> dict[str, Any]:
     return found
 
 
+@requirement("mcp:running.stdio")
 def test_a_signal_ends_it_in_order_while_its_input_is_open(tmp_path: Path) -> None:
     """Standard output is the protocol alone, and what was read has been noted when it ends."""
     with speaking(tmp_path) as process:
@@ -121,6 +125,7 @@ def test_a_signal_ends_it_in_order_while_its_input_is_open(tmp_path: Path) -> No
         assert len(memory.recall("bees")) == 1
 
 
+@requirement("mcp:running.stdio")
 def test_a_host_that_reads_no_more_has_hung_up(tmp_path: Path) -> None:
     with speaking(tmp_path) as process:
         try:
@@ -140,6 +145,7 @@ def test_a_host_that_reads_no_more_has_hung_up(tmp_path: Path) -> None:
 # -- the commands -----------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:running.stdio")
 def test_bad_options_are_told_before_anything_is_served(capsys: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         (["mcp", "--profile", "everything"], "readonly, default"),
@@ -153,6 +159,7 @@ def test_bad_options_are_told_before_anything_is_served(capsys: pytest.CaptureFi
         assert (shown.out, said in shown.err) == ("", True), shown.err
 
 
+@requirement("mcp:running.install")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_is_told_how_to_reach_the_memory(
     client: str, capsys: pytest.CaptureFixture[str]

@@ -9,13 +9,15 @@ from jsonschema import Draft202012Validator
 from mcp.types import Tool
 
 from quipu.bootstrap import OPERATIONS
-from quipu.mcp.results import QUOTED
+from quipu.mcp.results import QUOTED, answered, body_of
 from quipu.mcp.schema import input_schema
 from quipu.mcp.server import INSTRUCTIONS
-from quipu.memory.operations import REMEMBER
+from quipu.memory.model import FailedStore, RecallResponse
+from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.principal import Permission, local
 from quipu.operation import AnyOperation, dispatch
 from tests.mcp.clients import FACT, MEMORY, World, body, fault, text
+from tests.requirement import requirement
 
 #: What is the same in both generations is looked at in one.
 one_generation = pytest.mark.parametrize("mode", ["2026-07-28"])
@@ -66,6 +68,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
         yield from nodes(schema["items"])
 
 
+@requirement("mcp:tools.schemas")
 @one_generation
 @pytest.mark.parametrize("profile", PROFILES)
 async def test_every_tool_of_every_profile_has_a_schema_that_every_host_reads(
@@ -95,6 +98,7 @@ async def test_every_tool_of_every_profile_has_a_schema_that_every_host_reads(
         assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint)
 
 
+@requirement("mcp:tools.seven")
 async def test_the_seven_tools_take_what_the_contract_says(world: World) -> None:
     found = {tool.name: tool for tool in await tools(world)}
     assert list(found) == SEVEN
@@ -112,6 +116,7 @@ async def test_the_seven_tools_take_what_the_contract_says(world: World) -> None
         assert word in said
 
 
+@requirement("mcp:tools.size")
 @one_generation
 @pytest.mark.parametrize(("profile", "most"), [("readonly", 4000), ("default", 11_000), ("admin", 20_000)])
 async def test_a_list_of_tools_costs_no_more_than_it_may(world: World, profile: str, most: int) -> None:
@@ -128,6 +133,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+@requirement("mcp:profiles.cut")
 @one_generation
 async def test_a_profile_and_the_scopes_cut_the_list(world: World) -> None:
     async def names(profile: str, *permissions: Permission) -> list[str]:
@@ -148,6 +154,7 @@ async def test_a_profile_and_the_scopes_cut_the_list(world: World) -> None:
     assert not {"create_store", "delete_store", "set_rules"} & {tool.name for tool in part}
 
 
+@requirement("mcp:profiles.cut")
 async def test_a_tool_that_cannot_be_used_is_answered_like_one_that_is_not_there(world: World) -> None:
     reader = world.caller(world.named(permissions=frozenset({Permission.READ})))
     async with world.client(reader) as client:
@@ -157,6 +164,7 @@ async def test_a_tool_that_cannot_be_used_is_answered_like_one_that_is_not_there
     assert fault(unknown) == fault(unseen) == "not_found"
 
 
+@requirement("mcp:tools.prefix")
 async def test_a_prefix_stands_before_each_name(world: World) -> None:
     async with world.client(shown={"prefix": "memory_"}) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == [f"memory_{one}" for one in SEVEN]
@@ -164,6 +172,7 @@ async def test_a_prefix_stands_before_each_name(world: World) -> None:
         assert fault(await client.call_tool("remember", FACT)) == "not_found"
 
 
+@requirement("mcp:running.name")
 async def test_the_server_says_who_it_is_and_how_to_use_it(world: World) -> None:
     assert len(INSTRUCTIONS) <= 400
     if world.mode != "legacy":
@@ -177,6 +186,7 @@ async def test_the_server_says_who_it_is_and_how_to_use_it(world: World) -> None
 # -- what is answered -------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:tools.answers")
 async def test_the_seven_tools_do_what_they_say(world: World) -> None:
     async with world.client() as client:
 
@@ -214,6 +224,7 @@ async def test_the_seven_tools_do_what_they_say(world: World) -> None:
         assert text(await call("recall", query="bees")) == "Nothing relevant is known."
 
 
+@requirement("mcp:tools.answers")
 async def test_both_generations_answer_alike(world: World) -> None:
     """What one says, the other says: here all that does not come from a clock or an id."""
     async with world.client() as client:
@@ -275,6 +286,7 @@ async def test_both_generations_answer_alike(world: World) -> None:
     ]
 
 
+@requirement("mcp:tools.answers")
 @one_generation
 async def test_every_structured_answer_fits_its_published_schema(world: World) -> None:
     found = {tool.name: tool for tool in await tools(world, "admin")}
@@ -304,6 +316,7 @@ async def test_every_structured_answer_fits_its_published_schema(world: World) -
         await call("delete_store", name="s", confirm="s")
 
 
+@requirement("mcp:tools.text")
 @one_generation
 async def test_a_short_memory_is_recalled_in_few_words(world: World) -> None:
     async with world.client() as client:
@@ -313,6 +326,7 @@ async def test_a_short_memory_is_recalled_in_few_words(world: World) -> None:
     assert len(text(found)) <= 400
 
 
+@requirement("mcp:tools.text")
 @one_generation
 async def test_no_record_can_look_like_another_one(world: World) -> None:
     async with world.client() as client:
@@ -322,6 +336,7 @@ async def test_no_record_can_look_like_another_one(world: World) -> None:
     assert [line[:5] for line in text(found).split("\n") if line.startswith("[")] == ["[mem_"]
 
 
+@requirement("mcp:tools.held")
 async def test_a_held_write_is_no_error_and_the_model_is_told_not_to_repeat_it(world: World) -> None:
     async with world.client() as client:
         answer = await client.call_tool("remember", {**FACT, "approval_required": True})
@@ -333,6 +348,7 @@ async def test_a_held_write_is_no_error_and_the_model_is_told_not_to_repeat_it(w
     assert "Do not repeat" in text(answer)
 
 
+@requirement("mcp:tools.past")
 @one_generation
 async def test_a_model_that_counts_in_seconds_is_told_that_its_memory_is_gone(world: World) -> None:
     async with world.client() as client:
@@ -341,6 +357,24 @@ async def test_a_model_that_counts_in_seconds_is_told_that_its_memory_is_gone(wo
             assert ("expired already" in text(done)) is is_gone
 
 
+@requirement("mcp:tools.counts")
+async def test_counts_are_honest(world: World) -> None:
+    async with world.client() as client:
+        kept = body(await client.call_tool("remember", FACT))["id"]
+        gone = await client.call_tool("forget", {"ids": [kept, "mem_unknown"]})
+    assert (body(gone)["forgotten_ids"], text(gone)) == ([kept], "Forgot 1 of 2. Not found: mem_unknown.")
+    assert gone.meta is not None
+    assert gone.meta["dev.quipu/not_found"] == ["mem_unknown"]
+    failed = FailedStore(store="mem0", reason="timeout")
+    found = RecallResponse(
+        results=(), fusion_used="rrf", stores_queried=("sqlite",), latency_ms=1, stores_failed=(failed,)
+    )
+    told = answered(RECALL, found, body_of(RECALL, found), {})
+    assert text(told) == "Nothing relevant is known. Without mem0, which did not answer."
+    assert (told.meta or {})["dev.quipu/backends_failed"] == ["mem0"]
+
+
+@requirement("mcp:tools.once")
 async def test_a_repeated_key_gives_the_first_answer(world: World) -> None:
     async with world.client() as client:
         once, again = [
@@ -364,6 +398,7 @@ def numbers(operation: AnyOperation) -> Iterator[tuple[str, ...]]:
                 yield (name, below)
 
 
+@requirement("mcp:tools.loose-values")
 def test_a_whole_number_may_be_written_with_a_fraction_of_nothing() -> None:
     """5.0 is 5, as JSON Schema has it: some hosts have one sort of number only."""
     least: dict[str, dict[str, Any]] = {
@@ -386,6 +421,7 @@ def test_a_whole_number_may_be_written_with_a_fraction_of_nothing() -> None:
     assert walked >= 8
 
 
+@requirement("mcp:tools.loose-values")
 @one_generation
 async def test_null_is_the_same_as_nothing_for_every_optional_argument(world: World) -> None:
     async with world.client() as client:
@@ -422,6 +458,7 @@ BAD = {
 }
 
 
+@requirement("mcp:errors.arguments")
 @one_generation
 @pytest.mark.parametrize("case", BAD)
 async def test_wrong_arguments_come_back_as_errors_that_a_model_can_act_on(world: World, case: str) -> None:
@@ -432,6 +469,7 @@ async def test_wrong_arguments_come_back_as_errors_that_a_model_can_act_on(world
     assert says in text(result)
 
 
+@requirement("mcp:errors.ours")
 async def test_our_own_failures_say_nothing_of_what_was_in_them(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -453,6 +491,7 @@ async def test_our_own_failures_say_nothing_of_what_was_in_them(
 # -- for whom ---------------------------------------------------------------------------------------------------------
 
 
+@requirement("mcp:identity.agent")
 @one_generation
 @pytest.mark.parametrize(
     ("limits", "said", "is_needed"),
@@ -479,6 +518,7 @@ async def test_every_tool_says_for_which_agent_it_acts(
         assert "agent_id: needed" in text(answer)
 
 
+@requirement("mcp:identity.narrows")
 async def test_an_argument_narrows_and_never_widens(world: World) -> None:
     mine = world.caller(world.named(permissions=MEMORY, agents=("mine",), default_agent="mine", user_id="me"))
     async with world.client(mine) as client:
@@ -490,6 +530,7 @@ async def test_an_argument_narrows_and_never_widens(world: World) -> None:
     assert fault(other_agent) == fault(other_user) == "forbidden"
 
 
+@requirement("mcp:identity.narrows")
 async def test_nothing_of_another_tenant_is_there(world: World) -> None:
     theirs = await dispatch(
         world.container.context(local("theirs", "agent")), REMEMBER, {"content": "their private words"}

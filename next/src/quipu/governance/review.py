@@ -307,9 +307,12 @@ def _check_waiting(proposal: Proposal, now: int, *, approves: bool) -> None:
 def stands(given: Mapping[str, Any], tokens: Sequence[Token], now: int) -> bool:
     """Whether nobody has taken away the credential of somebody who approved before others.
 
-    A token that was rotated goes on under the same name, and one that merely expired was good when it was used. Whoever
-    has no token here, such as who comes from an identity provider, cannot be said to have lost it.
+    A token that was rotated goes on under the same name, and one that merely expired was good when it was used. Of who
+    signs in with an identity provider nobody here knows when they are shut out, so their yes counts for as long as the
+    provider has vouched for them, and has to be given again after that.
     """
+    if given.get("until", now) < now:
+        return False
     own = [token for token in tokens if token.name == given["reviewer"]]
     taken = [token.revoked_at for token in own if token.revoked_at is not None]
     return all(_goes_on(own, at) for at in taken if given["at"] <= at <= now)
@@ -321,7 +324,9 @@ def _goes_on(own: Sequence[Token], at: int) -> bool:
 
 
 def _given(ctx: Context, etag: str) -> dict[str, Any]:
-    return {"reviewer": ctx.principal.name, "at": ctx.clock(), "etag": etag}
+    who = ctx.principal
+    given = {"reviewer": who.name, "at": ctx.clock(), "etag": etag}
+    return given if who.token_id is not None or who.expires_at is None else {**given, "until": who.expires_at}
 
 
 def _extra(said: DecideRequest) -> dict[str, Any]:
