@@ -406,6 +406,7 @@ def test_a_whole_number_may_be_written_with_a_fraction_of_nothing() -> None:
         "recall": {"query": "x"},
         "expire": {"policy": {"type": "semantic"}},
         "step": {"id": "mem_1"},
+        "borrow": {"link": "https://memory.example/oap/memory/grant/mgr_1"},
     }
     walked = 0
     for operation in OPERATIONS:

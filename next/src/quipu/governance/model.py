@@ -16,6 +16,7 @@ from pydantic import (
 
 from quipu.errors import InvalidError
 from quipu.fields import (
+    WHOLE,
     Content,
     Count,
     Cursor,
@@ -81,7 +82,7 @@ _Some = Annotated[tuple[Name, ...], Strict(False), Field(min_length=1, max_lengt
 _Classes = Annotated[tuple[TextClass, ...], Strict(False), Field(min_length=1, max_length=3)]
 _Operations = Annotated[tuple[RuleOperation, ...], Strict(False), Field(min_length=1, max_length=6)]
 _Types = Annotated[tuple[MemoryType, ...], Strict(False), Field(min_length=1, max_length=4)]
-_Whole = Annotated[int, Field(ge=0, lt=2**53)]
+_Whole = Annotated[int, Field(ge=0, lt=2**53), WHOLE]
 
 
 class When(Message):
@@ -141,7 +142,7 @@ class Rule(Message):
     reason: Annotated[Text, Field(min_length=1, max_length=1024)] | None = Field(
         default=None, description="Why; shown to the writer and to the reviewer."
     )
-    approvals: Annotated[int, Field(ge=1, le=10)] = Field(
+    approvals: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(
         default=1, description="How many different people must approve what it holds."
     )
     expires_at: Moment | None = Field(default=None, description="It decides nothing from then on.")
@@ -545,7 +546,7 @@ class TestRulesRequest(Request):
     rules: OwnRules | None = Field(
         default=None, description="In place of the tenant's own; left out, those in force."
     )
-    last: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1000, description="So many writes.")
+    last: Annotated[int, Field(ge=1, le=10_000), WHOLE] = Field(default=1000, description="So many writes.")
 
 
 class TestedWrite(Response):

@@ -73,7 +73,8 @@ class ToolSpec:
             name=prefix + self.name,
             description=f"{self.description} {caller.agents}",
             input_schema=self.input_for(caller),
-            output_schema=self.output,
+            # Administrators see many tools, and no host needs to be told what they answer: every model pays for it.
+            output_schema=None if caller.profile == "admin" else self.output,
             annotations=ToolAnnotations(
                 read_only_hint=self.is_read_only,
                 destructive_hint=self.is_destructive,
@@ -161,7 +162,7 @@ def _spec(operation: AnyOperation, approval: Approval) -> ToolSpec:
 
 
 def _output(operation: AnyOperation) -> Schema | None:
-    """What is published of the answer; of tools for administrators nothing, which no host needs and every model pays."""
+    """What is published of the answer; of tools for administrators nothing."""
     if operation.mcp is None or operation.mcp.profile == "admin":
         return None
     found = output_schema(operation.response, answer_fields(operation.name))

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from quipu.fields import Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value, fault
+from quipu.fields import WHOLE, Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value, fault
 from quipu.operation import Request, Response
 from quipu.outbound import address_of
 from quipu.sharing.items import Kind
@@ -105,7 +105,7 @@ class BorrowRequest(Request):
     kinds: Annotated[tuple[Kind, ...], Strict(False), Field(max_length=6)] | None = Field(
         default=None, description="Only items of these kinds."
     )
-    max_results: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = Field(
+    max_results: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = Field(
         default=20, description="Items at most."
     )
     cursor: Cursor | None = Field(default=None, description="Where the last answer ended.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from quipu.fields import Cursor, Name
+from quipu.fields import WHOLE, Cursor, Name
 from quipu.governance.model import Rule
 from quipu.ledger.table import Table
 from quipu.memory.model import RecordView
@@ -95,7 +95,7 @@ class SuggestionsRequest(ScopedRequest):
 
     kind: SuggestionKind | None = Field(default=None, description="Only of this kind.")
     cursor: Cursor | None = Field(default=None, description="next_cursor of the page before.")
-    limit: Annotated[int, Field(ge=1, le=100)] = Field(default=20, description="At most so many.")
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=20, description="At most so many.")
 
 
 class SuggestionsResponse(Response):

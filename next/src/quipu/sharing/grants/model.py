@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from quipu.fields import Cursor, DaysFromOne, Filter, Moment, Name, Redact, WriteFilter, fault
+from quipu.fields import WHOLE, Cursor, DaysFromOne, Filter, Moment, Name, Redact, WriteFilter, fault
 from quipu.operation import Request, Response
 from quipu.sharing.grants.filters import Kinds, Words
 from quipu.sharing.grants.profiles import ITEM_PROFILE
@@ -116,7 +116,7 @@ class ListGrantsRequest(Request):
     """List what you share, with whom, and what it is worth now. Newest first."""
 
     status: GrantStatus | None = Field(default=None, description="Only those that are worth this now.")
-    limit: Annotated[int, Field(ge=1, le=1000)] = Field(default=100, description="Grants at most.")
+    limit: Annotated[int, Field(ge=1, le=1000), WHOLE] = Field(default=100, description="Grants at most.")
     cursor: Cursor | None = Field(default=None, description="Where the last page ended.")
 
 
@@ -199,7 +199,7 @@ class WhoSawRequest(Request):
 
     id: Name = Field(description="The id of a memory.")
     grant_id: Name | None = Field(default=None, description="Only under this grant.")
-    limit: Annotated[int, Field(ge=1, le=1000)] = Field(default=100, description="Answers at most.")
+    limit: Annotated[int, Field(ge=1, le=1000), WHOLE] = Field(default=100, description="Answers at most.")
 
 
 class Disclosure(Response):
@@ -221,10 +221,10 @@ class WhoSawResponse(Response):
 class ListReceiptsRequest(Request):
     """List the receipts of everything that was shared, in their chain; with verify, check the chain from its beginning."""
 
-    after: Annotated[int, Field(ge=0, lt=2**53)] = Field(
+    after: Annotated[int, Field(ge=0, lt=2**53), WHOLE] = Field(
         default=0, description="Behind this number of the chain."
     )
-    limit: Annotated[int, Field(ge=1, le=1000)] = Field(default=100, description="Receipts at most.")
+    limit: Annotated[int, Field(ge=1, le=1000), WHOLE] = Field(default=100, description="Receipts at most.")
     verify: bool = Field(default=False, description="Whether to check hashes and signatures.")
 
 
