@@ -57,7 +57,11 @@ HAND_COMMANDS: tuple[Place, ...] = (
     Place(
         "conformance", "quipu.testing.commands:CONFORMANCE", "Play memorywire's scenarios, and Quipu's own."
     ),
-    Place("telemetry check", "quipu.telemetry.commands:CHECK", "Check exported spans against OpenTelemetry."),
+    Place(
+        "telemetry check",
+        "quipu.telemetry.commands:CHECK",
+        "Check exported spans and metrics against OpenTelemetry's conventions for memory.",
+    ),
     Place("export", "quipu.transfer.exporting.commands:EXPORT", "Take memories out into a file, signed."),
     Place("db copy", "quipu.upkeep.commands:DB_COPY", "Copy a memory into another file or database."),
 )

@@ -81,13 +81,15 @@ async def _read(file: str) -> Any:
 
 CHECK = HandCommand(
     name="telemetry check",
-    help="""Check exported spans and metrics of memory against OpenTelemetry's conventions.
+    help="""Check exported spans and metrics against OpenTelemetry's conventions for memory.
 
     Reads OTLP as JSON, as collectors write it to files, and what the SDK's console exporter prints; from whichever
     library it comes. Exit codes: 0 no violation, 1 violations, 2 something cannot be read, 3 no memory spans.""",
     run=_check,
     parameters=(
-        click.Argument(["files"], nargs=-1, metavar="[FILE]..."),
+        click.Argument(
+            ["files"], nargs=-1, metavar="[FILE]...", help="Files of exports; - is standard input."
+        ),
         click.Option(
             ["--convention"],
             type=click.Choice(["proposal", "merged"]),
