@@ -112,6 +112,7 @@ PLACES: Mapping[str, str] = {
     "list_imports": "quipu.transfer.operations:LIST_IMPORTS",
     "export_file": "quipu.transfer.exporting.operations:EXPORT_FILE",
     "export_records": "quipu.transfer.exporting.operations:EXPORT_RECORDS",
+    "export_grant": "quipu.transfer.exporting.operations:EXPORT_GRANT",
     "reindex": "quipu.upkeep.operations:REINDEX",
     "statistics": "quipu.upkeep.operations:STATISTICS",
     "vacuum": "quipu.upkeep.operations:VACUUM",

@@ -103,6 +103,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "mint_grant_token": {"id": GRANT},
     "exchange_grant": {"id": GRANT, "url": "https://memory.example/"},
     "query_grant": {"body": {"query": PRIVATE}},
+    "export_grant": {"body": {}},
     "register_grant": {"grant": SIGNED_GRANT},
     "return_borrowed": {
         "body": {"principal_did": NOBODY, "item_ids": ["mem_1"], "provenance_tags": ["grant:mgr_1"]},
@@ -141,8 +142,8 @@ REFUSED = {
     "borrow": "unknown_host",
     # for who comes with a grant, and proves it
     "exchange_grant": "binding_failed",
-    "query_grant": "no_credential",
     "return_borrowed": "bad_token",
+    **dict.fromkeys(("query_grant", "export_grant"), "no_credential"),
 }
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})

@@ -57,6 +57,7 @@ OTHERS = {
     "/oap-conformance-receipt.json": "the same for everybody",
     "/.well-known/oap-revocation": "whether a grant counts: for whoever knows its id, which is no secret",
     **{path: "asked for the owner's grant below" for _, path, _ in GRANT_ADDRESSES},
+    "/oap/memory/export": "asked for below",
     **dict.fromkeys(("/mcp", "/mcp/{store}"), "mcp"),
     **dict.fromkeys(("/signin", "/signout", "/static/{name}"), "of the server"),
     **{page.path: "a page, which asks operations only" for page in pages(Checks(now))},
@@ -228,6 +229,16 @@ async def test_a_foreign_grant_is_like_no_grant_at_the_addresses_of_oap(server: 
         assert grant not in real[1], path
         assert real == await asked(method, path, body, "mgr_nobody"), path
     assert await state(server.world) == before
+
+
+async def test_an_export_holds_the_own_memories_alone(server: Server) -> None:
+    await server.world.thing("record")
+    for token, is_theirs in ((server.owner, True), (server.stranger, False)):
+        answer = await server.http.post(
+            "/oap/memory/export", json={"format": "mem0"}, headers={"Authorization": f"Bearer {token}"}
+        )
+        assert answer.status_code == 200
+        assert (PRIVATE in answer.text) is is_theirs
 
 
 async def test_a_stream_tells_the_own_changes_alone(server: Server) -> None:

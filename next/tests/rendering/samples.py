@@ -22,6 +22,7 @@ _VALUES: Mapping[str, Any] = {
     "metadata": {"city": "Rome", "n": [1, 2.5, None]},
     "expires_at": 1_900_000_000_000,
     "url": "https://hooks.example/x",
+    "item_filter": {"labels_any": ["home"]},
     "base_export_id": f"exp_{'0' * 26}",
     "grantee": "did:web:agent.example",
     "link": "https://memory.example/oap/memory/grant/mgr_1",

@@ -72,7 +72,7 @@ class Full:
             *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),
             *("/grants", "/grants?status=revoked", "/grants?status=nonsense", "/grants?cursor=x", "/grants?borrowed_cursor=x"),
             *(f"/grants/{one}" for one in (*self.grants, "mgr_none")),
-            *("/health", "/access", "/access?cursor=x", "/secrets", "/tenants", "/signin", "/nowhere"),
+            *("/health", "/access", "/access?cursor=x", "/secrets", "/transfer", "/tenants", "/signin", "/nowhere"),
         ]  # fmt: skip
 
 

@@ -118,7 +118,7 @@ async def test_nobody_is_shown_what_lies_beyond_their_limits(
             "/consolidation",
             "/health",
         }
-        if link in side | {"/journal/verify", "/access", "/secrets", "/tenants"}:
+        if link in side | {"/journal/verify", "/access", "/secrets", "/transfer", "/tenants"}:
             assert (await person.get(link)).status == 200, f"{name} is offered {link}, and refused there"
 
 

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ _SHOWN = 20
 
 async def _verify(session: Session, files: tuple[str, ...], tenant: str | None, keys: str | None) -> int:
     """Exit code 0: nothing is wrong and, of exported files, everything is proven."""
+    if files and not _is_journal(files):
+        # By name: this module stands below those that read files of memories.
+        bundles: Any = import_module("quipu.transfer.exporting.verifying")
+        return bundles.verify_files(session, files, keys)
     if files:
         report = _offline(files, keys)
         is_proven = report.is_verified and not report.reasons
@@ -43,6 +48,12 @@ async def _verify(session: Session, files: tuple[str, ...], tenant: str | None, 
     lines += [f"Not checked: {said}" for said in answer.unverifiable]
     session.answer(answer.to_dict(), *lines)
     return 0 if answer.verified else _FAILED
+
+
+def _is_journal(files: tuple[str, ...]) -> bool:
+    """Whether the files are those of an exported journal, or their folder; other files are bundles of memories."""
+    paths = [Path(name).expanduser() for name in files]
+    return any(path.name in FILES or path.is_dir() for path in paths)
 
 
 def _lines(report: TenantReport, *, is_proven: bool) -> Iterator[str]:
@@ -153,19 +164,30 @@ async def _export(session: Session, folder: str, with_records: bool) -> int:
 
 VERIFY = HandCommand(
     name="verify",
-    help="Check that everything is what was written: every tenant, each named. Or exported files, without any memory.\n\n"
-    "Ends with 2 when something is not as it was written, or when exported files do not prove what they say.",
+    help="Check that everything is what was written: every tenant, each named. Or files, without any memory: an exported "
+    "journal, or bundles of memories.\n\n"
+    "Ends with 2 when something is not as it was written, or when files do not prove what they say.",
     run=_verify,
     parameters=(
         click.Argument(
-            ["files"], nargs=-1, required=False, help="Exported files, or their folder; left out, the memory."
+            ["files"],
+            nargs=-1,
+            required=False,
+            help="Files of an exported journal, or their folder; bundles; left out, the memory.",
         ),
         click.Option(["--tenant"], metavar="NAME", help="Only this tenant. Default: every one."),
         click.Option(
-            ["--keys"], metavar="FILE", help="Public keys that came another way than the exported files."
+            ["--keys"],
+            metavar="FILE",
+            help="Public keys that came another way than the files; for a bundle the DID document of who signed.",
         ),
     ),
-    examples=("quipu verify", "quipu verify ./export", "quipu verify ./export --keys keys-of-last-year.json"),
+    examples=(
+        "quipu verify",
+        "quipu verify memories.bundle.zip",
+        "quipu verify ./export",
+        "quipu verify ./export --keys keys-of-last-year.json",
+    ),
 )
 EXPORT = HandCommand(
     name="audit export",

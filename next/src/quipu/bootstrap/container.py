@@ -58,6 +58,7 @@ from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry
 from quipu.telemetry.spans import Spans
+from quipu.transfer.exporting.grant_exports import GrantExports
 from quipu.transfer.service import Transfer, import_writes, transfer_service
 
 
@@ -213,6 +214,7 @@ async def open_container(
         *sharing.bindings,
         *transfer.bindings,
         *exports_of(core, memory, sharing).bindings,
+        *GrantExports(host=sharing.host, queries=sharing.queries).bindings,
         *core.secrets.bindings,
         *access.bindings,
         *governed.bindings,

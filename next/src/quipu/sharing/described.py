@@ -24,9 +24,12 @@ _SAID: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("GET", "/oap/memory/grant/{id}"): ("Show a grant, and what it has shown.", False),
     ("DELETE", "/oap/memory/grant/{id}"): ("Take a grant back, or give it up.", False),
     ("POST", "/oap/memory/grant/{id}/token"): ("A token for a grant.", False),
+    ("POST", "/oap/memory/export"): ("Everything as a file, or what a grant shows.", False),
     ("POST", "/oap/data/delete"): ("Delete what is here, and what others were shown of it.", False),
 }
 _JSON = "application/json"
+#: What answers with a file.
+_FILE = "/oap/memory/export"
 _ID, _TEXT = {"type": "string", "minLength": 1}, {"type": "string"}
 _TOLD = {"OAP-Version": "The version that is spoken.", "OAP-Request-Id": "The id of the request."}
 _ENVELOPE: dict[str, Any] = {
@@ -74,6 +77,8 @@ def _described(method: str, path: str) -> dict[str, Any]:
     places = [(name, "path") for name in names] + [("grant_id", "query")] * path.endswith("revocation")
     headers = {name: {"description": text, "required": True, "schema": _ID} for name, text in _TOLD.items()}
     answer = {_JSON: {"schema": {"type": "object"}}} if is_bare else {MEDIA_TYPE: {"schema": _ENVELOPE}}
+    if path == _FILE:
+        answer = {"*/*": {"schema": _TEXT}}
     item: dict[str, Any] = {
         "operationId": f"oap_{method.lower()}_{words}",
         "tags": ["oap"],

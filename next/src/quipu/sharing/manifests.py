@@ -13,6 +13,8 @@ from quipu.sharing.items import BELIEF, KINDS
 DELETION_WINDOW_HOURS = 72
 #: What may be shared at most, by number of items and by days.
 MOST_ITEMS, MOST_DAYS = 10_000, 180
+#: What OAP calls the files that are written.
+EXPORT_FORMATS = ("quipu-bundle-v1", "mem0", "letta-blocks")
 LAWFUL_BASES = (
     "consent",
     "contract",

@@ -24,6 +24,7 @@ from quipu.sharing.grants.service import Grants
 from quipu.sharing.grants.view import GrantViews
 from quipu.sharing.host import Host
 from quipu.sharing.lenders import Lenders
+from quipu.sharing.manifests import EXPORT_FORMATS
 from quipu.sharing.returning import Returning
 
 
@@ -82,7 +83,7 @@ def sharing_service(
     grants = Grants(host=host, views=views)
     return Sharing(
         host=host,
-        about=About(host=host, pipeline=pipeline, profiles=tuple(PROFILES), formats=()),
+        about=About(host=host, pipeline=pipeline, profiles=tuple(PROFILES), formats=EXPORT_FORMATS),
         grants=grants,
         views=views,
         admission=Admission(host=host, grants=grants, noted=Rates(host.clock)),

@@ -5,7 +5,7 @@ Whatever goes wrong is answered here, in an envelope that this host signs, or as
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -17,9 +17,11 @@ from quipu import jose
 from quipu.errors import Fault, InternalError, NotFoundError, QuipuError, UnauthenticatedError
 from quipu.http.authentication import Authentication, no_credential
 from quipu.http.exchange import exchange_of, note
+from quipu.http.limits import allowance_of
 from quipu.http.problems import REASON_STATUS, problem_response
 from quipu.http.read import JSON, media_type, strict_json
-from quipu.operation import Context, invalid
+from quipu.http.streams import download
+from quipu.operation import Context, FilePart, invalid
 from quipu.search.text import is_storable
 from quipu.sharing import receipts
 from quipu.sharing.grants.tokens import GRANT_TYPE, Shown
@@ -125,6 +127,13 @@ class Wire:
     def bare(self, body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
         """A document that is sent as it is."""
         return _sent(body, status, media_type=JSON, headers=headers)
+
+    async def file(self, http: HttpRequest, parts: AsyncIterator[FilePart]) -> HttpResponse:
+        """A file, as it is. It is made whole before its first byte is sent, however long that takes."""
+        allowance = allowance_of(http.scope)
+        if allowance is not None:
+            allowance.stall(None)
+        return await download(parts)
 
     def refused(self, http: HttpRequest, error: QuipuError) -> HttpResponse:
         """An error in an envelope; as a problem where that was asked for."""

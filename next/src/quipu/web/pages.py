@@ -22,6 +22,7 @@ from quipu.runs import page as runs
 from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
 from quipu.sharing import page as sharing
+from quipu.transfer import page as transfer
 from quipu.web.app import Site
 from quipu.web.health import health_page
 from quipu.web.overview import overview
@@ -43,6 +44,7 @@ def pages(checks: Checks) -> Sequence[Page]:
         *sharing.PAGES,
         health_page(MirrorPart()),
         of_access,
+        *transfer.PAGES,
         *secrets.PAGES,
         tenants,
     )

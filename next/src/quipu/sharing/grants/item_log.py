@@ -32,14 +32,14 @@ class ItemLog:
         """What appends the new entries: nobody else's may stand there."""
         return [Keep(ITEM_LOG, entry, 0) for entry in self.added]
 
-    def block(self, shared: SharedItem, by: Signatory) -> dict[str, Any]:
+    def block(self, shared: SharedItem, by: Signatory, *, has_salt: bool = True) -> dict[str, Any]:
         """The integrity block of the item as it is shown."""
         shown = shared.shown
         return receipts.integrity(
             item_id=shared.id,
             capture_hash=str(self.first.entry["state"]),
             state=self.state,
-            salt=None if shown.is_altered else salt_of(shared.record),
+            salt=salt_of(shared.record) if has_salt and not shown.is_altered else None,
             log_length=self.last.number,
             log_head=self.last.hash,
             redacted=shown.redacted,

@@ -106,6 +106,8 @@ class Page:
     is_last_turn: bool = False
     #: Refuse where nothing new may be shown any more.
     needs_room: bool = False
+    #: Whether items carry the salts of their hashes, where nothing was taken away.
+    has_salts: bool = True
 
     @property
     def grant(self) -> Grant:
@@ -257,7 +259,9 @@ class GrantQueries:
                 item["embedding"] = self._embedding(shared.id, page.vectors[shared.id], space)
             if record.confidence < BELIEF:
                 item["epistemic"] = "possession"
-            items.append({**item, "provenance_tags": tags, "integrity": log.block(shared, by)})
+            items.append(
+                {**item, "provenance_tags": tags, "integrity": log.block(shared, by, has_salt=page.has_salts)}
+            )
         fresh = sum(1 for one in shown if one.shared.record.id not in known)
         after = replace(row.value, uses=row.value.uses + 1, disclosed=row.value.disclosed + fresh)
         output = self._output(page, shown, items, after, now)

@@ -7,6 +7,7 @@ from pydantic import Field, Strict
 from quipu.fields import Filter, Name, Names, Redact, Types
 from quipu.memory.model import AsOf
 from quipu.operation import Request, Response
+from quipu.sharing.grants.filters import ItemFilter
 from quipu.transfer.formats.loss import LossReport
 from quipu.transfer.formats.names import WrittenName
 
@@ -43,6 +44,9 @@ class ExportFileRequest(Export):
         default=None,
         description="Bundle: only what has changed since then, a journal position or an ISO time with zone.",
     )
+    item_filter: ItemFilter | None = Field(
+        default=None, description="Only memories that fit a filter as grants have it."
+    )
     base_export_id: ExportId | None = Field(
         default=None, description="Bundle, with since: the export that this one goes on from."
     )
@@ -55,6 +59,12 @@ class ExportFileRequest(Export):
     encrypt_to: Annotated[tuple[Name, ...], Strict(False), Field(max_length=20)] = Field(
         default=(), description="Seal it for whoever has the key of one of these age recipients (age1…)."
     )
+
+
+class ExportGrantRequest(Request):
+    """Take what a grant shows as a file. It is for who has a token of the grant."""
+
+    body: Filter = Field(description="OAP's request for an export.")
 
 
 class ExportRecordsRequest(Export):

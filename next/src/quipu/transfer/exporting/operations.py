@@ -2,7 +2,7 @@
 
 from quipu.memory.model import RecordView
 from quipu.model.principal import Permission
-from quipu.operation import WHOLE, FilePart, Operation, post
+from quipu.operation import SERVER, WHOLE, FilePart, Operation, post
 from quipu.schemas import Operations
 from quipu.transfer.exporting import model as m
 
@@ -24,5 +24,13 @@ EXPORT_RECORDS = Operation(
     http=post("/v1/export", answers="lines"),
     is_stream=True,
 )
+EXPORT_GRANT = Operation(
+    name="export_grant",
+    request=m.ExportGrantRequest,
+    response=FilePart,
+    permission=None,
+    limits=SERVER,
+    is_stream=True,
+)
 
-OPERATIONS: Operations = (EXPORT_FILE, EXPORT_RECORDS)
+OPERATIONS: Operations = (EXPORT_FILE, EXPORT_RECORDS, EXPORT_GRANT)

@@ -5,16 +5,15 @@ meanwhile, and breaks off where that happens while it is sent. Every export has 
 """
 
 import asyncio
-import hashlib
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, BinaryIO, cast
+from typing import Any
 
 from quipu._version import __version__
 from quipu.errors import Fault
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import JournalQuery, Ledger
+from quipu.ledger.reader import Reader
 from quipu.memory.model import RecordView
 from quipu.memory.scope import Scopes, no_store, predicate
 from quipu.memory.snapshots import Snapshots
@@ -24,54 +23,25 @@ from quipu.model.record import Record
 from quipu.model.search import Selection, Snapshot
 from quipu.model.store import Store
 from quipu.operation import AnyBinding, Binding, Context, FilePart, invalid
+from quipu.sharing import receipts
 from quipu.sharing.grants.service import Grants
-from quipu.sharing.host import Host
-from quipu.sharing.model import GRANTS
+from quipu.sharing.host import Host, kept
+from quipu.sharing.model import GRANTS, Receipt
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
 from quipu.transfer.exporting import operations as ops
 from quipu.transfer.exporting.erasure_watch import ErasureWatch, erased_meanwhile
+from quipu.transfer.exporting.files import MadeFile, made, written
 from quipu.transfer.exporting.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
 from quipu.transfer.exporting.spooling import ContentsSpool
-from quipu.transfer.formats import registry
 from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 
 _STRETCH, _PAGE = 200, 1_000
-_PIECE = 256 << 10
 #: So often a file is made anew because something was erased meanwhile.
 _ATTEMPTS = 5
 #: How the reason of a removal begins that an undo gives.
 _UNDO = "undo:"
-
-
-@dataclass(frozen=True, slots=True)
-class MadeFile:
-    """A file that is whole, where it waits, and what to look at while it is sent."""
-
-    file: BinaryIO
-    name: str
-    media_type: str
-    size: int
-    sha256: str
-    report: ExportReport
-    watch: ErasureWatch
-
-    async def parts(self) -> AsyncIterator[FilePart]:
-        """The file, piece by piece; ConflictError once something is erased. Closes it."""
-        with self.file:
-            await self.watch.check()
-            yield FilePart(
-                data=b"",
-                file_name=self.name,
-                media_type=self.media_type,
-                size=self.size,
-                sha256=self.sha256,
-                report=self.report.to_dict(),
-            )
-            while piece := await asyncio.to_thread(self.file.read, _PIECE):
-                yield FilePart(data=piece)
-                await self.watch.check()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +84,8 @@ class Exports:
     # -- a file ---------------------------------------------------------------------------------------------------------
 
     async def file(self, ctx: Context, request: ExportFileRequest) -> AsyncIterator[FilePart]:
-        made = await self.made(ctx, request)
-        async for part in made.parts():
+        file = await self.made(ctx, request)
+        async for part in file.parts():
             yield part
 
     async def made(self, ctx: Context, request: ExportFileRequest) -> MadeFile:
@@ -125,10 +95,10 @@ class Exports:
             watch = await ErasureWatch.begun(self.ledger, ctx.tenant)
             file = await self._written(ctx, request, watch)
             if not await watch.has_erased():
-                told = {"format": request.format, "items": file.report.items, "sha256": file.sha256}
+                told = {"format": request.format, "items": file.report.items, "sha256": file.file.sha256}
                 await self._note(ctx, file.report.export_id, told)
                 return file
-            file.file.close()
+            file.file.data.close()
         raise erased_meanwhile()
 
     async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> MadeFile:
@@ -185,11 +155,7 @@ class Exports:
             by=by,
             as_lines=request.as_lines,
         )
-        suffix, media_type = registry.named(request.format).file_kind(as_lines=request.as_lines)
-        name = f"memories-{rfc3339(self.host.clock())[:10]}{suffix}"
-        if request.encrypt_to:
-            name, media_type = f"{name}.age", "application/octet-stream"
-        file, size, sha256 = await asyncio.to_thread(_write, request, contents, spool.loss)
+        file = await asyncio.to_thread(written, request.format, contents, spool.loss, request.encrypt_to)
         report = ExportReport(
             export_id=str(head["export_id"]),
             format=request.format,
@@ -201,7 +167,7 @@ class Exports:
             is_sealed=bool(request.encrypt_to),
             loss=spool.loss.report(),
         )
-        return MadeFile(file, name, media_type, size, sha256, report, watch)
+        return made(file, contents, report, rfc3339(self.host.clock())[:10], watch)
 
     # -- which ----------------------------------------------------------------------------------------------------------
 
@@ -284,14 +250,29 @@ class Exports:
         return found
 
     async def _note(self, ctx: Context, export_id: str, told: Mapping[str, Any]) -> None:
-        """The journal says that it left before it leaves."""
-        draft = Draft(
-            op="export",
-            actor=ctx.principal.name,
+        """The journal says that it left before it leaves, and where others reach this host, so does a receipt."""
+        detail = {"export_id": export_id, **told}
+        draft = Draft(op="export", actor=ctx.principal.name, at=ctx.clock(), detail=detail)
+
+        def work(reader: Reader) -> tuple[None, Sequence[Commit]]:
+            changes = (kept(self._receipt(reader, ctx, detail)),) if self.host.keyring.is_public else ()
+            return None, [Commit(tenant=ctx.tenant, draft=draft, changes=changes)]
+
+        await self.ledger.locked(ctx.tenant, work)
+
+    def _receipt(self, reader: Reader, ctx: Context, told: Mapping[str, Any]) -> Receipt:
+        return self.host.receipt(
+            reader,
+            "invocation",
             at=ctx.clock(),
-            detail={"export_id": export_id, **told},
+            agent=self.host.owner(ctx.principal),
+            action_id="memory_export",
+            action_version="1.0.0",
+            input_hash=receipts.salted("input", {"export_id": told["export_id"]}, self.host.salt()),
+            output_hash=receipts.salted("output", dict(told), self.host.salt()),
+            policy_decisions=[self.host.decision("allow", "memory.owner")],
+            provenance_tags_out=[],
         )
-        await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft))
 
 
 async def _gone(ledger: Ledger, selection: Selection, now: int) -> AsyncIterator[Record]:
@@ -334,37 +315,3 @@ def check(request: ExportFileRequest) -> None:
     if faults:
         raise invalid(faults)
     age.check_recipients(request.encrypt_to)
-
-
-def _write(request: ExportFileRequest, contents: Contents, loss: Loss) -> tuple[BinaryIO, int, str]:
-    """The file from its beginning, its size and its digest."""
-    target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
-    try:
-        write = registry.named(request.format).write
-        assert write is not None
-        write(cast("BinaryIO", target), contents, loss)
-        if request.encrypt_to:
-            target = _sealed(target, request.encrypt_to)
-        target.seek(0)
-        digest = hashlib.sha256()
-        while piece := target.read(_PIECE):
-            digest.update(piece)
-        size = target.tell()
-        target.seek(0)
-    except BaseException:
-        target.close()
-        raise
-    return cast("BinaryIO", target), size, digest.hexdigest()
-
-
-def _sealed(plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
-    """The same, readable only for these."""
-    sealed = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
-    try:
-        plain.seek(0)
-        age.seal(cast("BinaryIO", plain), cast("BinaryIO", sealed), recipients)
-    except BaseException:
-        sealed.close()
-        raise
-    plain.close()
-    return sealed

@@ -9,8 +9,9 @@ from quipu.ledger.index import VersionKey
 from quipu.ledger.ledger import Ledger
 from quipu.model.record import Record
 from quipu.model.store import MAIN, Store
+from quipu.sharing.grants.filters import admits
 from quipu.sharing.grants.item_log import entries_of
-from quipu.sharing.items import item_id, owners_item
+from quipu.sharing.items import item_id, item_of, owners_item
 from quipu.sharing.model import RECEIPTS, ItemLogEntry
 from quipu.sharing.times import rfc3339
 from quipu.transfer.exporting.model import ExportFileRequest
@@ -73,7 +74,7 @@ class ContentsSpool:
 
     async def add(self, records: Sequence[Record]) -> None:
         """Some more, with what belongs to them."""
-        kept = [record for record in records if self._may_go(record)]
+        kept = [record for record in records if self._is_wanted(record) and self._may_go(record)]
         keys = [(record.id, record.version) for record in kept]
         ids = [record.id for record in kept]
         vectors: Mapping[VersionKey, bytes] = {}
@@ -84,6 +85,10 @@ class ContentsSpool:
             logs = await self.ledger.read(self.tenant, lambda reader: entries_of(reader, ids))
         for record in kept:
             self._add(record, vectors.get((record.id, record.version)), logs.get(record.id, ()))
+
+    def _is_wanted(self, record: Record) -> bool:
+        wanted = self.request.item_filter
+        return wanted is None or admits(wanted, item_of(record, self.owner))
 
     def _may_go(self, record: Record) -> bool:
         """What is marked as not exportable goes along only where its owner says so, and into a bundle only."""

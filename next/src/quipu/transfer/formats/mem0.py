@@ -18,6 +18,8 @@ _NO_ROOM = (
     *("importance", "links", "details", "privacy_intent", "expires_at", "state", "source", "key"),
     *("valid_from", "valid_until", "store"),
 )
+#: Names in mem0's metadata that mean something of their own when it is read.
+_TAKEN = ("tags", "category")
 _KNOWN = frozenset(
     {"id", "memory", "text", "data", "metadata", "categories", "user_id", "agent_id", "run_id"}
     | {"created_at", "updated_at", "score", "hash"}
@@ -88,7 +90,11 @@ def memory_of(item: Item, loss: Loss) -> dict[str, Any]:
         loss.mapped(f"type {own['record_type']}", "memory")
     if item["kind"] not in ("fact", "preference"):
         loss.mapped(f"kind {item['kind']}", "memory")
-    metadata = {**own.get("metadata", {}), **({"tags": item["labels"]} if item["labels"] else {})}
+    metadata = {name: value for name, value in own.get("metadata", {}).items() if name not in _TAKEN}
+    for name in _TAKEN:
+        loss.dropped(f"metadata.{name}", name in own.get("metadata", {}))
+    if item["labels"]:
+        metadata["tags"] = item["labels"]
     if item["kind"] == "preference":
         metadata["category"] = "preference"
     metadata.pop("oap_kind", None)
