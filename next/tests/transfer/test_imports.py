@@ -2,6 +2,7 @@
 
 import pytest
 
+from quipu.audit.operations import UNDO
 from quipu.errors import NotFoundError
 from quipu.transfer import operations as ops
 from tests.transfer.room import Room, memories
@@ -78,3 +79,17 @@ async def test_an_import_is_undone_as_a_whole(room: Room) -> None:
     again = await room.brought(memories("Ana likes tea", "Ana likes coffee"))
     assert again.counts.accepted == 2
     assert len(await room.contents()) == 2
+
+
+async def test_undoing_an_import_drops_what_waits_of_it_and_says_so(room: Room) -> None:
+    await room.rules({"id": "imported", "effect": "hold", "when": {"imported": True}})
+    writer = await room.token("importer", "agent")
+    done = await room.brought(memories("Ana likes tea", "Ana likes coffee"), writer)
+    trial = await room(UNDO, import_id=done.import_id)
+    assert (trial.dry_run, trial.withdrawn) == (True, 2)
+    undone = await room.undone(done.import_id)
+    assert undone.withdrawn == 2
+    shown = await room(ops.GET_IMPORT, id=done.import_id)
+    assert (shown.waiting, shown.undone_at is not None) == (0, True)
+    # The same file may come again.
+    assert (await room.brought(memories("Ana likes tea", "Ana likes coffee"), writer)).counts.held == 2

@@ -312,6 +312,10 @@ class UndoResponse(Response):
 
     dry_run: bool = Field(description="True: nothing was done.")
     is_cut: bool = Field(description="True: there is more than the limit.")
+    withdrawn: int = Field(
+        default=0,
+        description="Memories of the import that waited for a person, and are dropped, or would be.",
+    )
     findings: tuple[UndoFinding, ...] = Field(
         description="One for each memory, the first that was touched first."
     )

@@ -29,7 +29,7 @@ from quipu.audit.model import (
     VerifyResponse,
 )
 from quipu.audit.remedy import Detect
-from quipu.audit.undo import Undo
+from quipu.audit.undo import Undo, UndoneImports
 from quipu.audit.verify import Verifier
 from quipu.errors import Fault, NotFoundError, QuipuError, UnsupportedError
 from quipu.ledger.commit import Commit, Keep
@@ -163,6 +163,7 @@ def audit_service(
     anchors: Sequence[Anchor],
     every_ms: int,
     detect: Detect,
+    imports: UndoneImports,
 ) -> AuditService:
     """Everything of audit, from its parts. `every_ms`: how old the last signature may be while something is written."""
     checkpoints = Checkpoints(ledger, signer, clock, every_ms)
@@ -173,7 +174,7 @@ def audit_service(
         verifier=Verifier(ledger=ledger, signer=signer, anchors=anchors),
         exporter=Exporter(ledger=ledger, checkpoints=checkpoints),
         journal=Journal(ledger, memory.read.scopes),
-        undo=Undo(ledger=ledger, memory=memory, detect=detect),
+        undo=Undo(ledger=ledger, memory=memory, detect=detect, imports=imports),
     )
     checkpoints.signed = service.publish_due
     checkpoints.follow()

@@ -6,7 +6,7 @@ and to be undone like anything else.
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from quipu.audit.model import UNDONE, Outcome, Step, UndoFinding, UndoRequest, UndoResponse
 from quipu.audit.remedy import Detect, Remedy, is_caused, remedy, rewritten, suspected
@@ -36,6 +36,18 @@ class _Case:
     remedy: Remedy
 
 
+class UndoneImports(Protocol):
+    """What has to know that an import is undone."""
+
+    async def withdraw(self, ctx: Context, import_id: str, *, dry_run: bool) -> int:
+        """Stop it, and drop what still waits of it for a person; how many memories that were, or would be."""
+        ...
+
+    async def note_undone(self, ctx: Context, import_id: str) -> None:
+        """All of it is undone: the same file may come in again."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
     """Looks back, and takes back."""
@@ -44,11 +56,17 @@ class Undo:
     memory: MemoryService
     #: What reads like an instruction to a model, and the like.
     detect: Detect
+    imports: UndoneImports
 
     async def undo(self, ctx: Context, request: UndoRequest) -> UndoResponse:
         """What there is to do; done where it is no trial."""
         scopes = self.memory.read.scopes
         stores = await scopes.stores(ctx.tenant)
+        # First what would come in later than it is looked for.
+        whole = _whole_import(request) if ctx.principal.is_whole else None
+        withdrawn = 0
+        if whole is not None:
+            withdrawn = await self.imports.withdraw(ctx, whole, dry_run=request.dry_run)
         cases: list[_Case] = []
         walk = self._caused if request.has_cause else self._suspected
         is_cut = False
@@ -61,9 +79,12 @@ class Undo:
             shown = [case.last for case in cases if case.last.agent_id == agent_id]
             self.memory.read_log.read(ctx, agent_id, shown)
         done = {} if request.dry_run else await self._all_done(ctx, request, cases, stores)
+        if whole is not None and not request.dry_run and not is_cut:
+            await self.imports.note_undone(ctx, whole)
         return UndoResponse(
             dry_run=request.dry_run,
             is_cut=is_cut,
+            withdrawn=withdrawn,
             findings=tuple(_finding(case, done.get(case.last.id)) for case in cases),
         )
 
@@ -171,6 +192,12 @@ class Undo:
             "reason": _reason(request, first),
         }
         return await self.memory.expire.expire(ctx, ExpireRequest.parse(given))
+
+
+def _whole_import(request: UndoRequest) -> str | None:
+    """The import that is undone as a whole: nothing else narrows the request."""
+    said = request.model_dump(exclude_defaults=True, exclude={"dry_run", "reason", "limit", "hard_delete"})
+    return request.import_id if set(said) == {"import_id"} else None
 
 
 def _is_meant(record: Record, ctx: Context, request: UndoRequest, stores: Mapping[str, Store]) -> bool:

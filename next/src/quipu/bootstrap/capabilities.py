@@ -46,6 +46,7 @@ from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
 from quipu.telemetry.models import ShownExtractor
 from quipu.transfer.exporting.service import Exports
+from quipu.transfer.service import Transfer
 from quipu.upkeep.service import Upkeep
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def suggestions_of(core: Core, access: AccessService, governor: Gate, memory: Me
     )
 
 
-def audit_of(core: Core, memory: MemoryService) -> AuditService:
+def audit_of(core: Core, memory: MemoryService, transfer: Transfer) -> AuditService:
     settings = core.settings
     return audit_service(
         ledger=core.ledger,
@@ -183,6 +184,7 @@ def audit_of(core: Core, memory: MemoryService) -> AuditService:
         anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
         every_ms=settings.checkpoint_s * 1000,
         detect=classes,
+        imports=transfer.register,
     )
 
 

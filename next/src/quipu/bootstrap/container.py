@@ -192,7 +192,6 @@ async def open_container(
         others=(writes.write, writes.removal),
     )
     webhooks = webhooks_of(core, access)
-    audit = audit_of(core, memory)
     consolidation = consolidation_of(
         core, governor, pipeline, memory, extractor or extractor_of(core), scorer
     )
@@ -202,9 +201,10 @@ async def open_container(
     transfer = transfer_service(
         writes=writes,
         documents=sharing.host.documents,
-        listed=governed.proposals.listed,
+        proposals=governed.proposals,
         decide=governed.reviews.decide,
     )
+    audit = audit_of(core, memory, transfer)
     forgetting.append(sharing.views.forget)
     bindings = (
         *decided_here(

@@ -213,6 +213,12 @@ class Imports:
             return None
         return job.report
 
+    async def stop(self, tenant: str, import_id: str) -> None:
+        """Let go of one, wherever it is."""
+        job = self._jobs.pop((tenant, import_id), None)
+        if job is not None:
+            await job.end()
+
     async def close(self) -> None:
         """Let go of what waits, and stop what goes on: it is gone on with by sending the file again."""
         while self._jobs:

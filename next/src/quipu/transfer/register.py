@@ -1,19 +1,21 @@
 """Imports as they are kept: listed, looked at, decided on as a whole, and told that they are undone."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from quipu.access.limits import Ownership, visible
-from quipu.errors import NotFoundError, QuipuError
+from quipu.errors import ConflictError, NotFoundError, QuipuError
 from quipu.governance.model import (
     DecideRequest,
     DecideResponse,
     ListReviewsRequest,
-    ListReviewsResponse,
     ProposalView,
 )
+from quipu.governance.proposals import Proposals
+from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import Ledger
+from quipu.model.journal import Draft
 from quipu.model.principal import Principal
 from quipu.operation import Context
 from quipu.transfer.imports import Imports
@@ -29,7 +31,6 @@ from quipu.transfer.model import (
     ListImportsResponse,
 )
 
-Listed: TypeAlias = Callable[[Context, ListReviewsRequest], Awaitable[ListReviewsResponse]]
 Decide: TypeAlias = Callable[[Context, DecideRequest], Awaitable[DecideResponse]]
 _PAGE, _MOST = 1_000, 10_000
 
@@ -40,8 +41,8 @@ class ImportRegister:
 
     ledger: Ledger
     imports: Imports
-    #: Lists what waits, and decides on one of it.
-    reviews: Listed
+    proposals: Proposals
+    #: Decides on one thing that waits.
     decide_one: Decide
 
     async def listed(self, ctx: Context, _request: ListImportsRequest) -> ListImportsResponse:
@@ -93,12 +94,45 @@ class ImportRegister:
             reason=None if first is None else first.reason or first.code,
         )
 
+    # -- undone -------------------------------------------------------------------------------------------------------
+
+    async def withdraw(self, ctx: Context, import_id: str, *, dry_run: bool) -> int:
+        """Stop it, and drop what still waits of it for a person; how many memories that were, or would be."""
+        if not dry_run:
+            await self.imports.stop(ctx.tenant, import_id)
+        count = 0
+        async for _, proposal in self._waiting(ctx, import_id):
+            count += _count(proposal)
+            if dry_run:
+                continue
+            kept = await self.proposals.found(ctx, proposal.id)
+            now, actor = ctx.clock(), ctx.principal.name
+            closing = await self.proposals.closing(ctx.tenant, kept, now, actor, closed_by="withdrawn")
+            try:
+                await self.ledger.commit(closing)
+            except ConflictError:  # somebody has decided meanwhile: what came in is found in memory
+                count -= _count(proposal)
+        return count
+
+    async def note_undone(self, ctx: Context, import_id: str) -> None:
+        """All of it is undone: the same file may come in again."""
+        kept = await self.ledger.kept(IMPORTS, ctx.tenant, import_id)
+        if kept is None:
+            return
+        row = replace(kept.value, undone_at=ctx.clock(), is_done=True)
+        draft = Draft(
+            op="undo_import", actor=ctx.principal.name, at=ctx.clock(), detail={"import_id": import_id}
+        )
+        await self.ledger.commit(
+            Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(IMPORTS, row, kept.seq),))
+        )
+
     async def _waiting(self, ctx: Context, import_id: str | None) -> AsyncIterator[tuple[str, ProposalView]]:
         """What waits of imports, as far as the caller may see it."""
         cursor: str | None = None
         while True:
             asked = ListReviewsRequest(import_id=import_id, limit=_PAGE, cursor=cursor)
-            page = await self.reviews(ctx, asked)
+            page = await self.proposals.listed(ctx, asked)
             for proposal in page.reviews:
                 if (name := _import_of(proposal)) is not None:
                     yield name, proposal

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from quipu.governance.proposals import Proposals
 from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Pipeline
 from quipu.memory.service import MemoryService
@@ -10,7 +11,7 @@ from quipu.sharing.identity import Documents
 from quipu.transfer import operations as ops
 from quipu.transfer.imports import Imports
 from quipu.transfer.placement import Placement
-from quipu.transfer.register import Decide, ImportRegister, Listed
+from quipu.transfer.register import Decide, ImportRegister
 from quipu.transfer.tombstones import Tombstones
 from quipu.transfer.writes import ImportWrites
 
@@ -49,7 +50,7 @@ def import_writes(*, ledger: Ledger, pipeline: Pipeline, memory: MemoryService) 
 
 
 def transfer_service(
-    *, writes: ImportWrites, documents: Documents, listed: Listed, decide: Decide
+    *, writes: ImportWrites, documents: Documents, proposals: Proposals, decide: Decide
 ) -> Transfer:
     """Everything of transfer."""
     ledger, pipeline, scopes = writes.ledger, writes.pipeline, writes.remember.scopes
@@ -66,5 +67,5 @@ def transfer_service(
     )
     return Transfer(
         imports=imports,
-        register=ImportRegister(ledger=ledger, imports=imports, reviews=listed, decide_one=decide),
+        register=ImportRegister(ledger=ledger, imports=imports, proposals=proposals, decide_one=decide),
     )
