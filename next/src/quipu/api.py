@@ -15,6 +15,7 @@ from quipu.mirrors import model as mirrors_model
 from quipu.opening import OpenMemory, chosen_agent, remote
 from quipu.procedures import model as procedures_model
 from quipu.secrets import model as secrets_model
+from quipu.transfer import model as transfer_model
 
 
 class Memory(OpenMemory):
@@ -1137,6 +1138,39 @@ class Memory(OpenMemory):
         dry_run: Only say what differs.
         """
         return await self._run("resync_mirror", {"name": name, "dry_run": dry_run})
+
+    async def commit_import(self, id: str, *, wait_s: int = 20) -> transfer_model.ImportReport:
+        """Carry out an import that was tried. What a rule holds waits for a person; the rest is in.
+
+        Once more does no harm: while it is running it answers how far it is, and nothing comes in twice.
+
+        id: The import.
+        wait_s: How long to wait for its end before answering how far it is.
+        """
+        return await self._run("commit_import", {"id": id, "wait_s": wait_s})
+
+    async def decide_import(
+        self, id: str, approved: bool, *, reason: str | None = None
+    ) -> transfer_model.DecideImportResponse:
+        """Approve or reject everything of an import that waits for a person.
+
+        id: The import.
+        approved: True: it comes in; false: it does not.
+        reason: Why.
+        """
+        return await self._run("decide_import", {"id": id, "approved": approved, "reason": reason})
+
+    async def get_import(self, id: str, *, wait_s: int = 0) -> transfer_model.ImportReport:
+        """Show an import: how far it is, and what came of it.
+
+        id: The import.
+        wait_s: How long to wait for its end, where it is under way.
+        """
+        return await self._run("get_import", {"id": id, "wait_s": wait_s})
+
+    async def list_imports(self) -> transfer_model.ListImportsResponse:
+        """List the imports, newest first."""
+        return await self._run("list_imports", {})
 
 
 def connect(

@@ -13,7 +13,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -23,6 +23,9 @@ from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.memory.memory_store import MemoryStore
 from quipu.model.principal import Principal
 from quipu.opening import Fusion, OpenConnection, Runner, runner
+
+if TYPE_CHECKING:
+    from quipu.transfer.model import ImportReport
 
 T = TypeVar("T")
 
@@ -266,6 +269,32 @@ class BlockingMemory:
     def health(self) -> dict[str, Any]:
         """How it is: `status`, and more where the caller may know."""
         return self._portal.run(self._runner.health)
+
+    def import_file(
+        self,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        format: str | None = None,
+        store: str | None = None,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        foreign_owner: bool = False,
+        file_name: str | None = None,
+    ) -> "ImportReport":
+        """Try a file: say what would come in. Nothing is written before `commit_import` is called with its id.
+
+        file: Its path, its bytes, or an open file.
+        format: What kind of file it is. Left out, it is found out.
+        store: The store that everything goes to. Left out, the one that the file names.
+        agent_id: Whose memories they become where the file does not say.
+        user_id: Whom they are about where the file does not say.
+        foreign_owner: Also take a bundle that was signed with a key that cannot be had.
+        file_name: The name of the file, where that is not its path's.
+        """
+        more = {"format": format, "store": store, "agent_id": agent_id, "user_id": user_id}
+        return self._portal.run(
+            lambda: self._runner.import_file(file, more, file_name, foreign_owner=foreign_owner)
+        )
 
     def _run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None

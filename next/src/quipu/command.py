@@ -26,6 +26,10 @@ class Memory(Protocol):
     """Runs operations by their names, on this machine or on a server."""
 
     async def call(self, name: str, given: Mapping[str, Any]) -> Any: ...
+    async def send(self, name: str, given: Mapping[str, Any], upload: AsyncIterator[bytes]) -> Any:
+        """For an operation that takes a file."""
+        ...
+
     def stream(self, name: str, given: Mapping[str, Any]) -> AsyncIterator[Any]:
         """For an operation that answers one by one."""
         ...

@@ -18,6 +18,7 @@ METHODS = frozenset(
         *("get", "list", "history", "restore", "related", "note_recalled", "changes"),
         *("create_store", "list_stores", "delete_store"),
         *("list_reviews", "review", "decide", "get_rules", "set_rules", "test_rules", "undo"),
+        *("commit_import", "decide_import", "get_import", "list_imports"),
         *("step", "consolidate", "verify", "journal"),
         *("whoami", "create_token", "list_tokens", "revoke_token"),
         *("add_secret", "list_secrets", "remove_secret", "list_mirrors", "resync_mirror"),

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 from quipu import catalogue
 from quipu.config import Settings, load
@@ -22,8 +22,13 @@ from quipu.operation import AnyOperation, Context, Response, dispatch, dispatch_
 from quipu.schemas import fields
 from quipu.telemetry.settings import Telemetry
 
+if TYPE_CHECKING:
+    from quipu.transfer.model import ImportReport
+
 Fusion: TypeAlias = Literal["rrf", "max", "weighted"]
 _SERVER_SCHEMES = ("quipu+https://", "quipu+http://")
+#: Files are read and sent in such pieces.
+_PIECE = 1 << 20
 _POLICIES = ("all", "primary_only")
 
 
@@ -201,6 +206,27 @@ class Runner:
         if not isinstance(connection, FileConnection):
             raise UnsupportedError("This connection takes no files.")
         return await connection.send(operation, self._bound(operation, given), upload)
+
+    async def import_file(
+        self,
+        file: str | Path | bytes | BinaryIO,
+        which: Mapping[str, str | None],
+        file_name: str | None,
+        *,
+        foreign_owner: bool,
+    ) -> Any:
+        """Send a file and wait until it was tried."""
+        given: dict[str, Any] = {name: value for name, value in which.items() if value is not None}
+        if file_name is None and isinstance(file, str | Path):
+            file_name = Path(file).name
+        if file_name:
+            given["file_name"] = file_name
+        if foreign_owner:
+            given["foreign_owner"] = True
+        report = await self.send("import_file", given, _read(file))
+        while report.status == "checking":
+            report = await self.call("get_import", {"id": report.import_id, "wait_s": 20})
+        return report
 
     async def run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None
@@ -411,6 +437,30 @@ class OpenMemory:
         """
         return await self._runner.call(name, given, strict=strict)
 
+    async def import_file(
+        self,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        format: str | None = None,
+        store: str | None = None,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        foreign_owner: bool = False,
+        file_name: str | None = None,
+    ) -> "ImportReport":
+        """Try a file: say what would come in. Nothing is written before `commit_import` is called with its id.
+
+        file: Its path, its bytes, or an open file.
+        format: What kind of file it is. Left out, it is found out.
+        store: The store that everything goes to. Left out, the one that the file names.
+        agent_id: Whose memories they become where the file does not say.
+        user_id: Whom they are about where the file does not say.
+        foreign_owner: Also take a bundle that was signed with a key that cannot be had.
+        file_name: The name of the file, where that is not its path's.
+        """
+        more = {"format": format, "store": store, "agent_id": agent_id, "user_id": user_id}
+        return await self._runner.import_file(file, more, file_name, foreign_owner=foreign_owner)
+
     async def _run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None
     ) -> Any:
@@ -418,6 +468,27 @@ class OpenMemory:
 
     def _stream(self, name: str, given: Mapping[str, Any]) -> AsyncGenerator[Any]:
         return self._runner.stream(name, given)
+
+
+async def _read(file: str | Path | bytes | BinaryIO) -> AsyncIterator[bytes]:
+    """The pieces of a file."""
+    if isinstance(file, bytes):
+        yield file
+        return
+    source = await asyncio.to_thread(_opened, file) if isinstance(file, str | Path) else file
+    try:
+        while piece := await asyncio.to_thread(source.read, _PIECE):
+            yield piece
+    finally:
+        if source is not file:
+            source.close()
+
+
+def _opened(path: str | Path) -> BinaryIO:
+    try:
+        return Path(path).expanduser().open("rb")
+    except OSError as error:
+        raise InvalidError("The file cannot be read.", reason="no_file", hint="Check the path.") from error
 
 
 async def _feed(items: AsyncIterator[Response], queue: "asyncio.Queue[Response | None]") -> None:

@@ -206,12 +206,12 @@ class Imports:
             job.work = asyncio.create_task(self._carry_out(job))
         return await job.waited(max(0.0, end - loop.time()))
 
-    def report_of(self, principal: Principal, import_id: str) -> ImportReport | None:
+    async def report_of(self, principal: Principal, import_id: str, wait_s: float = 0) -> ImportReport | None:
         """How far one is that this process knows, for who may see it."""
         job = self._jobs.get((principal.tenant, import_id))
         if job is None or not _may_act(principal, job):
             return None
-        return job.report
+        return await job.waited(wait_s) if wait_s else job.report
 
     async def stop(self, tenant: str, import_id: str) -> None:
         """Let go of one, wherever it is."""

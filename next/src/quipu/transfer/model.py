@@ -139,6 +139,7 @@ class GetImportRequest(Request):
     """Show an import: how far it is, and what came of it."""
 
     id: Name = Field(description="The import.")
+    wait_s: Seconds = Field(default=0, description="How long to wait for its end, where it is under way.")
 
 
 class RefusedItem(Response):

@@ -56,7 +56,7 @@ class ImportRegister:
 
     async def get(self, ctx: Context, request: GetImportRequest) -> ImportReport:
         row = await self.ledger.get(IMPORTS, ctx.tenant, request.id)
-        known = self.imports.report_of(ctx.principal, request.id)
+        known = await self.imports.report_of(ctx.principal, request.id, request.wait_s)
         if row is not None and not _sees(ctx.principal, row):
             row = None
         if known is None and row is None:
