@@ -39,7 +39,7 @@ def test_the_blocking_memory_has_the_surface_of_the_awaited_one() -> None:
 def test_a_memory_has_a_method_for_each_operation_that_shall_be_one_and_call_for_the_others() -> None:
     for operation in OPERATIONS:
         assert hasattr(api.Memory, operation.name) == (
-            operation.name in METHODS or operation.name in ("health", "capabilities")
+            operation.name in METHODS or operation.name in ("health", "capabilities", "import_file")
         )
 
 

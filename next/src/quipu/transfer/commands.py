@@ -172,7 +172,8 @@ IMPORT = HandCommand(
         click.Option(
             ["--format"],
             type=click.Choice(get_args(FormatName)),
-            help="What kind of file it is. Default: found out by looking at it.",
+            metavar="NAME",
+            help=f"What kind of file it is: {', '.join(get_args(FormatName))}. Default: found out by looking at it.",
         ),
         click.Option(["--agent-id"], help="Whose memories they become where the file does not say."),
         click.Option(["--user-id"], help="Whom they are about where the file does not say."),
