@@ -62,7 +62,6 @@ HAND_COMMANDS: tuple[Place, ...] = (
         "quipu.telemetry.commands:CHECK",
         "Check exported spans and metrics against OpenTelemetry's conventions for memory.",
     ),
-    Place("telemetry check", "quipu.telemetry.commands:CHECK", "Check exported spans against OpenTelemetry."),
     Place("import", "quipu.transfer.commands:IMPORT", "Bring in a file; it is tried first."),
     Place("export", "quipu.transfer.exporting.commands:EXPORT", "Take memories out into a file, signed."),
     Place("db copy", "quipu.upkeep.commands:DB_COPY", "Copy a memory into another file or database."),
