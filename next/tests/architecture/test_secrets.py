@@ -32,6 +32,7 @@ _READ_AS_SOMETHING_ELSE = {
     *((name, "expires_at") for name in ("create_token", "remember", "update")),
     *(("anchor", "target"), ("create_token", "review_operations"), ("delete_store", "confirm")),
     *(("share", "grantee"), ("share", "profile"), ("register_grant", "grant"), ("erase", "filter")),
+    ("return_borrowed", "body"),
     *(("recall", "embedding"), ("backup", "target"), ("step", "facts")),
 }
 

@@ -30,7 +30,9 @@ ROOT = Path(__file__).parent.parent.parent
 End = tuple[str, str]
 #: On the event loop, and on the thread that it hands the work to.
 WRITTEN: tuple[End, ...] = (("ledger/groups.py", "commit"), ("ledger/sqlite/driver.py", "writing"))
+DISCLOSED: tuple[End, ...] = (("ledger/groups.py", "locked"), ("ledger/sqlite/driver.py", "writing"))
 FOUND: tuple[End, ...] = (("ledger/ledger.py", "read"), ("search/engine.py", "find"))
+GRANTEE = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 TEXT, QUESTION = "Ana lives in Lisbon", "where does Ana live?"
 
 
@@ -75,6 +77,19 @@ async def _put(reach: Reach, run_id: str) -> Any:
     return await reach.post("/v1/x-host-quipu-memory/put", body)
 
 
+async def _token(reach: Reach) -> str:
+    shared = await reach.post(
+        "/v1/grants", {"grantee": GRANTEE, "purpose": "a walk", "all": True, "bearer": True}
+    )
+    return (await reach.post(f"/v1/grants/{shared['grant_id']}/token", {}))["access_token"]
+
+
+async def _query(reach: Reach, token: str) -> Any:
+    asked = {"headers": {"Authorization": f"Bearer {token}"}, "json": {"query": QUESTION}}
+    answer = await reach.http.post("/oap/memory/query", **asked)
+    assert answer.is_success, answer.text
+
+
 SUBJECTS = (
     Subject("remember over HTTP", WRITTEN, _nothing, lambda reach, _: reach.post("/v1/memories", {"content": TEXT})),
     Subject("remember in process", WRITTEN, _nothing, lambda reach, _: reach.memory.remember(TEXT)),
@@ -84,6 +99,7 @@ SUBJECTS = (
     Subject("the approval of a held write, over HTTP", WRITTEN, _held,
             lambda reach, held: reach.post(f"/v1/proposals/{held}/decision", {"approved": True})),
     Subject("a put of a run, over HTTP", WRITTEN, _opened, _put),
+    Subject("a grant's query, over HTTP", DISCLOSED, _token, _query),
 )  # fmt: skip
 
 #: Tasks that the call begins inherit it.
@@ -181,7 +197,7 @@ async def all_walks() -> dict[str, Walk]:
         with tempfile.TemporaryDirectory() as folder:
             numbers = itertools.count(1)
             container = await open_container(
-                Settings(),
+                Settings(public_url="http://127.0.0.1"),
                 telemetry=Telemetry(tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider()),
                 stores=[f"{folder}/memory.db"],
                 # What looks for secrets looks longer at one random id than at another.

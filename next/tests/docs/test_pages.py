@@ -1,5 +1,6 @@
 """Every page that shows code is run from top to bottom; every link leads somewhere; every promise has its test."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,15 +37,18 @@ def name_of(page: Path) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a home of its own."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder with a home of its own. What a page sets for the commands after it ends with the page."""
+    before = dict(os.environ)
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    return here
+    yield here
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)

@@ -10,6 +10,7 @@ from quipu.model.principal import local
 from quipu.runs.operations import OPEN_RUN, RECORD_NODE, RUN_NOTES
 from quipu.sharing.grants.operations import REVOKE_GRANT, SHARE
 from quipu.sharing.model import BORROWED_ITEMS, BorrowedItem
+from quipu.sharing.operations import ERASE
 from tests.mirrors.rig import mirror
 from tests.mirrors.shelf import ShelfBackend
 from tests.web.conftest import House, open_house
@@ -72,6 +73,7 @@ class Full:
             *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),
             *("/grants", "/grants?status=revoked", "/grants?status=nonsense", "/grants?cursor=x", "/grants?borrowed_cursor=x"),
             *(f"/grants/{one}" for one in (*self.grants, "mgr_none")),
+            *("/erasures", "/erasures?cursor=x"),
             *("/health", "/access", "/access?cursor=x", "/secrets", "/transfer", "/tenants", "/signin", "/nowhere"),
         ]  # fmt: skip
 
@@ -130,6 +132,8 @@ async def _strange_grants(house: House) -> list[str]:
         await house.container.ledger.update("default", BORROWED_ITEMS, row)
     for grant_id in made[: len(made) // 2]:
         await house(REVOKE_GRANT, id=grant_id)
+    gone = await house.remember(STRANGE[0], tags=["gone"])
+    await house(ERASE, ids=[gone], reason=STRANGE[1])
     return made
 
 

@@ -144,6 +144,7 @@ async def test_every_list_that_is_empty_says_what_to_do_next() -> None:
         "/consolidation",
         "/runs",
         "/grants",
+        "/erasures",
         "/secrets",
         "/undo",
         "/journal/verify",

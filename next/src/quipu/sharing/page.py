@@ -3,14 +3,15 @@
 from typing import Any
 from urllib.parse import quote
 
-from quipu.operation import Context, dispatch
+from quipu.errors import Fault
+from quipu.operation import Context, dispatch, invalid
 from quipu.page import Done, Fields, Page
 from quipu.sharing import operations as host_ops
 from quipu.sharing.grants import operations as ops
 from quipu.sharing.host_messages import BorrowedView
 from quipu.sharing.items import KINDS
 
-_GRANTS, _BORROWED = 100, 100
+_GRANTS, _BORROWED, _ERASURES = 100, 100, 50
 #: How much of each item a grant shows.
 _LEVELS = {
     0: "only that it is there",
@@ -143,6 +144,36 @@ def _address(grant_id: str) -> str:
     return f"/grants/{quote(grant_id, safe='')}"
 
 
+# -- erasures -----------------------------------------------------------------------------------------------------
+
+
+async def _erasures(ctx: Context, query: Fields) -> dict[str, Any]:
+    found = await dispatch(ctx, host_ops.LIST_ERASURES, {"limit": _ERASURES, **query.given("cursor")})
+    return {"erasures": found.erasures, "next_cursor": found.next_cursor}
+
+
+def _choice(form: Fields) -> dict[str, Any]:
+    """What a form asks to erase: by ids, by what a grant has shown, or by tags and scope."""
+    ids, labels = form.get("ids", "").split(), form.words("labels")
+    return {
+        **({"ids": ids} if ids else {}),
+        **({"filter": {"labels_any": list(labels)}} if labels else {}),
+        **form.given("grant_id", "scope_id", "reason"),
+    }
+
+
+async def _try_erasing(ctx: Context, form: Fields) -> Done:
+    tried = await dispatch(ctx, host_ops.ERASE, {**_choice(form), "dry_run": True})
+    return Done(once={"tried": tried.ids, "draft": form})
+
+
+async def _erase(ctx: Context, form: Fields) -> Done:
+    if not form.is_ticked("is_sure"):
+        raise invalid([Fault("/is_sure", "confirmation_required", "a tick: it cannot be undone")])
+    done = await dispatch(ctx, host_ops.ERASE, _choice(form))
+    return Done(said=f"Erased {len(done.ids)} for good.")
+
+
 PAGES = (
     Page(
         path="/grants",
@@ -168,5 +199,14 @@ PAGES = (
         actions={"revoke": _revoke},
         needs=ops.GET_GRANT,
         parent="/grants",
+    ),
+    Page(
+        path="/erasures",
+        group="sharing",
+        title="Erasures",
+        template="erasures.html",
+        load=_erasures,
+        actions={"try": _try_erasing, "erase": _erase},
+        needs=host_ops.LIST_ERASURES,
     ),
 )
