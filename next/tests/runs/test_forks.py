@@ -30,8 +30,9 @@ async def rows(office: Office, run: str) -> list[Any]:
 @requirement("openwop:fork.replay")
 @pytest.mark.parametrize("from_seq", [None, 0, 5])
 async def test_a_replay_repeats_the_log_field_by_field_and_writes_nothing(
-    office: Office, from_seq: int | None
+    any_office: Office, from_seq: int | None
 ) -> None:
+    office = any_office
     run = await lived(office)
     source = await office(ops.GET_RUN, run_id=run)
     before = len(await office.entries("remember", "update", "forget"))
@@ -110,7 +111,8 @@ async def test_a_branch_of_a_branch_and_one_of_a_run_at_work(office: Office) -> 
 
 
 @requirement("openwop:fork.checks")
-async def test_what_cannot_be_served_as_it_was_is_refused_and_bounds_come_first(office: Office) -> None:
+async def test_what_cannot_be_served_as_it_was_is_refused_and_bounds_come_first(any_office: Office) -> None:
+    office = any_office
     run = await lived(office)
     last = (await office(ops.GET_RUN, run_id=run)).last_sequence
 

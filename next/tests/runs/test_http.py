@@ -1,12 +1,15 @@
 """OpenWOP's addresses: what is asked and answered there, in its words, and by whom."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quipu.bootstrap import http_app
-from tests.governance.office import HOLD_ALL
+from quipu.runs import operations as ops
+from tests.audit.tampering import Owner
+from tests.governance.office import HOLD_ALL, Office
 from tests.requirement import requirement
 from tests.runs.host import MEMORY, OWN, Client, Host, told
 
@@ -476,3 +479,20 @@ async def test_no_note_without_words(admin: Client, content: Any) -> None:
     run = await admin.run()
     said = await admin.post(f"{OWN}/{run}/notes/scratchpad", {"content": content}, 400)
     assert said["error"] == "validation_error"
+
+
+@requirement("openwop:idempotency.once")
+async def test_what_is_kept_to_answer_a_repeated_request_holds_nobodys_words(
+    filed: Office, tmp_path: Path
+) -> None:
+    key, said = {"idempotency_key": "k"}, "words of somebody"
+    run = (await filed(ops.OPEN_RUN, workflow_id="w", inputs={"a": said}, **key)).id
+    place = {"run_id": run, **key}
+    await filed(ops.PUT_ENTRY, memory_ref="agent", entry={"content": said, "tags": [said]}, **place)
+    await filed(ops.RUN_NOTES, backend="scratchpad", action="add", content=said, **place)
+    await filed(ops.RECORD_NODE, node_id="n", status="completed", variables={"v": said}, **place)
+    owner = Owner(tmp_path / "memory.db")
+    kept = owner("SELECT * FROM answer")
+    owner.close()
+    assert len(kept) == 4
+    assert "words" not in repr(kept)

@@ -63,7 +63,8 @@ async def test_what_a_run_wrote_is_named_in_its_log_in_the_commit_of_the_write(o
     assert report.verified, report
 
 
-async def test_many_writers_of_one_run_leave_one_event_each_without_gaps(office: Office) -> None:
+async def test_many_writers_of_one_run_leave_one_event_each_without_gaps(any_office: Office) -> None:
+    office = any_office
     run = await opened(office)
     await asyncio.gather(
         *(office(REMEMBER, content=f"fact number {n}", run_id=run, node_id=f"n{n}") for n in range(8))
@@ -101,7 +102,10 @@ async def test_a_summary_is_remembered_once_and_nobody_else_writes_where_it_is(o
         await office(ops.OPEN_RUN, workflow_id="w", agent_id="quipu/run-summaries")
 
 
-async def test_of_a_cancel_and_an_end_at_once_one_is_left_and_the_summary_tells_it(office: Office) -> None:
+async def test_of_a_cancel_and_an_end_at_once_one_is_left_and_the_summary_tells_it(
+    any_office: Office,
+) -> None:
+    office = any_office
     for _ in range(5):
         run = await opened(office)
         done = await asyncio.gather(
@@ -119,7 +123,8 @@ async def test_of_a_cancel_and_an_end_at_once_one_is_left_and_the_summary_tells_
         assert view.status in said
 
 
-async def test_ten_equal_requests_make_one_run(office: Office) -> None:
+async def test_ten_equal_requests_make_one_run(any_office: Office) -> None:
+    office = any_office
     runs = await asyncio.gather(
         *(office(ops.OPEN_RUN, workflow_id="orders", idempotency_key="k") for _ in range(10))
     )
@@ -131,7 +136,10 @@ async def test_ten_equal_requests_make_one_run(office: Office) -> None:
     assert len((await office(ops.LIST_RUNS)).runs) == 1
 
 
-async def test_a_held_write_leaves_its_event_when_it_is_approved_also_after_the_end(office: Office) -> None:
+async def test_a_held_write_leaves_its_event_when_it_is_approved_also_after_the_end(
+    any_office: Office,
+) -> None:
+    office = any_office
     writer = await office.token("writer")
     await office.rules(HOLD_ALL)
     run = (await office(ops.OPEN_RUN, writer, workflow_id="orders")).id

@@ -192,7 +192,8 @@ def test_whatever_happens_in_whatever_order_a_run_sees_what_it_saw_at_its_start(
 
 
 @requirement("openwop:snapshot.interleavings")
-async def test_writers_beside_it_put_nothing_below_a_snapshot_that_was_taken(office: Office) -> None:
+async def test_writers_beside_it_put_nothing_below_a_snapshot_that_was_taken(any_office: Office) -> None:
+    office = any_office
     is_over = asyncio.Event()
 
     async def write(who: int) -> None:
@@ -259,7 +260,10 @@ async def test_expiry_reaches_into_a_run_its_replay_and_its_branch_to_the_millis
 
 
 @requirement("openwop:erasure")
-async def test_what_is_erased_is_in_no_snapshot_variable_fork_tag_and_repeated_answer(office: Office) -> None:
+async def test_what_is_erased_is_in_no_snapshot_variable_fork_tag_and_repeated_answer(
+    any_office: Office,
+) -> None:
+    office = any_office
     put = {"memory_ref": "agent", "entry": {"content": "the secret recipe", "tags": ["recipe"]}}
     run = (await office(ops.OPEN_RUN, workflow_id="w")).id
     request = {**put, "run_id": run, "idempotency_key": "once"}

@@ -136,8 +136,9 @@ async def test_the_history_of_an_ended_run_goes_when_its_time_is_over(tmp_path: 
 
 @requirement("openwop:retention")
 async def test_what_a_run_saw_is_served_after_its_history_is_gone_and_refused_after_the_memory_is(
-    office: Office,
+    any_office: Office,
 ) -> None:
+    office = any_office
     kept = await office(REMEMBER, content="seen before")
     run = await office(ops.OPEN_RUN, workflow_id="orders")
     await office(ops.END_RUN, run_id=run.id)
@@ -158,7 +159,8 @@ async def test_what_a_run_saw_is_served_after_its_history_is_gone_and_refused_af
 
 
 @requirement("openwop:retention")
-async def test_without_a_setting_histories_are_kept_for_good(office: Office) -> None:
+async def test_without_a_setting_histories_are_kept_for_good(any_office: Office) -> None:
+    office = any_office
     run = await office(ops.OPEN_RUN, workflow_id="orders")
     await office(ops.END_RUN, run_id=run.id)
     office.clock.now += 10_000 * DAY

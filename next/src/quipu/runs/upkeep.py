@@ -40,9 +40,11 @@ class RunUpkeep:
         until, count = ctx.clock() - self.history_ms, 0
         for status in ENDS:
             after: tuple[str] | None = None
-            while page := await self.ledger.page(RUNS, ctx.tenant, {"status": status}, after, _PAGE):
+            while page := await self.ledger.page(
+                RUNS, ctx.tenant, {"status": status, "is_expired": 0}, after, _PAGE
+            ):
                 for run in page:
-                    if not run.is_expired and run.ended_at is not None and run.ended_at <= until:
+                    if run.ended_at is not None and run.ended_at <= until:
                         await self._drop(ctx, run)
                         count += 1
                 after = (page[-1].id,)
