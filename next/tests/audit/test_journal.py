@@ -74,6 +74,7 @@ async def test_a_reviewer_with_limits_sees_entries_of_what_it_may_see_only(memor
     stored = (await memory(REMEMBER, content="x", store="attic")).id
     both = [(await memory(REMEMBER, content="x", agent_id="mine", user_id="them")).id, mine]
     await memory(FORGET, ids=both, agent_id="mine")
+    await memory(SIGN_CHECKPOINT)
     limits: list[tuple[dict[str, Any], set[str]]] = [
         ({"agents": ("mine",)}, {mine, both[0]}),
         ({"user_id": "them"}, {theirs, both[0]}),
@@ -85,7 +86,7 @@ async def test_a_reviewer_with_limits_sees_entries_of_what_it_may_see_only(memor
         said = page.model_dump_json()
         for name in {mine, theirs, stored, *both} - expected:
             assert name not in said, given
-        # That its own store was made is all that it sees beside.
+        # That its own store was made is all that it sees beside: nothing of the tenant as a whole.
         assert {entry.op for entry in page.entries if not entry.records} <= {"create_store"}
 
 

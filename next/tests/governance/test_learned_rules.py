@@ -16,6 +16,7 @@ from quipu.errors import ForbiddenError, NotFoundError
 from quipu.fields import DAY_MS
 from quipu.governance.model import PROPOSALS, Proposal, Rule, When
 from quipu.governance.operations import DECIDE, GET_RULES, SET_RULES, WITHDRAW_PROPOSAL
+from quipu.governance.suggestions import learned_rules
 from quipu.governance.suggestions.learned_rules import ENOUGH, literal, placed, teaches
 from quipu.governance.suggestions.operations import ANSWER_SUGGESTED_RULE, SUGGESTED_RULES
 from quipu.ledger.ledger import JournalQuery
@@ -258,6 +259,18 @@ def test_neither_a_yes_nor_a_no_of_such_a_kind_says_anything_of_others(
     )
     assert teaches(decided, DAY_MS, frozenset())
     assert not teaches(replace(decided, **changed), DAY_MS, frozenset())
+
+
+async def test_where_not_every_no_is_known_older_approvals_say_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await office.decided(1, approved=False)
+    await office.decided()
+    await office.decided(6, approved=False, source="mail")
+    assert {one.rule.effect for one in await office.suggested()} == {"deny"}
+    monkeypatch.setattr(learned_rules, "_MOST", 6)
+    monkeypatch.setattr(learned_rules, "_PAGE", 6)
+    assert {one.rule.effect for one in await office.suggested()} == {"deny"}, "else: as if nobody had said no"
 
 
 @pytest.mark.parametrize("when", [{"content_any": ["note"]}, {"found": ["pii"]}, {"conflicts": True}])

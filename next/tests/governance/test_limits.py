@@ -7,7 +7,16 @@ import pytest
 
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.governance.operations import DECIDE, LIST_REVIEWS, REVIEW, TEST_RULES, WITHDRAW_PROPOSAL
-from quipu.memory.operations import CREATE_STORE, EXPIRE, FORGET, MERGE, REMEMBER, REMEMBER_MANY, UPDATE
+from quipu.memory.operations import (
+    CREATE_STORE,
+    DELETE_STORE,
+    EXPIRE,
+    FORGET,
+    MERGE,
+    REMEMBER,
+    REMEMBER_MANY,
+    UPDATE,
+)
 from quipu.model.principal import Principal
 from tests.governance.office import Office
 
@@ -194,3 +203,15 @@ async def test_past_writes_are_tried_within_the_limits(office: Office) -> None:
         one for one in everything if one[0] == "erase" or one in (wrote[0], wrote[2], wrote[3])
     ]
     assert await tried(agents=["other"]) == [wrote[2]]
+
+
+async def test_what_waits_for_a_store_that_is_gone_is_for_reviewers_of_every_store(office: Office) -> None:
+    await office(CREATE_STORE, name="clinic")
+    held = await office(REMEMBER, content="x", store="clinic", **ASKED)
+    own, every = (
+        await office.token("own", "reviewer", review_stores=["clinic"]),
+        await office.token("every", "reviewer"),
+    )
+    assert await seen(office, own) == await seen(office, every) == {held.proposal_id}
+    await office(DELETE_STORE, name="clinic", confirm="clinic")
+    assert (await seen(office, own), await seen(office, every)) == (set(), {held.proposal_id})

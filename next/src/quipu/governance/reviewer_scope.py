@@ -18,8 +18,6 @@ from quipu.model.store import Store
 
 #: Who may decide on what is remembered may decide on these too.
 _REMEMBERING = frozenset({"update", "remember_many", "import"})
-#: Entries about held writes, which name no records themselves.
-_OF_QUEUE = frozenset({"hold", "agree", "approve", "reject"})
 
 
 def reviews(principal: Principal, operation: str) -> bool:
@@ -98,40 +96,28 @@ class ReviewerScope:
         if not all(reaches(principal, record, stores) for record in records):
             raise NotFoundError("There is no such memory.", reason="record")
 
-    async def entries(self, principal: Principal, entries: Sequence[Entry]) -> list[Entry]:
-        """Those entries of the journal that speak of nothing beyond the principal's limits."""
+    async def entries(self, principal: Principal, writes: Sequence[Entry]) -> list[Entry]:
+        """Those of these writes that touched nothing beyond the principal's limits."""
         if principal.is_whole:
-            return list(entries)
-        ids = sorted({mention.id for entry in entries for mention in entry.records})
+            return list(writes)
+        ids = sorted({mention.id for entry in writes for mention in entry.records})
         records = await self.ledger.newest_versions(principal.tenant, ids)
         stores = await self.scopes.stores(principal.tenant)
-        seen = {name: reaches(principal, record, stores) for name, record in records.items()}
+        seen = {name for name, record in records.items() if reaches(principal, record, stores)}
         sees = await self.seeing(principal)
-        return [entry for entry in entries if await self._sees_entry(principal, entry, seen, stores, sees)]
+        return [entry for entry in writes if await self._sees_write(principal, entry, seen, sees)]
 
-    async def _sees_entry(
-        self,
-        principal: Principal,
-        entry: Entry,
-        seen: Mapping[str, bool],
-        stores: Mapping[str, Store],
-        sees: Callable[[Proposal], bool],
+    async def _sees_write(
+        self, principal: Principal, entry: Entry, seen: Collection[str], sees: Callable[[Proposal], bool]
     ) -> bool:
-        operation = entry.detail.get("operation")
-        if isinstance(operation, str) and not reviews(principal, operation):
-            return False
         if entry.agent is not None and not principal.may_act_for(entry.agent):
             return False
         proposal_id = entry.detail.get("proposal")
-        if isinstance(proposal_id, str):
+        if isinstance(proposal_id, str):  # seen as a whole or not at all, after it was carried out too
             proposal = await self.ledger.get(PROPOSALS, principal.tenant, proposal_id)
             if proposal is None or not sees(proposal):
                 return False
-            if entry.op in _OF_QUEUE:
-                return True
-        if entry.store is not None and not _reaches_all(principal, [entry.store], stores):
-            return False
-        return bool(entry.records) and all(seen.get(mention.id, False) for mention in entry.records)
+        return bool(entry.records) and all(mention.id in seen for mention in entry.records)
 
 
 def _reaches_all(principal: Principal, names: Iterable[str], stores: Mapping[str, Store]) -> bool:
