@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fixtures.ledgers", "tests.fixtures.spans"]
+pytest_plugins = ["tests.fixtures.ledgers", "tests.fixtures.offices", "tests.fixtures.spans"]
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile(

@@ -218,7 +218,10 @@ async def test_a_guarded_change_that_is_repeated_by_its_key_is_answered_again(me
     change: dict[str, Any] = {"id": one, "content": "two", "if_version": 1, "idempotency_key": "k"}
     first = await memory(UPDATE, **change)
     again = await memory(UPDATE, **change)
-    assert (again.version, again.replayed) == (first.version, True)
+    assert (again.version, again.seq, again.replayed) == (first.version, first.seq, True)
+    with pytest.raises(ConflictError) as refused:
+        await memory(UPDATE, **{**change, "content": "else"})
+    assert refused.value.reason == "idempotency_key_mismatch"
     for late in ({"idempotency_key": "other"}, {"idempotency_key": None}):
         with pytest.raises(ConflictError) as refused:
             await memory(UPDATE, **{**change, **late})

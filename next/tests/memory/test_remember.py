@@ -73,18 +73,6 @@ async def test_whoever_gives_a_version_is_told_that_it_has_passed(memory: TestMe
     assert refused.value.reason == "version_mismatch"
 
 
-async def test_a_guarded_change_that_is_repeated_by_its_key_is_answered_again(memory: TestMemory) -> None:
-    kept = await memory(REMEMBER, content="one")
-    first = await memory(UPDATE, id=kept.id, content="two", if_version=1, idempotency_key="k")
-    again = await memory(UPDATE, id=kept.id, content="two", if_version=1, idempotency_key="k")
-    assert (again.version, again.seq, again.replayed) == (2, first.seq, True)
-    with pytest.raises(ConflictError):
-        await memory(UPDATE, id=kept.id, content="late", if_version=1, idempotency_key="other")
-    with pytest.raises(ConflictError) as refused:
-        await memory(UPDATE, id=kept.id, content="else", if_version=2, idempotency_key="k")
-    assert refused.value.reason == "idempotency_key_mismatch"
-
-
 async def test_a_new_value_of_a_key_supersedes_the_old_one_which_keeps_its_time(memory: TestMemory) -> None:
     old = await memory(REMEMBER, content="Ana lives in Lisbon", key="ana.city")
     memory.clock.now += DAY

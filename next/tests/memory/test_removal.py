@@ -156,9 +156,26 @@ async def test_the_order_of_duplicates_never_matters(memory: TestMemory) -> None
 
 
 async def test_the_most_confident_text_wins_under_the_canonical_id(memory: TestMemory) -> None:
-    first, second = await kept(memory, "weak", confidence=0.25), await kept(memory, "strong", confidence=1.0)
-    await memory(MERGE, canonical=first, duplicates=[second], strategy="keep_highest_confidence")
-    assert (await memory(GET, id=first)).content == "strong"
+    """Under the promises that were made for either: to whom it is shown, how long it lasts; and as trusted as it is."""
+    for promises in ((DAY, "confidential", 2 * DAY, "internal"), (2 * DAY, "internal", DAY, "confidential")):
+        first = await kept(
+            memory,
+            "weak",
+            confidence=0.25,
+            expires_at=START + promises[0],
+            privacy_intent={"sensitivity": promises[1]},
+        )
+        second = await kept(
+            memory,
+            "strong",
+            source="web_page",
+            expires_at=START + promises[2],
+            privacy_intent={"sensitivity": promises[3]},
+        )
+        await memory(MERGE, canonical=first, duplicates=[second], strategy="keep_highest_confidence")
+        shown = await memory(GET, id=first)
+        assert (shown.content, shown.provenance.trust) == ("strong", "external")
+        assert (shown.expires_at, shown.privacy_intent.sensitivity) == (START + DAY, "confidential")
 
 
 async def test_names_stand_for_ids_and_several_of_a_name_are_ambiguous(memory: TestMemory) -> None:
