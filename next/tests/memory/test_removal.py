@@ -143,6 +143,15 @@ async def test_merge_content_keeps_the_promises_of_every_text(memory: TestMemory
     assert len(await there(memory)) == 2
 
 
+async def test_what_a_text_says_already_is_not_added_and_a_part_of_a_word_says_nothing(
+    memory: TestMemory,
+) -> None:
+    base = await kept(memory, "Bo likes Anastasia")
+    others = [await kept(memory, text) for text in ("Bo likes Ana", "likes Anastasia", "Bo likes Anastasia")]
+    await memory(MERGE, canonical=base, duplicates=others, strategy="merge_content")
+    assert (await memory(GET, id=base)).content == "Bo likes Anastasia\nBo likes Ana"
+
+
 async def test_the_order_of_duplicates_never_matters(memory: TestMemory) -> None:
     results: list[str] = []
     for order in ([1, 2, 3], [3, 1, 2]):
