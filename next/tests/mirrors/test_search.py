@@ -29,6 +29,18 @@ class Liar(ShelfBackend):
         return replace(answer, hits=tuple(self.says(answer.hits)))
 
 
+class Watched(ShelfBackend):
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Query] = []
+
+    async def search(self, query: Query, limit: int) -> Answer:
+        self.asked.append(query)
+        return await super().search(query, limit)
+
+
 async def drift(here: Rig, name: str) -> int:
     return (await here.standing(name)).row.drift
 
@@ -85,21 +97,38 @@ async def test_another_tenants_text_is_never_shown() -> None:
 
 
 async def test_no_query_crosses_tenants() -> None:
-    asked: list[Query] = []
-
-    class Watched(ShelfBackend):
-        async def search(self, query: Query, limit: int) -> Answer:
-            asked.append(query)
-            return await super().search(query, limit)
-
     shelf = Watched()
     async with rig(mirror("shelf", shelf)) as here:
         await here.memory.remember("tea")
         await here.tenant("other").remember("tea")
         await here.tenant("other").recall("tea")
-        assert {(query.tenant, *(one.tenant for one in query.containers)) for query in asked} == {
+        assert {(query.tenant, *(one.tenant for one in query.containers)) for query in shelf.asked} == {
             ("other",) * 2
         }
+
+
+async def test_only_containers_in_reach_are_asked() -> None:
+    """Before the best are chosen: what is beyond it would crowd out what is not."""
+    shelf = Watched()
+    async with rig(mirror("shelf", shelf)) as here:
+        for name in ("mara", "bob"):
+            await here.memory.remember("tea", user_id=name)
+        await here.memory.create_store("attic")
+        await here.memory.remember("tea", user_id="mara", store="attic")
+        await here.memory.recall("tea", user_id="mara")
+        assert sorted(str(one.user_id) for one in shelf.asked[-1].containers) == ["mara", "mara"]
+        limited = here.of(replace(OWNER, review_stores=("main",)))
+        await limited.recall("tea", user_id="mara")
+        assert len(shelf.asked[-1].containers) == 1
+
+
+async def test_a_mark_of_another_tenant_names_no_record_of_ours() -> None:
+    liar = Liar()
+    async with rig(mirror("liar", liar), ledger_ranks=False) as here:
+        kept = await here.memory.remember("tea")
+        mark = Mark(tenant="other", record_id=kept.id, version=1)
+        liar.says = lambda hits: [NativeHit(native_id="x", score=1.0, text="tea", mark=mark)]
+        assert list(await here.memory.recall("tea", min_relevance=0)) == []
 
 
 @pytest.mark.parametrize(
