@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quipu.config import Settings
-from tests.fixtures.postgres import empty
 from tests.governance.office import Office, open_office
 from tests.runs.host import Client, Host
 
