@@ -146,7 +146,11 @@ def wrong_with(case: Case, response: Any) -> str | None:
 # -- requests that can be carried out ---------------------------------------------------------------------------------
 
 #: Operations that a request and an answer are not all of: they stream, or move a file.
-_STREAMS = frozenset(one.name for one in OPERATIONS if one.is_stream)
+_STREAMS = frozenset(
+    one.name
+    for one in OPERATIONS
+    if one.http is not None and (one.is_stream or one.http.body != "json" or one.http.answers == "file")
+)
 #: What v0 requires of each request, beside what we do.
 _V0: Mapping[str, Mapping[str, Any]] = {
     **{name: {"agent_id": "theirs"} for name in ("recall", "forget", "merge", "expire")},

@@ -10,8 +10,9 @@ from mcp.types import Tool
 
 from quipu.bootstrap import OPERATIONS
 from quipu.mcp.results import QUOTED, answered, body_of
-from quipu.mcp.schema import input_schema
+from quipu.mcp.schema import _SHORT, _SHORT_ANSWERS, input_schema
 from quipu.mcp.server import INSTRUCTIONS
+from quipu.memory.memorywire import answer_fields
 from quipu.memory.model import FailedStore, RecallResponse
 from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.principal import Permission, local
@@ -127,6 +128,19 @@ async def test_a_list_of_tools_costs_no_more_than_it_may(world: World, profile: 
     if profile == "default":
         shown = [{name: one[name] for name in ("name", "description", "inputSchema")} for one in listed]
         assert len(_compact(shown)) <= 6500
+
+
+def test_short_words_are_of_fields_that_are_shown() -> None:
+    """They are a second wording, which a list of tools that every model pays for needs: none of them is left over."""
+    shown, told = set[str](), set[str]()
+    for operation in OPERATIONS:
+        if operation.mcp is not None and operation.mcp.shows is not None:
+            given = input_schema(operation.request, operation.mcp.shows, operation.mcp.requires)
+            shown |= {name for node in nodes(given) for name in node.get("properties", {})}
+        if operation.mcp is not None and operation.mcp.profile != "admin":
+            told |= {*(answer_fields(operation.name) or ()), *operation.response.model_fields}
+    assert _SHORT.keys() <= shown
+    assert _SHORT_ANSWERS.keys() <= told
 
 
 def _compact(value: Any) -> str:
