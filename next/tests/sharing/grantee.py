@@ -33,7 +33,7 @@ def proof(by: Signatory, method: str, url: str, at: int, token: str | None = Non
     return jose.token(header, {**made, **claims}, by)
 
 
-@dataclass
+@dataclass(repr=False)
 class Grantee:
     """The owner of one host, who reads what the owner of another shares."""
 

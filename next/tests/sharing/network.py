@@ -24,7 +24,7 @@ from tests.fixtures.memories import Clock
 Change = Callable[[str, str, Answer], Answer]
 
 
-@dataclass
+@dataclass(repr=False)
 class Network:
     """Carries requests between hosts by their address. Who is not on it, or away, does not answer."""
 
@@ -64,7 +64,7 @@ class Network:
         self.changes.append(changed)
 
 
-@dataclass
+@dataclass(repr=False)
 class Host:
     """One of them, as its owner and as strangers see it."""
 
@@ -72,6 +72,8 @@ class Host:
     container: Container
     clock: Clock
     app: Any
+    #: The owner's token, once there is one.
+    text: str = ""
 
     @property
     def url(self) -> str:
@@ -95,7 +97,8 @@ class Host:
 
     async def token(self) -> str:
         """What the owner signs in with over HTTP."""
-        return (await self(CREATE_TOKEN, name="owner", roles=["admin"])).text
+        self.text = self.text or (await self(CREATE_TOKEN, name="owner", roles=["admin"])).text
+        return self.text
 
     async def remember(self, text: str, **fields: Any) -> str:
         """The id of a new memory; `scope_id`, `structured` and the like go where items have them."""

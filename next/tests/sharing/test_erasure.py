@@ -13,7 +13,7 @@ from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import CREATE_STORE, DELETE_STORE, FORGET, MERGE, REMEMBER
 from quipu.sharing import operations as ops
 from quipu.sharing import receipts
-from quipu.sharing.erasure_choice import Choice
+from quipu.sharing.erasure.choice import Choice
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.model import ERASURES, GRANTS, ITEM_LOG, RECEIPTS

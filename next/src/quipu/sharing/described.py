@@ -25,6 +25,11 @@ _SAID: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("DELETE", "/oap/memory/grant/{id}"): ("Take a grant back, or give it up.", False),
     ("POST", "/oap/memory/grant/{id}/token"): ("A token for a grant.", False),
     ("POST", "/oap/memory/export"): ("Everything as a file, or what a grant shows.", False),
+    ("GET", "/oap/memory/item/{id}/log"): ("The log of an item that was shown: hashes.", False),
+    ("GET", "/oap/memory/vec/{id}.bin"): ("The vector of an item that was shown.", False),
+    ("GET", "/oap/audit"): ("Receipts: yours, those that name you, or of calls that anybody made.", False),
+    ("POST", "/oap/incident"): ("Report that something went wrong.", False),
+    ("POST", "/oap/invoke"): ("Public facts about this host: `describe_service`.", False),
     ("POST", "/oap/data/delete"): ("Delete what is here, and what others were shown of it.", False),
 }
 _JSON = "application/json"
@@ -65,7 +70,8 @@ def described(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     for route in routes:
         if isinstance(route, Route):
             for method in sorted((route.methods or set()) - {"HEAD"}):
-                paths.setdefault(route.path, {})[method.lower()] = _described(method, route.path)
+                path = route.path.replace(":path}", "}")
+                paths.setdefault(path, {})[method.lower()] = _described(method, path)
     return paths
 
 

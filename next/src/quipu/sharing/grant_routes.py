@@ -1,5 +1,6 @@
 """OAP's addresses of grants: each reads, calls `dispatch`, and answers in an envelope."""
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute
 
 from quipu.errors import Fault, NotFoundError
+from quipu.jose import unb64
 from quipu.model.principal import DEFAULT_TENANT, Principal
 from quipu.operation import Context, dispatch, invalid
 from quipu.sharing.grants import operations as ops
@@ -45,6 +47,8 @@ class GrantRoutes:
             route("GET", f"{grant}/{{id}}", self.get),
             route("DELETE", f"{grant}/{{id}}", self.revoke),
             route("POST", f"{grant}/{{id}}/token", self.token),
+            route("GET", "/oap/memory/item/{id:path}/log", self.log),
+            route("GET", "/oap/memory/vec/{id:path}.bin", self.vector),
             route("GET", "/.well-known/oap-revocation", self.status),
         ]
 
@@ -79,6 +83,23 @@ class GrantRoutes:
             given = {"id": grant_id, "proof": shown.proof, "url": shown.url}
             made = await dispatch(self.stranger(f"grant {grant_id}"), ops.EXCHANGE_GRANT, given)
         return self.wire.bare(made.to_dict(), headers=_SECRET)
+
+    async def log(self, http: HttpRequest) -> HttpResponse:
+        """The log of an item: for its owner, and for who was shown it."""
+        asked = {"id": http.path_params["id"]}
+        if self.wire.is_grantee(http):
+            found = await dispatch(await self.grantee(http), ops.READ_SHARED_LOG, asked)
+        else:
+            found = await dispatch(await self.wire.owner(http), ops.READ_ITEM_LOG, asked)
+        return self.wire.enveloped(http, {"log": list(found.entries)})
+
+    async def vector(self, http: HttpRequest) -> HttpResponse:
+        """The vector of an item that was shown: bare floats."""
+        ctx = await self.grantee(http, is_used_later=True)
+        found = await dispatch(ctx, ops.READ_SHARED_VECTOR, {"id": http.path_params["id"]})
+        digest = base64.b64encode(bytes.fromhex(found.digest.removeprefix("sha256:"))).decode()
+        headers = {**_SECRET, "Content-Digest": f"sha-256=:{digest}:"}
+        return HttpResponse(unb64(found.vector), headers=headers, media_type="application/octet-stream")
 
     # -- grants -------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ LAWFUL_BASES = (
 )
 DESCRIPTION = "A memory for agents, of which its owners share slices, and take them back."
 ACTION = "describe_service"
+ACTION_VERSION = "1.0.0"
 _TOOL = "/.well-known/oap-tool.json"
 _MEMORY = "/.well-known/oap-memory.json"
 
@@ -146,7 +147,7 @@ def _action() -> dict[str, Any]:
     names = ("name", "version", "did", "description", "manifest", "memory_manifest")
     return {
         "id": ACTION,
-        "version": "1.0.0",
+        "version": ACTION_VERSION,
         "summary": "What this host is, and where it says more.",
         "description_for_agents": "Public facts about this host. No memory is read, and nothing changes.",
         "input_schema": {"type": "object", "additionalProperties": False},

@@ -89,6 +89,7 @@ RETURN_BORROWED = Operation(
 )
 
 BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED)
+BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED)
 
 # -- erasure ----------------------------------------------------------------------------------------------------------
 
@@ -119,6 +120,14 @@ LIST_ERASURES = Operation(
     repeat="safe",
 )
 
-ERASURE_OPERATIONS = (ERASE, LIST_ERASURES)
+RETURN_BORROWED = Operation(
+    name="return_borrowed",
+    request=h.ReturnBorrowedRequest,
+    response=h.ReturnBorrowedResponse,
+    permission=None,
+    limits=SERVER,
+)
+
+ERASURE_OPERATIONS = (ERASE, LIST_ERASURES, RETURN_BORROWED)
 
 OPERATIONS: Operations = (*IDENTITY_OPERATIONS, *BORROWING_OPERATIONS, *ERASURE_OPERATIONS)

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
+from quipu.sharing.audit_routes import AuditRoutes
 from quipu.sharing.described import described
 from quipu.sharing.erasure_routes import ErasureRoutes
 from quipu.sharing.grant_routes import GrantRoutes
@@ -34,7 +35,12 @@ class OapRoutes:
     @property
     def routes(self) -> list[BaseRoute]:
         grants = GrantRoutes(self.sharing, self.wire)
-        return [*self._documents(), *grants.routes, *ErasureRoutes(self.sharing, self.wire).routes]
+        return [
+            *self._documents(),
+            *grants.routes,
+            *ErasureRoutes(self.sharing, self.wire, grants).routes,
+            *AuditRoutes(self.sharing, self.wire, grants).routes,
+        ]
 
     @property
     def described(self) -> dict[str, Any]:

@@ -10,17 +10,20 @@ from quipu.secrets.sealing import Sealing
 from quipu.sharing import operations as ops
 from quipu.sharing.about import About
 from quipu.sharing.borrowed import Borrowed
-from quipu.sharing.cascade import Cascade
-from quipu.sharing.erasure import Erasures
-from quipu.sharing.erasure_choice import Choice, HeldWrites
+from quipu.sharing.erasure.cascade import Cascade
+from quipu.sharing.erasure.choice import Choice, HeldWrites
+from quipu.sharing.erasure.erasures import Erasures
+from quipu.sharing.erasure.returns import Returns
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.admission import Admission
 from quipu.sharing.grants.disclosures import Disclosures
+from quipu.sharing.grants.incidents import Incidents
 from quipu.sharing.grants.profiles import PROFILES
 from quipu.sharing.grants.projection import FreeText
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.grants.rates import Rates
 from quipu.sharing.grants.service import Grants
+from quipu.sharing.grants.shown_items import ShownItems
 from quipu.sharing.grants.view import GrantViews
 from quipu.sharing.host import Host
 from quipu.sharing.lenders import Lenders
@@ -41,7 +44,11 @@ class Sharing:
     disclosures: Disclosures
     borrowed: Borrowed
     returning: Returning
+    shown_items: ShownItems
+    incidents: Incidents
     erasures: Erasures
+    returns: Returns
+    borrowed: Borrowed
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -64,8 +71,15 @@ class Sharing:
             Binding(grant_ops.MINT_GRANT_TOKEN, self.admission.mint),
             Binding(grant_ops.EXCHANGE_GRANT, self.admission.exchange),
             Binding(grant_ops.QUERY_GRANT, self.queries.query),
+            Binding(grant_ops.READ_ITEM_LOG, self.shown_items.own_log),
+            Binding(grant_ops.READ_SHARED_LOG, self.shown_items.log),
+            Binding(grant_ops.READ_SHARED_VECTOR, self.shown_items.vector),
+            Binding(grant_ops.REPORT_INCIDENT, self.incidents.report),
+            Binding(grant_ops.REPORT_GRANT_INCIDENT, self.incidents.report_under_grant),
+            Binding(grant_ops.LIST_SHARED_RECEIPTS, self.disclosures.shown),
             Binding(ops.ERASE, self.erasures.erase),
             Binding(ops.LIST_ERASURES, self.erasures.listed),
+            Binding(ops.RETURN_BORROWED, self.returns.returned),
         )
 
 
@@ -81,16 +95,20 @@ def sharing_service(
 ) -> Sharing:
     views = GrantViews(host, free_text)
     grants = Grants(host=host, views=views)
+    queries = GrantQueries(
+        host=host, views=views, rates=Rates(host.clock), sealing=sealing, embedder=embedder
+    )
     return Sharing(
         host=host,
         about=About(host=host, pipeline=pipeline, profiles=tuple(PROFILES), formats=EXPORT_FORMATS),
         grants=grants,
         views=views,
         admission=Admission(host=host, grants=grants, noted=Rates(host.clock)),
-        queries=GrantQueries(
-            host=host, views=views, rates=Rates(host.clock), sealing=sealing, embedder=embedder
-        ),
-        disclosures=Disclosures(host=host),
+        queries=queries,
+        disclosures=Disclosures(host=host, queries=queries),
+        shown_items=ShownItems(host=host, queries=queries),
+        incidents=Incidents(host=host, queries=queries),
+        returns=Returns(host=host),
         borrowed=Borrowed(host=host, lenders=Lenders(host=host)),
         returning=Returning(host=host),
         erasures=Erasures(

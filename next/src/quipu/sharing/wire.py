@@ -103,7 +103,7 @@ class Wire:
             token=token,
             proof=proofs[0] if proofs else None,
             method=http.method,
-            url=f"{self.host.url}{http.url.path}",
+            url=f"{self.host.url}{_path(http)}",
         )
 
     async def body(self, http: HttpRequest, *, may_be_empty: bool = False) -> dict[str, Any]:
@@ -190,6 +190,12 @@ def _check_readable(http: HttpRequest) -> None:
     # What no ledger can hold is the name of nothing.
     if not all(is_storable(text) for text in (*http.path_params.values(), *http.query_params.values())):
         raise NotFoundError("There is nothing at this address.", reason="address")
+
+
+def _path(http: HttpRequest) -> str:
+    """As it was sent: an id may have a slash in it."""
+    raw: bytes | None = http.scope.get("raw_path")
+    return http.url.path if raw is None else raw.decode("latin-1").partition("?")[0]
 
 
 def _authorization(http: HttpRequest) -> tuple[str, str]:

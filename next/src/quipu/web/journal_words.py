@@ -64,6 +64,7 @@ _VERBS: Mapping[str, str] = {
     "revoke": "took back what was shared",
     "disclose": "was shown what is shared:",
     "cascade": "told of what was erased",
+    "incident": "reported that something went wrong",
     "borrow": "asked another server for what it shares",
     "drop_borrowed": "dropped what another server shared",
     "create_webhook": "added a webhook",

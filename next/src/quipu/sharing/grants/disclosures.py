@@ -3,14 +3,19 @@
 from dataclasses import dataclass
 
 from quipu import jose
+from quipu.errors import NotFoundError
 from quipu.ledger.reader import JournalQuery
 from quipu.operation import Context
 from quipu.sharing import dids, receipts
 from quipu.sharing.grants import model as m
+from quipu.sharing.grants.query import GrantQueries
+from quipu.sharing.grants.tokens import use_of
 from quipu.sharing.host import Host
 from quipu.sharing.model import RECEIPTS, Receipt
 
 _PAGE = 500
+#: So many receipts are shown to a grantee at once.
+_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +23,7 @@ class Disclosures:
     """Reads the journal and the receipts of an owner."""
 
     host: Host
+    queries: GrantQueries
 
     async def who_saw(self, ctx: Context, request: m.WhoSawRequest) -> m.WhoSawResponse:
         """Answers that showed a memory, by the journal: it outlives the memory."""
@@ -56,6 +62,24 @@ class Disclosures:
             receipts=tuple(_view(row) for row in page),
             next=page[-1].number if len(rows) > len(page) else None,
             faults=await self._faults(ctx.tenant) if request.verify else (),
+        )
+
+    async def shown(self, ctx: Context, request: m.ListSharedReceiptsRequest) -> m.ListSharedReceiptsResponse:
+        """Receipts of a grantee's own. Where a page ended is one of these: a place in the chain would tell of others."""
+        use = use_of(ctx)
+        self.queries.check(use)
+        ledger, wanted = self.host.ledger, {"agent": use.grant.grantee}
+        after: tuple[int] | None = None
+        if request.after is not None:
+            found = await ledger.page(RECEIPTS, use.tenant, {**wanted, "id": request.after}, limit=1)
+            if not found:
+                raise NotFoundError("There is no such receipt.", reason="receipt")
+            after = (found[0].number,)
+        rows = await ledger.page(RECEIPTS, use.tenant, wanted, after=after, limit=_SHOWN + 1)
+        page = rows[:_SHOWN]
+        return m.ListSharedReceiptsResponse(
+            receipts=tuple(dict(row.body) for row in page),
+            next=page[-1].id if len(rows) > len(page) else None,
         )
 
     async def _faults(self, tenant: str) -> tuple[m.ReceiptFault, ...]:

@@ -297,3 +297,72 @@ class QueryGrantResponse(Response):
     output: dict[str, Any] = Field(description="OAP's answer.")
     receipt: dict[str, Any] = Field(description="What it is on receipt by.")
     warnings: tuple[str, ...] = Field(default=(), description="What else to know.")
+
+
+# -- of an item that was shown ------------------------------------------------------------------------------------
+
+
+class ReadItemLogRequest(Request):
+    """Show the log of an item that was shared: what it was by then, version by version, as hashes. It outlives the item."""
+
+    id: Name = Field(description="The id of the memory, or the one that others know.")
+
+
+class ReadSharedLogRequest(Request):
+    """Show the log of an item that a grant has shown. It is for who has a token of the grant."""
+
+    id: Name = Field(description="The item's id.")
+
+
+class ReadItemLogResponse(Response):
+    """A log."""
+
+    entries: tuple[dict[str, Any], ...] = Field(description="Its entries, as OAP has them, from the first.")
+
+
+class ReadSharedVectorRequest(Request):
+    """Read the vector of an item that a grant has shown, of the text as it is shown. The grant must allow embeddings."""
+
+    id: Name = Field(description="The item's id.")
+
+
+class ReadSharedVectorResponse(Response):
+    """A vector."""
+
+    vector: str = Field(description="Little-endian 32-bit floats, in base64url.", repr=False)
+    digest: str = Field(description="The SHA-256 of its bytes.")
+
+
+# -- what went wrong ------------------------------------------------------------------------------------------------
+
+
+class ReportIncidentRequest(Request):
+    """Report that something went wrong. Only a hash of the report is kept, in a signed receipt."""
+
+    body: Filter = Field(description="What happened.")
+
+
+class ReportGrantIncidentRequest(Request):
+    """Report to whoever shares that something went wrong. It is for who has a token of a grant."""
+
+    body: Filter = Field(description="What happened.")
+
+
+class ReportIncidentResponse(Response):
+    """A report on receipt."""
+
+    receipt_id: str = Field(description="The receipt.")
+    input_salt: str = Field(description="What the receipt's hash of the report is salted with.")
+
+
+class ListSharedReceiptsRequest(Request):
+    """List the receipts of what was shown to a grantee, under whichever grant. It is for who has a token of one."""
+
+    after: Name | None = Field(default=None, description="Behind this receipt.")
+
+
+class ListSharedReceiptsResponse(Response):
+    """Receipts that name a grantee."""
+
+    receipts: tuple[dict[str, Any], ...] = Field(description="In their order.")
+    next: str | None = Field(default=None, description="Where the next page begins; none: the last.")

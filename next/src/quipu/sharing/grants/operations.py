@@ -115,8 +115,56 @@ QUERY_GRANT = Operation(
     permission=None,
     limits=SERVER,
 )
+READ_ITEM_LOG = Operation(
+    name="read_item_log",
+    request=m.ReadItemLogRequest,
+    response=m.ReadItemLogResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/memories/{id}/log"),
+    repeat="safe",
+)
+READ_SHARED_LOG = Operation(
+    name="read_shared_log",
+    request=m.ReadSharedLogRequest,
+    response=m.ReadItemLogResponse,
+    permission=None,
+    limits=SERVER,
+    repeat="safe",
+)
+READ_SHARED_VECTOR = Operation(
+    name="read_shared_vector",
+    request=m.ReadSharedVectorRequest,
+    response=m.ReadSharedVectorResponse,
+    permission=None,
+    limits=SERVER,
+)
+REPORT_INCIDENT = Operation(
+    name="report_incident",
+    request=m.ReportIncidentRequest,
+    response=m.ReportIncidentResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+)
+REPORT_GRANT_INCIDENT = Operation(
+    name="report_grant_incident",
+    request=m.ReportGrantIncidentRequest,
+    response=m.ReportIncidentResponse,
+    permission=None,
+    limits=SERVER,
+)
+LIST_SHARED_RECEIPTS = Operation(
+    name="list_shared_receipts",
+    request=m.ListSharedReceiptsRequest,
+    response=m.ListSharedReceiptsResponse,
+    permission=None,
+    limits=SERVER,
+    repeat="safe",
+)
 
 OPERATIONS: Operations = (
     *(SHARE, LIST_GRANTS, GET_GRANT, REVOKE_GRANT, REVOKE_ALL_GRANTS, REGISTER_GRANT, WHO_SAW),
     *(LIST_RECEIPTS, MINT_GRANT_TOKEN, EXCHANGE_GRANT, QUERY_GRANT),
+    *(READ_ITEM_LOG, READ_SHARED_LOG, READ_SHARED_VECTOR),
+    *(REPORT_INCIDENT, REPORT_GRANT_INCIDENT, LIST_SHARED_RECEIPTS),
 )

@@ -20,8 +20,8 @@ from quipu.memory.pipeline import PASSING, Pipeline
 from quipu.model.journal import Draft, Entry
 from quipu.operation import Context
 from quipu.sharing import receipts
-from quipu.sharing.cascade import Cascade
-from quipu.sharing.erasure_choice import Choice, Chosen
+from quipu.sharing.erasure.cascade import Cascade
+from quipu.sharing.erasure.choice import Choice, Chosen
 from quipu.sharing.grants import item_log
 from quipu.sharing.host import Host, kept
 from quipu.sharing.host_messages import (
