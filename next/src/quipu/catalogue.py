@@ -87,7 +87,6 @@ PLACES: Mapping[str, str] = {
     "borrow": "quipu.sharing.operations:BORROW",
     "list_borrowed": "quipu.sharing.operations:LIST_BORROWED",
     "give_up_borrowed": "quipu.sharing.operations:GIVE_UP_BORROWED",
-    "return_borrowed": "quipu.sharing.operations:RETURN_BORROWED",
     "erase": "quipu.sharing.operations:ERASE",
     "list_erasures": "quipu.sharing.operations:LIST_ERASURES",
     "return_borrowed": "quipu.sharing.operations:RETURN_BORROWED",
