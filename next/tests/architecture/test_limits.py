@@ -30,10 +30,9 @@ LIMITED: dict[str, dict[str, Any]] = {
 #: Open to every credential; what they show is the handler's to decide: what the caller wrote itself, or how the server is.
 OPEN = {"whoami", "review", "withdraw_proposal", "describe_service", "health"}
 #: Open to strangers: what they bring along, a signature or a proof, is what they are believed for.
-SIGNED = {"register_grant", "exchange_grant", "query_grant", "export_grant", "return_borrowed"}
 SIGNED = {
     *("register_grant", "exchange_grant", "query_grant", "read_shared_log", "read_shared_vector"),
-    *("report_grant_incident", "list_shared_receipts", "return_borrowed"),
+    *("report_grant_incident", "list_shared_receipts", "return_borrowed", "export_grant"),
 }
 
 

@@ -119,7 +119,6 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "read_shared_vector": {"id": RECORD},
     "report_incident": {"body": {"said": PRIVATE}},
     "report_grant_incident": {"body": {"said": PRIVATE}},
-    "return_borrowed": {"body": {"said": PRIVATE}, "signature": "none"},
     "backup": {"target": FILE},
     "commit_import": {"id": TRIED},
     "get_import": {"id": BROUGHT},
@@ -150,11 +149,9 @@ REFUSED = {
     "exchange_grant": "binding_failed",
     "return_borrowed": "bad_token",
     **dict.fromkeys(("query_grant", "export_grant"), "no_credential"),
-    "query_grant": "no_credential",
     "read_item_log": "item",
     **dict.fromkeys(("read_shared_log", "read_shared_vector"), "no_credential"),
     **dict.fromkeys(("report_grant_incident", "list_shared_receipts"), "no_credential"),
-    "return_borrowed": "bad_token",
 }
 #: What a stream that goes on for ever is asked for.
 _ENDLESS = frozenset({"changes"})

@@ -12,9 +12,7 @@ from quipu.errors import Fault, NotFoundError
 from quipu.model.principal import DEFAULT_TENANT, Principal
 from quipu.operation import dispatch, invalid
 from quipu.sharing import operations as ops
-from quipu.sharing.cascade import SIGNATURE
 from quipu.sharing.erasure.cascade import SIGNATURE
-from quipu.sharing.grant_routes import GrantRoutes
 from quipu.sharing.service import Sharing
 from quipu.sharing.wire import Wire
 
@@ -28,7 +26,6 @@ class ErasureRoutes:
 
     sharing: Sharing
     wire: Wire
-    grants: GrantRoutes
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -38,12 +35,6 @@ class ErasureRoutes:
         """From the owner: 200 once everybody has answered who was shown something, 202 until then."""
         if SIGNATURE.lower() in http.headers and "authorization" not in http.headers:
             return await self._returned(http)
-        """200 once everybody has answered who was shown something, 202 until then."""
-        signature = http.headers.get(SIGNATURE)
-        if signature is not None and "authorization" not in http.headers:
-            asked = {"body": await self.wire.body(http), "signature": signature}
-            given = await dispatch(self.grants.stranger("a lender"), ops.RETURN_BORROWED, asked)
-            return self.wire.enveloped(http, given.receipt)
         ctx = await self.wire.owner(http)
         wanted = _asked(await self.wire.body(http), self.sharing.host.owner(ctx.principal))
         erasure = (await dispatch(ctx, ops.ERASE, wanted)).erasure

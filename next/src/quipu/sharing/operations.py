@@ -89,7 +89,6 @@ RETURN_BORROWED = Operation(
 )
 
 BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED)
-BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED)
 
 # -- erasure ----------------------------------------------------------------------------------------------------------
 
@@ -120,14 +119,6 @@ LIST_ERASURES = Operation(
     repeat="safe",
 )
 
-RETURN_BORROWED = Operation(
-    name="return_borrowed",
-    request=h.ReturnBorrowedRequest,
-    response=h.ReturnBorrowedResponse,
-    permission=None,
-    limits=SERVER,
-)
-
-ERASURE_OPERATIONS = (ERASE, LIST_ERASURES, RETURN_BORROWED)
+ERASURE_OPERATIONS = (ERASE, LIST_ERASURES)
 
 OPERATIONS: Operations = (*IDENTITY_OPERATIONS, *BORROWING_OPERATIONS, *ERASURE_OPERATIONS)

@@ -38,7 +38,7 @@ class OapRoutes:
         return [
             *self._documents(),
             *grants.routes,
-            *ErasureRoutes(self.sharing, self.wire, grants).routes,
+            *ErasureRoutes(self.sharing, self.wire).routes,
             *AuditRoutes(self.sharing, self.wire, grants).routes,
         ]
 

@@ -13,7 +13,6 @@ from quipu.sharing.borrowed import Borrowed
 from quipu.sharing.erasure.cascade import Cascade
 from quipu.sharing.erasure.choice import Choice, HeldWrites
 from quipu.sharing.erasure.erasures import Erasures
-from quipu.sharing.erasure.returns import Returns
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.admission import Admission
 from quipu.sharing.grants.disclosures import Disclosures
@@ -47,8 +46,6 @@ class Sharing:
     shown_items: ShownItems
     incidents: Incidents
     erasures: Erasures
-    returns: Returns
-    borrowed: Borrowed
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
@@ -79,7 +76,6 @@ class Sharing:
             Binding(grant_ops.LIST_SHARED_RECEIPTS, self.disclosures.shown),
             Binding(ops.ERASE, self.erasures.erase),
             Binding(ops.LIST_ERASURES, self.erasures.listed),
-            Binding(ops.RETURN_BORROWED, self.returns.returned),
         )
 
 
@@ -108,7 +104,6 @@ def sharing_service(
         disclosures=Disclosures(host=host, queries=queries),
         shown_items=ShownItems(host=host, queries=queries),
         incidents=Incidents(host=host, queries=queries),
-        returns=Returns(host=host),
         borrowed=Borrowed(host=host, lenders=Lenders(host=host)),
         returning=Returning(host=host),
         erasures=Erasures(
