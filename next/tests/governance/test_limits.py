@@ -203,6 +203,11 @@ async def test_past_writes_are_tried_within_the_limits(office: Office) -> None:
         one for one in everything if one[0] == "erase" or one in (wrote[0], wrote[2], wrote[3])
     ]
     assert await tried(agents=["other"]) == [wrote[2]]
+    items = [{"content": "rain", **ASKED}, {"content": "pain", "store": "clinic"}]
+    both = (await office(REMEMBER_MANY, atomic=True, items=items)).results[0].response
+    await office.decide(both.proposal_id, await office.token("mara", "reviewer"))
+    assert len(await tried()) == len(everything) + 2
+    assert len(await tried(review_stores=["main"])) == 4, "what was decided as a whole is seen as a whole"
 
 
 async def test_what_waits_for_a_store_that_is_gone_is_for_reviewers_of_every_store(office: Office) -> None:
