@@ -445,9 +445,14 @@ def cleaned(values: Mapping[str, Value], clean: Clean | None) -> dict[str, Value
     """Without secrets in names that callers chose; without these names where nobody can tell."""
     chosen = {key: text for key, text in values.items() if key in CHOSEN and isinstance(text, str)}
     kept = {key: value for key, value in values.items() if key not in chosen}
-    if clean is not None:
-        kept |= {key: clean(text) for key, text in chosen.items() if _is_keepable(text)}
-    return kept
+    if clean is None:
+        return kept
+    chosen = {key: text for key, text in chosen.items() if _is_keepable(text)}
+    # Mostly there is nothing to mask: all of them are looked at together first.
+    together = "\n".join(chosen.values())
+    if clean(together) != together:
+        chosen = {key: clean(text) for key, text in chosen.items()}
+    return kept | chosen
 
 
 def _is_keepable(text: str) -> bool:
