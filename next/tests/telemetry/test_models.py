@@ -14,7 +14,7 @@ from quipu.telemetry.models import ShownExtractor
 from quipu.telemetry.settings import Showing
 from quipu.telemetry.spans import Spans
 from tests.embed.server import serving
-from tests.fixtures.spans import Shown, values
+from tests.fixtures.spans import WATCH, Shown, values
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened, Served
 
@@ -65,11 +65,13 @@ async def test_a_call_of_a_language_model_is_a_span_also_where_it_fails(shown: S
 async def test_a_mirror_of_ours_reports_nothing_itself(shown: Shown, tmp_path: Path) -> None:
     telemetry = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
     stores = [str(tmp_path / "m.db"), f"sqlite:///{tmp_path / 'copy.db'}"]
+    seen = WATCH.seen  # a mirror would report to the providers of the process
     async with Memory("ana", stores, embedder="none", telemetry=telemetry) as memory:
         done = await memory.remember("Ana likes tea.")
         assert len(done.stores) + len(done.stores_pending) == 2
     names = [span.name for span in shown.spans]
     assert sorted(names) == ["create_memory_store main", "update_memory main"]
+    assert WATCH.seen == seen
 
 
 @requirement("opentelemetry:spans.background")

@@ -90,6 +90,8 @@ async def test_a_call_is_one_trace(served: Served, shown: Shown) -> None:
 @requirement("opentelemetry:spans.refused")
 async def test_what_the_server_refuses_is_a_span_on_both_sides(served: Served, shown: Shown) -> None:
     memory = await served.client(await served.token(permissions=["memory:read"], agents=["ana"]))
+    await memory.recall("tea")
+    shown.taken()
     with pytest.raises(ForbiddenError):
         await memory.remember("Ana likes tea.", user_id="u1")
     caller, request, server = shown.taken()
@@ -97,7 +99,7 @@ async def test_what_the_server_refuses_is_a_span_on_both_sides(served: Served, s
         assert (span.name, span.status.status_code.name) == ("update_memory", "ERROR")
         assert values(span)["error.type"] == "forbidden"
         assert f"{P}store.name" not in values(span)
-    assert values(caller)[f"{P}namespace"] == "u1"  # as the request says
+        assert values(span)[f"{P}namespace"] == "u1"  # as the request says
     assert (values(request)["http.response.status_code"], request.status.status_code.name) == (403, "UNSET")
 
 
