@@ -1,19 +1,126 @@
-"""The page on which whole memories move: out as files."""
+"""The pages on which whole memories move: in and out as files."""
 
-from quipu.page import Page
-from quipu.transfer.exporting import operations as ops
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from quipu.errors import Fault, ForbiddenError
+from quipu.governance.operations import LIST_REVIEWS
+from quipu.operation import Context, dispatch, invalid
+from quipu.page import Done, Fields, Page, may_use
+from quipu.transfer import operations as ops
+from quipu.transfer.exporting.operations import EXPORT_FILE
 from quipu.transfer.exporting.page import ExportPart
+from quipu.transfer.formats.names import FormatName
+from quipu.transfer.model import ImportReport
+from quipu.transfer.sentences import sentences
 
 _EXPORT = ExportPart()
+_FORMATS: dict[FormatName, str] = {
+    "mem0": "mem0: what get_all() answers",
+    "letta": "Letta: agent files and passages",
+    "langgraph": "LangGraph: items of a store",
+    "graphiti": "Graphiti or Zep: edges, nodes, episodes",
+    "cogx": "Cognee: a COGX archive",
+    "memorywire": "memorywire: the file of its reference package",
+    "chatgpt": "ChatGPT: the export, or conversations.json",
+    "claude": "Claude: the export, or memories.json",
+    "oap": "OAP items",
+    "bundle": "Quipu: a bundle",
+    "text": "Text: a memory for each line or bullet",
+}
+#: So long a page waits for the end of what was begun; then it shows how far that is.
+_SOON_S, _SHOWN = 2, 20
+
+
+async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
+    may_export, may_import = may_use(ctx.principal, EXPORT_FILE), may_use(ctx.principal, ops.IMPORT_FILE)
+    if not may_export and not may_import:
+        raise ForbiddenError(hint=f"It needs the permission {ops.IMPORT_FILE.permission}.")
+    imports: tuple[ImportReport, ...] = ()
+    if may_use(ctx.principal, ops.LIST_IMPORTS):
+        imports = (await dispatch(ctx, ops.LIST_IMPORTS, {})).imports
+    return {
+        **(await _EXPORT.load(ctx, query) if may_export else {}),
+        "may_export": may_export,
+        "may_import": may_import,
+        "read_formats": _FORMATS,
+        "imports": imports[:_SHOWN],
+    }
+
+
+async def _try(ctx: Context, form: Fields) -> Done:
+    text = form.get("text", "").strip()
+    if text and ctx.upload is None:
+        ctx = replace(ctx, upload=_pasted(text))
+    if ctx.upload is None:
+        raise invalid([Fault("/file", "missing_field", "a file, or text")])
+    given: dict[str, Any] = form.given("file_name", "agent_id", "user_id")
+    given |= {"format": form["import_format"]} if form.text("import_format") else {}
+    given |= {"store": form["import_store"]} if form.text("import_store") else {}
+    report = await dispatch(
+        ctx,
+        ops.IMPORT_FILE,
+        {**given, "foreign_owner": form.is_ticked("foreign_owner"), "wait_s": _SOON_S},
+    )
+    return Done(path=f"/imports/{report.import_id}", said="Tried. Nothing is written yet.")
+
+
+async def _pasted(text: str) -> AsyncIterator[bytes]:
+    yield text.encode("utf-8", "replace")
+
+
+async def _import(ctx: Context, query: Fields) -> dict[str, Any]:
+    report: ImportReport = await dispatch(ctx, ops.GET_IMPORT, {"id": query["id"], "wait_s": _SOON_S})
+    return {
+        "report": report,
+        "lines": [*sentences(report)],
+        "may_transfer": may_use(ctx.principal, ops.IMPORT_FILE),
+        "may_commit": report.status == "checked" and may_use(ctx.principal, ops.COMMIT_IMPORT),
+        "may_decide": report.waiting > 0 and may_use(ctx.principal, ops.DECIDE_IMPORT),
+        "may_review": may_use(ctx.principal, LIST_REVIEWS),
+    }
+
+
+async def _commit(ctx: Context, form: Fields) -> Done:
+    report = await dispatch(ctx, ops.COMMIT_IMPORT, {"id": form["id"], "wait_s": _SOON_S})
+    return Done(said="It is in." if report.status == "done" else "It is under way.")
+
+
+async def _decide(ctx: Context, form: Fields, *, approved: bool) -> Done:
+    request = {"id": form["id"], "approved": approved, **form.given("reason")}
+    done = await dispatch(ctx, ops.DECIDE_IMPORT, request)
+    said = f"{'Approved' if approved else 'Rejected'}: {done.decided:,}."
+    if done.failed:
+        said += f" {done.failed:,} could not be decided and go on waiting: {done.reason}."
+    return Done(said=said)
+
+
+async def _approve(ctx: Context, form: Fields) -> Done:
+    return await _decide(ctx, form, approved=True)
+
+
+async def _reject(ctx: Context, form: Fields) -> Done:
+    return await _decide(ctx, form, approved=False)
+
 
 PAGES = (
     Page(
         path="/transfer",
         group="system",
-        title="Export",
+        title="Import and export",
         template="transfer.html",
-        load=_EXPORT.load,
-        actions=_EXPORT.actions,
-        needs=ops.EXPORT_FILE,
+        load=_load,
+        actions={**_EXPORT.actions, "import": _try},
+        needs=ops.IMPORT_FILE,
+    ),
+    Page(
+        path="/imports/{id}",
+        group="system",
+        title="Import",
+        template="import.html",
+        load=_import,
+        actions={"commit": _commit, "approve": _approve, "reject": _reject},
+        parent="/transfer",
     ),
 )

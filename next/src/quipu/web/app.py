@@ -191,6 +191,7 @@ class Site:
         asked = Fields([*visit.asked, *given.pairs])
         ctx = visit.context()
         if file is not None:
+            asked = Fields([*asked.pairs, ("file_name", (file.filename or "")[:256])])
             ctx = replace(ctx, upload=_pieces(file))
         try:
             done = await _run(action, ctx, asked)
@@ -204,6 +205,9 @@ class Site:
             return await self._shown(
                 visit, page, Fields(visit.asked), status=status, error=error, typed=typed
             )
+        finally:
+            if file is not None:
+                await file.close()
         if done.once is not None:
             return await self._shown(visit, page, Fields(visit.asked), once=done.once)
         query = f"?{http.url.query}" if http.url.query else ""
