@@ -88,13 +88,24 @@ def test_every_decision_is_listed() -> None:
         assert f"({page.name})" in decisions, page.name
 
 
-def test_every_promise_of_the_readme_leads_to_a_test_that_attacks_it() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    section = text.partition("## What it promises")[2].partition("\n## ")[0]
-    promises = re.findall(r"^- \*\*.+?(?=^- |\Z)", section, re.M | re.S)
-    assert len(promises) > 5
+@pytest.mark.parametrize(
+    ("name", "heading", "least"),
+    [("README.md", "What it promises", 6), ("SECURITY.md", "What is promised", 4)],
+)
+def test_every_promise_leads_to_a_test_that_attacks_it(name: str, heading: str, least: int) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    section = text.partition(f"## {heading}")[2].partition("\n## ")[0]
+    promises = re.findall(r"^- .+?(?=^- |\Z)", section, re.M | re.S)
+    assert len(promises) >= least
     for promise in promises:
         assert re.search(r"\[`test_\w+`\]\(tests/[\w/]+\.py\)", promise), f"no test: {promise}"
+
+
+def test_every_protection_against_an_attack_names_its_test() -> None:
+    text = (ROOT / "docs" / "explanation" / "threats.md").read_text("utf-8")
+    rows = [row for row in re.findall(r"^\| .+ \|$", text, re.M) if not row.startswith("| protection")]
+    assert len(rows) > 15
+    assert [row for row in rows if "[`test_" not in row] == []
 
 
 def test_every_test_that_a_page_names_is_there() -> None:
