@@ -57,13 +57,17 @@ OTHERS = {
     "/oap-conformance-receipt.json": "the same for everybody",
     "/.well-known/oap-revocation": "whether a grant counts: for whoever knows its id, which is no secret",
     **{path: "asked for the owner's grant below" for _, path, _ in GRANT_ADDRESSES},
-    "/oap/memory/export": "asked for below",
     "/oap/memory/item/{id:path}/log": "the operation read_item_log, asked by itself; under a grant, the grant's",
     **dict.fromkeys(
         ("/oap/memory/vec/{id:path}.bin", "/oap/incident"), "under a grant, the grant's; the own"
     ),
     "/oap/audit": "the own receipts; under a grant, those that name the grantee; calls that anybody made",
     "/oap/invoke": "the same for everybody",
+    **dict.fromkeys(("/oap/memory/export", "/oap/memory/import"), "asked for below, and what one sends"),
+    **dict.fromkeys(
+        ("/oap/memory/import/{id}/commit", "/oap/memory/import/{id}/undo"),
+        "asked as the operations that they call",
+    ),
     **dict.fromkeys(("/mcp", "/mcp/{store}"), "mcp"),
     **dict.fromkeys(("/signin", "/signout", "/static/{name}"), "of the server"),
     **{page.path: "a page, which asks operations only" for page in pages(Checks(now))},

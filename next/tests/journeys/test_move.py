@@ -70,15 +70,15 @@ def test_a_memory_moves_from_server_to_server(tmp_path: Path) -> None:
         tried = asked(
             new,
             "POST",
-            "/v1/imports?agent_id=assistant",
+            "/oap/memory/import?agent_id=assistant",
             content=sent.content,
             headers={"Content-Type": "application/octet-stream"},
         )
         assert tried.status_code == 200, tried.text
-        report = tried.json()
+        report = tried.json()["output"]
         assert (report["signature"], report["owner"]) == ("valid", owner)
-        done = asked(new, "POST", f"/v1/imports/{report['import_id']}/commit", json={})
-        assert done.json()["counts"]["accepted"] == 2, done.text
+        done = asked(new, "POST", f"/oap/memory/import/{report['import_id']}/commit")
+        assert done.json()["output"]["counts"]["accepted"] == 2, done.text
         before, after = listed(old), listed(new)
         assert set(after) == set(before) == {website, meeting}
         for record_id, record in after.items():

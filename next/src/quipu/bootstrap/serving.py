@@ -73,7 +73,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.runs.routes import OpenWopRoutes
     from quipu.sharing.grant_routes import GrantRoutes
     from quipu.sharing.routes import OapRoutes
-    from quipu.transfer.exporting.oap_routes import ExportRoutes
+    from quipu.transfer.oap_routes import MoveRoutes
     from quipu.web.errors import error_page
 
     settings, spans = http_settings(container.config), container.spans
@@ -93,7 +93,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     )
     web = None if only is not None else _web(container, authentication)
     oap = OapRoutes.of(container.sharing, authentication)
-    exports = ExportRoutes(oap.wire, GrantRoutes(container.sharing, oap.wire))
+    moves = MoveRoutes(oap.wire, GrantRoutes(container.sharing, oap.wire))
     openwop = OpenWopRoutes(
         authentication=authentication,
         follower=container.runs.follower,
@@ -112,11 +112,11 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         protocols=(
             *mcp.routes,
             *(() if only is not None else oap.routes),
-            *(() if only is not None else exports.routes),
+            *(() if only is not None else moves.routes),
             *(() if web is None else web.routes()),
         ),
         addresses=() if only is not None else openwop.endpoints,
-        described={} if only is not None else {**openwop.described, **oap.described, **exports.described},
+        described={} if only is not None else {**openwop.described, **oap.described, **moves.described},
         spans=None if spans is None else _request_spans(spans),
         error_page=None if only is not None else refusal,
         # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.

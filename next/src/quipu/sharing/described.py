@@ -24,6 +24,9 @@ _SAID: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("GET", "/oap/memory/grant/{id}"): ("Show a grant, and what it has shown.", False),
     ("DELETE", "/oap/memory/grant/{id}"): ("Take a grant back, or give it up.", False),
     ("POST", "/oap/memory/grant/{id}/token"): ("A token for a grant.", False),
+    ("POST", "/oap/memory/import"): ("Try a file: what would come in.", False),
+    ("POST", "/oap/memory/import/{id}/commit"): ("Carry an import out.", False),
+    ("POST", "/oap/memory/import/{id}/undo"): ("Take back what an import brought.", False),
     ("POST", "/oap/memory/export"): ("Everything as a file, or what a grant shows.", False),
     ("GET", "/oap/memory/item/{id}/log"): ("The log of an item that was shown: hashes.", False),
     ("GET", "/oap/memory/vec/{id}.bin"): ("The vector of an item that was shown.", False),
@@ -33,8 +36,8 @@ _SAID: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("POST", "/oap/data/delete"): ("Delete what is here, and what others were shown of it.", False),
 }
 _JSON = "application/json"
-#: What answers with a file.
-_FILE = "/oap/memory/export"
+#: What answers with a file, and what takes one.
+_FILE, _UPLOAD = "/oap/memory/export", "/oap/memory/import"
 _ID, _TEXT = {"type": "string", "minLength": 1}, {"type": "string"}
 _TOLD = {"OAP-Version": "The version that is spoken.", "OAP-Request-Id": "The id of the request."}
 _ENVELOPE: dict[str, Any] = {
@@ -102,5 +105,6 @@ def _described(method: str, path: str) -> dict[str, Any]:
         },
     }
     if method == "POST":
-        item["requestBody"] = {"content": {_JSON: {"schema": {"type": "object"}}}}
+        sent = {"*/*": {"schema": _TEXT}} if path == _UPLOAD else {_JSON: {"schema": {"type": "object"}}}
+        item["requestBody"] = {"content": sent}
     return item | {"security": []} if is_public else item

@@ -6,7 +6,7 @@ Whatever goes wrong is answered here, in an envelope that this host signs, or as
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from starlette.requests import Request as HttpRequest
@@ -17,9 +17,9 @@ from quipu import jose
 from quipu.errors import Fault, InternalError, NotFoundError, QuipuError, UnauthenticatedError
 from quipu.http.authentication import Authentication, no_credential
 from quipu.http.exchange import exchange_of, note
-from quipu.http.limits import allowance_of
+from quipu.http.limits import allowance_of, lift_limits
 from quipu.http.problems import REASON_STATUS, problem_response
-from quipu.http.read import JSON, media_type, strict_json
+from quipu.http.read import JSON, media_type, strict_json, uploaded
 from quipu.http.streams import download
 from quipu.operation import Context, FilePart, invalid
 from quipu.search.text import is_storable
@@ -116,6 +116,11 @@ class Wire:
         found = strict_json(data)
         _check_numbers(found, "")
         return found
+
+    def with_file(self, http: HttpRequest, ctx: Context) -> Context:
+        """The context with the body as it comes, however large it is."""
+        lift_limits(http.scope)
+        return replace(ctx, upload=uploaded(http))
 
     # -- answering ------------------------------------------------------------------------------------------------
 
