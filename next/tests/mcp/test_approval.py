@@ -318,6 +318,9 @@ async def test_an_answer_counts_only_for_whom_was_asked_and_for_what(world: Worl
             await answered(client, state, content="something else")
         with pytest.raises(MCPError, match="requestState"):
             await answered(client, state[:-4] + "AAAA")
+        for altered in (f"{state}-TAMPERED", f"{state}=", f"{state[:8]}.{state[8:]}", f" {state}"):
+            with pytest.raises(MCPError, match="requestState"):
+                await answered(client, altered)
         # An answer to nothing is a question.
         again = await answered(client, None)
         assert again.input_requests.keys() == {"approval"}

@@ -1,11 +1,13 @@
 """MCP as others judge it: the official conformance kit, the inspector, and the memory server whose tools we offer too."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,15 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from quipu.bootstrap import Container, http_app, open_container, serving
+from quipu.config import Settings
+from quipu.http.server import Server, address_of, bound_socket, serve
+from quipu.http.settings import HttpSettings
+from quipu.mcp.settings import McpParts, Profile
 from tests.docs.serving import served
 from tests.requirement import requirement
 from tests.vendors.environments import NODE, node_modules_of
+from tests.vendors.mcp_fixtures import fixture_tools
 
 pytestmark = pytest.mark.vendor(name="mcp")
 PACKAGES = "@modelcontextprotocol"
@@ -153,6 +161,71 @@ def test_the_conformance_kit(revision: str, judged: Running) -> None:
     assert failed.keys() == wanted.keys(), {
         name: failed.get(name, "It holds.") for name in failed.keys() ^ wanted.keys()
     }
+    assert sum(went == "SUCCESS" for _, _, went, _ in found) == holds
+
+
+#: The same with the tools of the kit's example server on ours: what is left are its prompts and resources, and what we do
+#: not offer. A memory has one prompt, and its resources are its own.
+_LEFT: Mapping[str, tuple[frozenset[str], int]] = {
+    "2026-07-28": (
+        frozenset(
+            {
+                *("completion-complete", "http-custom-header-server-validation"),
+                *(
+                    "input-required-result-non-tool-request",
+                    "prompts-get-embedded-resource",
+                    "prompts-get-simple",
+                ),
+                *("prompts-get-with-args", "prompts-get-with-image", "resources-read-binary"),
+                *("resources-read-text", "resources-templates-read"),
+            }
+        ),
+        131,
+    ),
+    "2025-11-25": (
+        frozenset(
+            {
+                *("completion-complete", "logging-set-level", "prompts-get-embedded-resource"),
+                *("prompts-get-simple", "prompts-get-with-args", "prompts-get-with-image"),
+                *("resources-read-binary", "resources-read-text", "resources-subscribe"),
+                *("resources-templates-read", "resources-unsubscribe", "server-sse-polling"),
+                "tools-call-with-logging",
+            }
+        ),
+        69,
+    ),
+}
+
+
+@requirement("mcp:judges.fixtures")
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+@pytest.mark.parametrize("revision", _LEFT)
+async def test_the_conformance_kit_with_its_own_tools_on_our_server(
+    revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = serving.mcp_parts
+
+    def with_fixtures(container: Container) -> McpParts:
+        made = parts(container)
+        return replace(made, profiles=(*made.profiles, Profile("default", fixture_tools)))
+
+    monkeypatch.setattr(serving, "mcp_parts", with_fixtures)
+    container = await open_container(Settings(agent="a"), stores=[":memory:"], embedder="none")
+    app, settings = http_app(container, is_open=True), HttpSettings(port=0)
+    with closing(bound_socket(settings)) as listening:
+        server = Server(app, settings)
+        running = asyncio.create_task(serve(app, settings, listening, server=server))
+        try:
+            url = f"{address_of(settings, listening)}/mcp"
+            words = ("server", "--url", url, "--requirements", revision, "--output-dir", str(tmp_path))
+            await asyncio.to_thread(program, "conformance", *words)
+        finally:
+            server.stop()
+            await running
+            await container.close()
+    found, (left, holds) = list(checks(tmp_path)), _LEFT[revision]
+    failed = {scenario: (check, why) for scenario, check, went, why in found if went == "FAILURE"}
+    assert failed.keys() == left, {name: failed.get(name, "It holds.") for name in failed.keys() ^ left}
     assert sum(went == "SUCCESS" for _, _, went, _ in found) == holds
 
 

@@ -1,7 +1,5 @@
 """The server: tools, resources, the prompt and notices, for either transport and both generations of the protocol."""
 
-import base64
-import binascii
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.request_state import InvalidRequestState, RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
+from quipu import jose
 from quipu._version import __version__
 from quipu.errors import UnverifiableError, presentable
 from quipu.mcp import extension, results
@@ -208,10 +207,10 @@ class _StateCodec:
         self._sealer = sealer
 
     def seal(self, payload: bytes) -> str:
-        return base64.urlsafe_b64encode(self._sealer.seal(payload, self._PLACE)).decode("ascii")
+        return jose.b64(self._sealer.seal(payload, self._PLACE))
 
     def unseal(self, token: str) -> bytes:
         try:
-            return self._sealer.unseal(base64.urlsafe_b64decode(token), self._PLACE)
-        except (binascii.Error, ValueError, UnverifiableError) as error:
+            return self._sealer.unseal(jose.unb64(token), self._PLACE)
+        except (ValueError, UnverifiableError) as error:
             raise InvalidRequestState("seal") from error
