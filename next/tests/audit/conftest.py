@@ -14,7 +14,7 @@ from quipu.audit.service import AuditService, audit_service
 from quipu.governance.text_classes import classes
 from quipu.ledger.ledger import Ledger
 from quipu.memory.scope import STORES
-from quipu.operation import Services
+from quipu.operation import Context, Services
 from quipu.secrets.model import SECRETS
 from tests.audit.tampering import Owner, live
 from tests.fixtures.memories import TestMemory, Unlimited, Untraced, open_memory
@@ -43,6 +43,16 @@ class Audited:
         await self.ledger.close()
 
 
+class NoneWaits:
+    """Imports are another room; here nothing of them waits for a person."""
+
+    async def withdraw(self, ctx: Context, import_id: str, *, dry_run: bool) -> int:
+        return 0
+
+    async def note_undone(self, ctx: Context, import_id: str) -> None:
+        """Nobody asks."""
+
+
 def audited(
     memory: TestMemory,
     *,
@@ -60,6 +70,7 @@ def audited(
         anchors=anchors,
         every_ms=every_ms,
         detect=classes,
+        imports=NoneWaits(),
     )
     bindings = {**memory.services.bindings, **{one.operation.name: one for one in audit.bindings}}
     memory.services = Services(bindings, Unlimited(), Untraced())
