@@ -257,6 +257,7 @@ class EraseResponse(Response):
     """What is erased."""
 
     ids: tuple[str, ...] = Field(description="The memories that are gone, or would go.")
+    erased: int = Field(description="How many are gone.")
     dry_run: bool = Field(description="Whether it was only tried.")
     erasure: ErasureView | None = Field(
         default=None, description="How far it has come; none where it was only tried."

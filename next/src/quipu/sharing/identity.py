@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +26,7 @@ from quipu.sharing import dids
 from quipu.sharing.dids import PublicKey
 
 _HOST = "host"
-_REVOKED = "revoked"
+_REVOKED, _ERASED = "revoked", "erased"
 _OWNER = "owner.json"
 _PATH = re.compile(r"[0-9a-f]{32}")
 #: Another host's document is kept for so long, and so many of them.
@@ -186,6 +186,20 @@ class Keyring:
         if self._folder is None or (tenant, grant_id) in self._noted:
             return (tenant, grant_id) in self._noted
         return os.path.exists(f"{self._folder}/{_name(tenant)}/{_REVOKED}/{_digest(grant_id)}")
+
+    # -- what was erased ----------------------------------------------------------------------------------------------
+
+    def note_erased(self, tenant: str, erasure_id: str, record_ids: Sequence[str]) -> None:
+        """The same for an erasure: an older ledger has what was erased since."""
+        noted = {"id": erasure_id, "ids": [*record_ids]}
+        self._write(tenant, f"{_ERASED}/{_digest(erasure_id)}", json.dumps(noted).encode())
+
+    def erased(self, tenant: str) -> dict[str, list[str]]:
+        """The ids of the records of each erasure that was noted."""
+        if self._folder is None or not (folder := self._folder / _name(tenant) / _ERASED).is_dir():
+            return {}
+        found = [_json(file) for file in sorted(folder.iterdir()) if not file.suffix]
+        return {str(one["id"]): [str(name) for name in one["ids"]] for one in found}
 
     # -- files ----------------------------------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ ERASE = Operation(
     http=post("/v1/erasures"),
     cli=Command(
         name="erase",
+        says="Erased {erased}. `quipu erasures` shows the receipt, and who was told.",
         examples=(
             "quipu erase --ids mem_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
             "quipu erase --scope-id work --dry-run",

@@ -7,6 +7,7 @@
 3. Telling goes on until everybody has answered, whatever server does it; there is one Deletion Receipt.
 4. Memories that were erased in another way (a hard forget, a deleted store) are found along the journal, and their grantees
    told all the same.
+5. An erasure is noted beside the keys too: where an older ledger is put in place, what it has of it is erased again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,17 +65,20 @@ class Erasures:
     _at_work: set[str] = field(default_factory=set[str], init=False)
     #: Up to where in an owner's journal erasures were followed.
     _followed: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    #: Owners whose notes of erasures were held against the ledger.
+    _looked_at: set[str] = field(default_factory=set[str], init=False)
 
     async def erase(self, ctx: Context, request: EraseRequest) -> EraseResponse:
         """Erase what is chosen; it returns when it is gone here, and everybody who can be reached was told."""
         if request.dry_run:
             chosen = await self.choice.chosen(ctx.tenant, request)
-            return EraseResponse(ids=tuple(chosen.ids), dry_run=True)
-        erasure = await self._erased(ctx, request)
+            return EraseResponse(ids=tuple(chosen.ids), erased=0, dry_run=True)
+        erasure = await self._erased(ctx.tenant, ctx.principal.name, request, self.host.new_id("era"))
         ids = tuple(str(name) for name in erasure.request["ids"])
         ctx.facts.record_ids = ids
         erasure = await self._propagated(ctx.tenant, erasure)
-        return EraseResponse(ids=ids, dry_run=False, erasure=await self._view(ctx.tenant, erasure))
+        view = await self._view(ctx.tenant, erasure)
+        return EraseResponse(ids=ids, erased=len(ids), dry_run=False, erasure=view)
 
     async def listed(self, ctx: Context, request: ListErasuresRequest) -> ListErasuresResponse:
         after = None if request.cursor is None else (request.cursor,)
@@ -103,19 +107,17 @@ class Erasures:
 
     # -- here ---------------------------------------------------------------------------------------------------------
 
-    async def _erased(self, ctx: Context, request: EraseRequest) -> Erasure:
-        """The erasure as it is noted, with everything gone."""
-        host, tenant = self.host, ctx.tenant
+    async def _erased(self, tenant: str, actor: str, request: EraseRequest, name: str) -> Erasure:
+        """The erasure of this id as it is noted, with everything gone."""
+        host = self.host
         for _ in range(_MOST_ATTEMPTS):
             guard = await host.redactor.guard(tenant, None)
             clean = guard.clean(request)
             # Whatever is derived or merged after this position is a conflict, and it is looked for again.
             head = await host.ledger.head(tenant)
             chosen = await self.choice.chosen(tenant, clean)
-            erasure = self._erasure(chosen, clean)
-            draft = Draft(
-                op="erase", actor=ctx.principal.name, at=erasure.requested_at, detail={"erasure": erasure.id}
-            )
+            erasure = self._erasure(name, chosen, clean)
+            draft = Draft(op="erase", actor=actor, at=erasure.requested_at, detail={"erasure": name})
             erases = (Erase(id=name) for name in chosen.ids)
             commit = Commit(
                 tenant=tenant, draft=draft, changes=(*erases, *chosen.changes), erases_as_of=head.seq
@@ -136,13 +138,14 @@ class Erasures:
                 continue
             finally:
                 self.pipeline.forget_texts()  # also when the caller has gone: what was handed over is done
+            host.keyring.note_erased(tenant, name, chosen.ids)
             await host.ledger.scrub()
             return done
         raise ConflictError("What is to be erased keeps being changed by others.", reason="row_changed")
 
-    def _erasure(self, chosen: Chosen, request: EraseRequest) -> Erasure:
+    def _erasure(self, name: str, chosen: Chosen, request: EraseRequest) -> Erasure:
         return Erasure(
-            id=self.host.new_id("era"),
+            id=name,
             step="propagating",
             requested_at=self.host.clock(),
             request={
@@ -257,10 +260,25 @@ class Erasures:
 
     async def work(self, tenant: str) -> None:
         """Follow what was erased in another way, and go on with what an absent grantee or a crash left undone."""
+        if tenant not in self._looked_at:
+            await self._erase_again(tenant)
+            self._looked_at.add(tenant)
         if await self.host.ledger.page(GRANTS, tenant, limit=1):
             await self._follow(tenant)
         for erasure in await self._unfinished(tenant):
             await self._propagated(tenant, erasure)
+
+    async def _erase_again(self, tenant: str) -> None:
+        """Erase what an older ledger has of erasures that it does not know."""
+        ledger = self.host.ledger
+        for name, ids in self.host.keyring.erased(tenant).items():
+            if await ledger.get(ERASURES, tenant, name) is not None:
+                continue
+            newest = await ledger.newest_versions(tenant, ids)
+            left = [one for one in ids if one in newest and newest[one].standing != "erased"]
+            for number, some in enumerate(_pages(left)):
+                request = EraseRequest(ids=tuple(some), reason="erased")
+                await self._erased(tenant, _ITSELF, request, self.host.new_id("era") if number else name)
 
     async def _unfinished(self, tenant: str) -> list[Erasure]:
         found: list[Erasure] = []
@@ -315,7 +333,9 @@ class Erasures:
             return None, ()
         names = dict.fromkeys(one.record_id for one in left)
         chosen = Chosen([*names], receipts.hashed(sorted({one.item_id for one in left})))
-        erasure = self._erasure(chosen, EraseRequest(ids=tuple(names), reason="erased"))
+        erasure = self._erasure(
+            self.host.new_id("era"), chosen, EraseRequest(ids=tuple(names), reason="erased")
+        )
         detail = {"erasure": erasure.id}
         draft = Draft(op="erase", actor=_ITSELF, at=erasure.requested_at, detail={**detail})
         return None, [Commit(tenant=reader.tenant, draft=draft, changes=tuple(self._noted(reader, erasure)))]
