@@ -93,3 +93,11 @@ async def test_undoing_an_import_drops_what_waits_of_it_and_says_so(room: Room) 
     assert (shown.waiting, shown.undone_at is not None) == (0, True)
     # The same file may come again.
     assert (await room.brought(memories("Ana likes tea", "Ana likes coffee"), writer)).counts.held == 2
+
+
+async def test_an_import_is_not_undone_while_a_rule_holds_that(room: Room) -> None:
+    done = await room.brought(memories("Ana likes tea"))
+    await room.rules({"id": "imported", "effect": "hold", "when": {"imported": True}})
+    undone = await room.undone(done.import_id)
+    assert [one.outcome for one in undone.findings] == ["held"]
+    assert (await room(ops.GET_IMPORT, id=done.import_id)).undone_at is None

@@ -79,7 +79,8 @@ class Undo:
             shown = [case.last for case in cases if case.last.agent_id == agent_id]
             self.memory.read_log.read(ctx, agent_id, shown)
         done = {} if request.dry_run else await self._all_done(ctx, request, cases, stores)
-        if whole is not None and not request.dry_run and not is_cut:
+        is_over = not is_cut and all(outcome in ("done", "left") for outcome, _ in done.values())
+        if whole is not None and not request.dry_run and is_over:
             await self.imports.note_undone(ctx, whole)
         return UndoResponse(
             dry_run=request.dry_run,
