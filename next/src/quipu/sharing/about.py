@@ -1,6 +1,6 @@
 """Who this host and its owners are: their DIDs and keys, and the documents and manifests that anybody may read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from quipu.memory.pipeline import Guard, Pipeline, Plan
 from quipu.model.journal import Draft
 from quipu.model.principal import DEFAULT_TENANT
 from quipu.operation import Context
-from quipu.sharing import manifests
+from quipu.sharing import conformance, manifests
 from quipu.sharing.host import Host
 from quipu.sharing.host_messages import (
     DescribeServiceRequest,
@@ -34,8 +34,6 @@ class About:
     #: How items can be projected, and in which formats they can be exported.
     profiles: Sequence[str]
     formats: Sequence[str]
-    #: The receipt of the run of OAP's suite that came with this version.
-    conformance: Mapping[str, Any] | None = None
 
     # -- for the owner ------------------------------------------------------------------------------------------------
 
@@ -76,10 +74,14 @@ class About:
         body = manifests.memory_manifest(keyring.did(tenant), self.host.url, space, self.formats)
         return {**body, "signature": jose.detached(canonical(body), keyring.signatory(None))}
 
+    def conformance_receipt(self) -> dict[str, Any]:
+        """The receipt of the run of OAP's suite that came with this version."""
+        return conformance.receipt(self.host.url, __version__, self.host.keyring.signatory(None))
+
     def tool_manifest(self) -> dict[str, Any]:
         """What this host does, and what it does with data."""
         return manifests.tool_manifest(
-            self.host.did, self.host.url, __version__, self.profiles, self.conformance
+            self.host.did, self.host.url, __version__, self.profiles, self.conformance_receipt()
         )
 
     def _whose(self, path: str | None) -> str | None:

@@ -8,7 +8,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute, Route
 
-from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
 from quipu.sharing.audit_routes import AuditRoutes
 from quipu.sharing.described import described
@@ -60,9 +59,7 @@ class OapRoutes:
             return about.tool_manifest()
 
         async def receipt(_: str | None) -> Any:
-            if about.conformance is None:
-                raise NotFoundError("There is no conformance receipt.", reason="address")
-            return about.conformance
+            return about.conformance_receipt()
 
         return [
             self._document("/.well-known/did.json", document),
