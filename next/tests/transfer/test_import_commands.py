@@ -38,7 +38,7 @@ def test_a_file_is_shown_first_and_then_brought_in(place: Path, capsys: pytest.C
     assert run(["import", str(file), "--yes"]) == 0
     shown = capsys.readouterr()
     assert "2 memories are in." in shown.out
-    assert "quipu undo --import-id imp_" in shown.err
+    assert "quipu undo --import imp_" in shown.err
     assert kept(place, capsys) == ["Ana likes coffee", "Ana likes tea"]
     # Once more there is nothing to do.
     assert run(["import", str(file)]) == 0
@@ -51,7 +51,7 @@ def test_it_is_undone_by_its_id(place: Path, capsys: pytest.CaptureFixture[str])
     assert run(["--json", "import", str(file), "--yes"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["status"], report["counts"]["accepted"]) == ("done", 1)
-    assert run(["undo", "--import-id", report["import_id"], "--no-dry-run"]) == 0
+    assert run(["undo", "--import", report["import_id"], "--no-dry-run"]) == 0
     capsys.readouterr()
     assert kept(place, capsys) == []
 

@@ -179,6 +179,7 @@ def _option(about: Field) -> click.Parameter:
         f"--{name}",
         *([f"-{name}"] if len(name) == 1 else []),
         *(["--agent"] if about.name == "agent_id" else []),
+        *(["--import"] if about.name == "import_id" else []),
         about.name,
     ]
     if about.kind == "boolean":

@@ -53,7 +53,7 @@ async def _import(
     if dry_run:
         session.note("Nothing was written. Repeat it without --dry-run to bring it in.")
     else:
-        session.note(f"Take all of it back with: quipu undo --import-id {report.import_id} --no-dry-run")
+        session.note(f"Take all of it back with: quipu undo --import {report.import_id} --no-dry-run")
         if report.counts.held:
             session.note(f"Approve what waits with: quipu review approve --import {report.import_id}")
     return _code(report)
@@ -175,7 +175,9 @@ IMPORT = HandCommand(
             metavar="NAME",
             help=f"What kind of file it is: {', '.join(get_args(FormatName))}. Default: found out by looking at it.",
         ),
-        click.Option(["--agent-id"], help="Whose memories they become where the file does not say."),
+        click.Option(
+            ["--agent-id", "--agent"], help="Whose memories they become where the file does not say."
+        ),
         click.Option(["--user-id"], help="Whom they are about where the file does not say."),
         click.Option(["--store"], help="The memory store that all of them go to."),
         click.Option(
