@@ -129,7 +129,7 @@ def document(target: Target) -> dict[str, Any]:
 
 def wrong_with(case: Case, response: Any) -> str | None:
     """What is wrong with an answer; None: it is as the document has it, and says nothing that it must not."""
-    text = response.text
+    text = response.content.decode("utf-8", "replace")
     if told := [word for word in UNTOLD if word in text]:
         return f"tells {told}"
     # 501 says that a part is not here, 503 that somebody else does not answer.

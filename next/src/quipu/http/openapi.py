@@ -227,7 +227,7 @@ def _described(
         described["requestBody"] = {"required": True, "content": {media: {"schema": {"type": "string"}}}}
     content: dict[str, Any] = {_MEDIA[route.answers]: {"schema": response}}
     if route.answers == "file":
-        content = {"application/octet-stream": {"schema": {"type": "string"}}}
+        content = {"*/*": {}}  # each file says what it is
     if route.lines is not None:
         content[NDJSON] = {"schema": _items_of(response, components)}
     described["responses"] = _responses(
