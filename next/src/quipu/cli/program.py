@@ -72,7 +72,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Start": ("demo", "serve", "init", "doctor", "config", "whoami", "mcp"),
     "Memory": (
         *("remember", "add", "recall", "context", "update", "forget", "merge", "expire", "show", "list"),
-        *("history", "restore", "changes", "consolidate", "erase", "undo"),
+        *("history", "restore", "changes", "consolidate", "erase", "erasures", "undo"),
     ),
     "Stores, procedures, runs": ("store", "procedure", "run"),
     "Review": ("review", "rules", "suggestions", "webhook"),
