@@ -1,1 +1,1 @@
-"""Benchmarks of Quipu: recall quality, latency, throughput and size, beside memorywire in the same run."""
+"""How fast it is: one installation beside another, in alternating runs. Ratios count, times are this machine's."""

@@ -29,10 +29,8 @@ def main() -> None:
             print(hit.metadata["turn"], hit.content)
 
         # What fits into a prompt: whole memories, best first, within a budget of tokens.
-        print(
-            len(memory.recall("launch", session_id="launch-planning", max_tokens=20, min_relevance="off")),
-            "fit",
-        )
+        fitting = memory.recall("launch", session_id="launch-planning", max_tokens=20, min_relevance="off")
+        print(len(fitting.results), "fit")
 
 
 if __name__ == "__main__":

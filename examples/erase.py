@@ -20,13 +20,11 @@ async def main() -> None:
         print("before:", await asyncio.to_thread(holds_secret))
 
         erased = await memory.forget(filter={"user_id": "tom"}, hard_delete=True)
-        print(
-            "erased:", len(erased.forgotten_ids), "records, receipt", erased.extensions["receipt"]["erased"]
-        )
+        print("erased:", len(erased.forgotten_ids), "memories")
         print("after: ", await asyncio.to_thread(holds_secret))
 
-        checked = await memory.verify()
-        print("the journal holds:", checked.holds)
+        report = await memory.verify()
+        print("faults in the journal:", len(report.tenants[0].faults))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ async def main() -> None:
     await memory.remember("Booked the 9:40 train to Porto", type="episodic", user_id="u1")
 
     for hit in await memory.recall("What does the user prefer?", k=5, user_id="u1"):
-        print(hit.type.value, hit.content)
+        print(hit.type, hit.content)
 
     merged = await memory.merge(first.id, [second.id], strategy="keep_canonical")
     print("merged", merged.merged_count)

@@ -1,4 +1,4 @@
-"""`@requirement("memorywire:recall.k")`: this test claims a line of tests/faces/requirements/memorywire.toml."""
+"""`@requirement("memorywire:recall.k")`: this test claims a line of tests/requirements/memorywire.toml."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quipu: one memory for every agent.
+"""One memory for every agent.
 
 Names are imported when they are first used, so that `import quipu` and the command line start fast.
 """
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from quipu._version import __version__
 
 if TYPE_CHECKING:
+    from quipu.api import Memory, connect
+    from quipu.embed.port import Embedder
     from quipu.errors import (
         ApprovalRejectedError,
         BackendUnavailableError,
@@ -27,182 +29,76 @@ if TYPE_CHECKING:
         UnsupportedError,
         UnverifiableError,
     )
-    from quipu.errors import InvalidError as ValidationError
-    from quipu.memory import Memory, connect
-    from quipu.memory.routing import Router
-    from quipu.model.governance import Edit
-    from quipu.model.operations import (
-        Embedding,
-        ExpireAction,
+    from quipu.memory.memory_store import MemoryStore
+    from quipu.memory.model import (
         ExpirePolicy,
         ExpireRequest,
-        Floor,
-        ForgetRequest,
-        Fusion,
-        MergeRequest,
-        MergeStrategy,
-        RecallRequest,
-        RememberRequest,
-        UpdateStrategy,
-    )
-    from quipu.model.outcomes import (
         ExpireResponse,
+        ForgetRequest,
         ForgetResponse,
         Hit,
+        MergeRequest,
         MergeResponse,
+        RecallRequest,
         RecallResponse,
+        RememberRequest,
         RememberResponse,
-        Verification,
     )
-    from quipu.model.record import (
-        Link,
-        MemoryType,
-        PrivacyIntent,
-        Provenance,
-        Record,
-        Sensitivity,
-        State,
-        Tier,
-        Trust,
-    )
-    from quipu.model.store import Store, StoreScope
-    from quipu.ports.embedder import Embedder
-    from quipu.ports.memory_store import MemoryStore
+    from quipu.router.router import Router
     from quipu.telemetry.settings import Telemetry
 
-_HOMES = {
-    "quipu.errors": (
-        "ApprovalRejectedError",
-        "BackendUnavailableError",
-        "ConflictError",
-        "DeadlineError",
-        "ForbiddenError",
-        "InternalError",
-        "InvalidError",
-        "NotFoundError",
-        "QuipuError",
-        "QuotaExceededError",
-        "RateLimitedError",
-        "SecretLeakageError",
-        "TamperedError",
-        "UnauthenticatedError",
-        "UnsupportedError",
-        "UnverifiableError",
-    ),
-    "quipu.memory": ("Memory", "connect"),
-    "quipu.model.governance": ("Edit",),
-    "quipu.model.operations": (
-        "Embedding",
-        "ExpireAction",
-        "ExpirePolicy",
-        "ExpireRequest",
-        "Floor",
-        "ForgetRequest",
-        "Fusion",
-        "MergeRequest",
-        "MergeStrategy",
-        "RecallRequest",
-        "RememberRequest",
-        "UpdateStrategy",
-    ),
-    "quipu.model.outcomes": (
-        "ExpireResponse",
-        "ForgetResponse",
-        "Hit",
-        "MergeResponse",
-        "RecallResponse",
-        "RememberResponse",
-        "Verification",
-    ),
-    "quipu.model.record": (
-        "Link",
-        "MemoryType",
-        "PrivacyIntent",
-        "Provenance",
-        "Record",
-        "Sensitivity",
-        "State",
-        "Tier",
-        "Trust",
-    ),
-    "quipu.model.store": (
-        "Store",
-        "StoreScope",
-    ),
-    "quipu.ports.embedder": ("Embedder",),
-    "quipu.ports.memory_store": ("MemoryStore",),
-    "quipu.memory.routing": ("Router",),
-    "quipu.telemetry.settings": ("Telemetry",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
+#: Where the names above are at home; the light ones first.
+_HOMES = (
+    *("quipu.errors", "quipu.memory.model", "quipu.memory.memory_store", "quipu.embed.port"),
+    *("quipu.telemetry.settings", "quipu.router.router", "quipu.api"),
+)
 __all__ = [
     "ApprovalRejectedError",
     "BackendUnavailableError",
     "ConflictError",
     "DeadlineError",
-    "Edit",
     "Embedder",
-    "Embedding",
-    "ExpireAction",
     "ExpirePolicy",
     "ExpireRequest",
     "ExpireResponse",
-    "Floor",
     "ForbiddenError",
     "ForgetRequest",
     "ForgetResponse",
-    "Fusion",
     "Hit",
     "InternalError",
     "InvalidError",
-    "Link",
     "Memory",
     "MemoryStore",
-    "MemoryType",
     "MergeRequest",
     "MergeResponse",
-    "MergeStrategy",
     "NotFoundError",
-    "PrivacyIntent",
-    "Provenance",
     "QuipuError",
     "QuotaExceededError",
     "RateLimitedError",
     "RecallRequest",
     "RecallResponse",
-    "Record",
     "RememberRequest",
     "RememberResponse",
     "Router",
     "SecretLeakageError",
-    "Sensitivity",
-    "State",
-    "Store",
-    "StoreScope",
     "TamperedError",
     "Telemetry",
-    "Tier",
-    "Trust",
     "UnauthenticatedError",
     "UnsupportedError",
     "UnverifiableError",
-    "UpdateStrategy",
-    "ValidationError",
-    "Verification",
     "__version__",
     "connect",
 ]
 
 
 def __getattr__(name: str) -> object:
-    # ValidationError is memorywire's name for InvalidError.
-    home = _HOME_OF.get("InvalidError" if name == "ValidationError" else name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), "InvalidError" if name == "ValidationError" else name)
-    globals()[name] = value
-    return value
+    if name in __all__:
+        for home in _HOMES:
+            found = getattr(import_module(home), name, None)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

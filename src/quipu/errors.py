@@ -1,71 +1,56 @@
-"""Every error Quipu raises: one tree, stable codes.
+"""Every error: one tree, stable codes. The docstring is the default message.
 
 QuipuError                     code                  whose fault
 ├── InvalidError               validation_error      caller: names the field and what would be accepted
-│   └── SecretLeakageError     secret_leakage        caller: redaction policy is `reject`
+│   └── SecretLeakageError     secret_leakage        caller: redaction policy is `reject`, or a secret in a name
 ├── UnauthenticatedError       unauthenticated       caller
-├── ForbiddenError             forbidden             caller; same answer whether or not the thing exists
-├── NotFoundError              not_found             caller
+├── ForbiddenError             forbidden             caller; the same answer whether or not the thing exists
+├── NotFoundError              not_found             caller; also for what the caller may not see
 ├── ConflictError              conflict              caller
 ├── ApprovalRejectedError      approval_rejected     a person said no
 ├── QuotaExceededError         quota_exceeded        caller
-├── RateLimitedError           rate_limited          caller, retryable
+├── RateLimitedError           rate_limited          caller, may be repeated
 ├── UnsupportedError           unsupported           a promise is missing; raised before acting
 ├── TamperedError              tampered              a chain, digest or signature is wrong
 ├── UnverifiableError          unverifiable          it could not be checked: key or file missing
-├── DeadlineError              timeout               ours, retryable
-├── BackendUnavailableError    backend_unavailable   theirs, cause kept; retryable unless a person must mend it
+├── DeadlineError              timeout               ours, may be repeated
+├── BackendUnavailableError    backend_unavailable   theirs, may be repeated, cause kept
 └── InternalError              internal_error        ours
 
-`code` is public and never changes; `reason` is finer, also stable, and listed in the error reference.
-A message never holds memory text, a query, a secret or another tenant's data.
+A held write is no error: see `Held` in memory/pipeline.py. No message holds memory text, a query or a secret.
 """
 
-from __future__ import annotations
-
+import logging
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
-#: Reasons that no repetition mends: a person must change something first.
-LASTING = frozenset(
-    {
-        "bad_key",
-        "corrupt",
-        "embedding_mismatch",
-        "forbidden_address",
-        "forked",
-        "half_migrated",
-        "insecure_address",
-        "missing_extra",
-        "missing_key",
-        "moved",
-        "newer_schema",
-        "no_pgvector",
-        "not_a_database",
-        "not_utf8",
-        "old_pgvector",
-        "old_server",
-        "weights_mismatch",
-    }
-)
+_PLAIN_NAME = re.compile(r"[A-Za-z_]{1,32}")
+
+
+def may_repeat(name: str) -> bool:
+    """Whether an error may repeat an unknown name: one that is no plain word may be a value in the wrong place."""
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a request: where, why, and what would be accepted."""
+    """One thing that is wrong with a request."""
 
+    #: Where, as a JSON pointer into the request.
     pointer: str
+    #: Why, in a stable word such as `unknown_field`.
     reason: str
-    accepted: tuple[str, ...] = ()
+    #: What would be accepted, for a person.
+    accepted: str
 
 
 class QuipuError(Exception):
-    """Something went wrong in Quipu."""
+    """Something went wrong."""
 
     code: ClassVar[str] = "internal_error"
-    #: Whether the same call may succeed later, with nothing changed by anybody.
-    retryable: bool = False
+    is_retryable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -74,29 +59,18 @@ class QuipuError(Exception):
         reason: str | None = None,
         hint: str | None = None,
         faults: Sequence[Fault] = (),
-        retry_after: int | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
-        self.message: str = message or (self.__doc__ or "").strip()
-        self.reason: str | None = reason
-        if reason in LASTING:
-            self.retryable = False
-        #: What a person can do about it; shown by the command line, the page and a traceback, apart from `str()`.
-        self.hint: str | None = hint
-        self.faults: tuple[Fault, ...] = tuple(faults)
-        #: Seconds after which it may be tried again, where that is known.
-        self.retry_after: int | None = retry_after
-        super().__init__(self.message)
-        accepted = next((fault.accepted for fault in self.faults if fault.accepted), ())
-        if hint or accepted:
-            self.add_note(hint or f"Accepted: {', '.join(accepted)}.")
+        """`reason` is a stable word below the code; `hint` says what to do or type next."""
+        super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+        self.reason = reason or (faults[0].reason if faults else None)
+        self.hint = hint
+        self.faults = tuple(faults)
+        self.retry_after_s = retry_after_s
 
-    def within(self, pointer: str) -> Self:
-        """The same error about a part of something larger: its faults point into that, or at least there."""
-        faults = [replace(fault, pointer=pointer + fault.pointer) for fault in self.faults]
-        faults = faults or [Fault(pointer, self.reason or self.code)]
-        return type(self)(
-            self.message, reason=self.reason, hint=self.hint, faults=faults, retry_after=self.retry_after
-        )
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
 
 
 class InvalidError(QuipuError, ValueError):
@@ -104,105 +78,125 @@ class InvalidError(QuipuError, ValueError):
 
     code = "validation_error"
 
-    @classmethod
-    def at(
-        cls, pointer: str, reason: str, message: str, *, accepted: Sequence[str] = (), hint: str | None = None
-    ) -> InvalidError:
-        """One fault at one field, told by its JSON Pointer."""
-        return cls(message, reason=reason, hint=hint, faults=[Fault(pointer, reason, tuple(accepted))])
-
 
 class SecretLeakageError(InvalidError):
-    """The text holds a secret, and the redaction policy refuses such writes."""
+    """The request holds a secret, which is never kept."""
 
     code = "secret_leakage"
 
 
 class UnauthenticatedError(QuipuError):
-    """No valid credential was given."""
+    """A valid token is needed."""
 
     code = "unauthenticated"
 
 
 class ForbiddenError(QuipuError):
-    """This principal may not do that."""
+    """This credential may not do that."""
 
     code = "forbidden"
-    #: The recall that a person has to approve first, and where that is done.
-    proposal_id: str | None = None
-    approval_url: str | None = None
 
 
 class NotFoundError(QuipuError):
-    """There is no such thing in reach."""
+    """There is no such thing."""
 
     code = "not_found"
-    #: The record that took over, where the one that was asked for was merged away.
-    merged_into: str | None = None
 
 
 class ConflictError(QuipuError):
-    """The state has moved on, or the request contradicts it."""
+    """It was changed by somebody else. Read it again and repeat."""
 
     code = "conflict"
-    #: What a procedure can be asked for, where it was asked for something else.
-    available_triggers: Sequence[str] | None = None
 
 
 class ApprovalRejectedError(QuipuError):
-    """A reviewer rejected this write."""
+    """A person decided against it."""
 
     code = "approval_rejected"
-    #: The proposal that was decided.
-    proposal_id: str | None = None
 
 
 class QuotaExceededError(QuipuError):
-    """A budget is spent."""
+    """The quota of this credential is used up."""
 
     code = "quota_exceeded"
 
 
 class RateLimitedError(QuipuError):
-    """Too many requests; try again later."""
+    """Too many requests. Wait a moment and repeat."""
 
     code = "rate_limited"
-    retryable = True
+    is_retryable = True
 
 
 class UnsupportedError(QuipuError):
-    """This store does not promise what the operation needs."""
+    """This is not supported here."""
 
     code = "unsupported"
 
 
 class TamperedError(QuipuError):
-    """A chain, digest or signature does not match what it covers."""
+    """It is not what was written."""
 
     code = "tampered"
 
 
 class UnverifiableError(QuipuError):
-    """It could not be checked: a key or a file is missing."""
+    """It could not be checked."""
 
     code = "unverifiable"
 
 
 class DeadlineError(QuipuError):
-    """The work was not done in time."""
+    """It was not done in time."""
 
     code = "timeout"
-    retryable = True
+    is_retryable = True
 
 
 class BackendUnavailableError(QuipuError):
-    """A ledger, backend or embedder does not answer."""
+    """A backend does not answer."""
 
     code = "backend_unavailable"
-    retryable = True
+    is_retryable = True
 
 
 class InternalError(QuipuError):
-    """Quipu itself failed."""
+    """Something went wrong on our side; it has been logged."""
 
-    code = "internal_error"
+
+#: Code → class. `SecretLeakageError` and `InvalidError` have codes of their own.
+ERRORS: dict[str, type[QuipuError]] = {
+    error.code: error
+    for error in (
+        InvalidError,
+        SecretLeakageError,
+        UnauthenticatedError,
+        ForbiddenError,
+        NotFoundError,
+        ConflictError,
+        ApprovalRejectedError,
+        QuotaExceededError,
+        RateLimitedError,
+        UnsupportedError,
+        TamperedError,
+        UnverifiableError,
+        DeadlineError,
+        BackendUnavailableError,
+        InternalError,
+    )
+}
+
+
+def presentable(error: Exception) -> QuipuError:
+    """Our errors as they are; any other is logged by kind and place, and the caller gets one that says nothing.
+
+    The text of an unforeseen error may hold memory text, so neither the log nor the caller gets it.
+    """
+    if isinstance(error, QuipuError):
+        return error
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
+    logging.getLogger("quipu").error("unforeseen %s at %s", type(error).__name__, place)
+    return InternalError()

@@ -4,15 +4,14 @@ import re
 import tomllib
 from pathlib import Path
 
-from tests.architecture.tree import TESTS
-
-MANIFESTS = sorted((TESTS / "faces" / "requirements").glob("*.toml"))
+TESTS = Path(__file__).parent.parent
+MANIFESTS = sorted((TESTS / "requirements").glob("*.toml"))
 CLAIM = re.compile(r"^\s*@requirement\(\"(.+?)\"\)", re.M)
 ENTRY = {"source", "behaviour", "divergence", "deferred"}
 
 
 def entries(file: Path) -> dict[str, dict[str, str]]:
-    """Requirement -> its entry."""
+    """Requirement → its entry."""
     return tomllib.loads(file.read_text("utf-8")).get("requirement", {})
 
 
@@ -32,7 +31,6 @@ def test_a_manifest_says_what_it_is_and_each_entry_says_what_is_promised() -> No
         manifest = tomllib.loads(file.read_text("utf-8"))
         assert {"contract", "version"} <= manifest.keys(), file.name
         for name, entry in entries(file).items():
-            assert {"source", "behaviour"} <= entry.keys() <= ENTRY, f"{file.stem}:{name}"
-            assert all(isinstance(text, str) and text.strip() for text in entry.values()), (
-                f"{file.stem}:{name}"
-            )
+            place = f"{file.stem}:{name}"
+            assert {"source", "behaviour"} <= entry.keys() <= ENTRY, place
+            assert all(isinstance(text, str) and text.strip() for text in entry.values()), place

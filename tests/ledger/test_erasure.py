@@ -1,348 +1,365 @@
-"""After an erasure no byte of what was said is left in any file, and the chain still verifies."""
+"""Erased text is gone to the byte: from the file, its log, and the server's dead rows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
-import numpy as np
+import psycopg
 import pytest
 
-from quipu.ledger.search.terms import Tokenizer
-from quipu.ledger.sqlite.ledger import SqliteLedger
-from quipu.model.change import Close, Erase, Once, Put, Settle, Stage
-from quipu.model.journal import Op
-from quipu.model.record import Ending, Link, PrivacyIntent, Provenance, Record, State
-from quipu.rules.texts import search_text
-from quipu.testing.builders import (
-    SPACE,
-    TENANT,
-    CountedIds,
-    FixedClock,
-    Scribe,
-    adding,
-    canonical,
-    linked,
-    vector,
-)
-from tests.ledger import decided
+from quipu.bootstrap import TABLES
+from quipu.ledger import ledger as ledgers
+from quipu.ledger.commit import Close, Demote, Erase, Once
+from quipu.ledger.decide import Caller
+from quipu.ledger.ledger import Ledger
+from quipu.ledger.postgres.driver import PostgresDriver
+from quipu.ledger.queries import SQL
+from quipu.ledger.sqlite import log as logs
+from quipu.ledger.sqlite.driver import SqliteDriver
+from quipu.ledger.sqlite.log import Log
+from quipu.model.record import Link
+from quipu.model.search import Restriction, Scope, Search, SessionContext, Snapshot
+from quipu.search.engine import SearchEngine
+from quipu.search.terms import index_terms
+from tests.fixtures.postgres import Server
+from tests.ledger.builders import T, commit, faults, put, record
 
-MARKER = "Xylophonquark"
-DATA = vector("the marked one")
+WORD = "Xq7zUnforgettable"
 
 
-@pytest.fixture
-async def scribe(tmp_path: Path) -> AsyncIterator[Scribe]:
-    ledger = SqliteLedger(
-        tmp_path / "memory.db", clock=FixedClock(), mint_id=CountedIds(), canonical=canonical
-    )
-    scribe = await Scribe.at(ledger, FixedClock())
-    await ledger.adopt_space(TENANT, SPACE)
-    yield scribe
-    await ledger.close()
-
-
-def path_of(scribe: Scribe) -> Path:
-    assert isinstance(scribe.ledger, SqliteLedger)
-    return scribe.ledger.path
-
-
-def forms(text: str) -> list[bytes]:
-    """A text as it may lie in a file."""
-    plain = text.encode("utf-8")
-    wide = [text.encode("utf-16-le"), text.encode("utf-16-be")]
-    return [plain, plain.lower(), plain.upper(), *wide, plain.hex().encode(), plain.hex().upper().encode()]
-
-
-def traces(folder: Path, *needles: bytes) -> list[str]:
-    """Which files hold one of the needles."""
-    return [
-        f"{file.name}: {needle!r}"
-        for file in sorted(folder.iterdir())
-        for needle in needles
-        if needle in file.read_bytes()
-    ]
-
-
-def marked(scribe: Scribe, **fields: object) -> Record:
-    """A record that says the marker wherever something can be said."""
-    return scribe.drafted(
-        f"{MARKER} plays {MARKER}",
-        user_id=f"user {MARKER}",
-        session_id=f"session {MARKER}",
-        metadata={MARKER: {"deep": [MARKER]}},
-        tags=(MARKER, "tag"),
-        links=(Link("mem_other", MARKER),),
-        source=MARKER,
-        details={"location": MARKER, "participants": [MARKER]},
-        privacy=PrivacyIntent(consent_id=MARKER, share_with=(MARKER,)),
-        provenance=Provenance(written_by="w", subject=MARKER, receipt=MARKER, run_id=MARKER),
-        **fields,
-    )
-
-
-def needles(*records: Record) -> list[bytes]:
-    """Marker, vector, salts and index entries of records."""
-    tokenizer = Tokenizer()
-    words = [tokenizer.terms(search_text(record)) for record in records]
-    return [*forms(MARKER), DATA, *words, *(record.salt for record in records)]
-
-
-async def test_no_byte_is_left_of_what_an_erased_record_said(scribe: Scribe) -> None:
-    folder = path_of(scribe).parent
-    other = await scribe.put("another record stays", id="mem_other")
-    first = marked(scribe)
-    once = Once(
-        principal="p",
-        operation="remember",
-        key="k",
-        fingerprint="f",
-        answer={"said": MARKER},
-        record_ids=(first.id,),
-    )
-    await scribe.commit(adding(first, vector=DATA), once=once, reason=f"because of {MARKER}")
-    second = scribe.next_version(first, content=f"{MARKER} again")
-    await scribe.commit(adding(second, vector=DATA, expects=1), op=Op.UPDATE, reason=MARKER)
-    third = scribe.next_version(second, metadata={"n": MARKER})
-    await scribe.commit(Put(record=third, expects=2, keeps_index=True), op=Op.UPDATE)
-    stage = Stage(
-        proposal_id="p1",
-        operation="remember",
-        agent_id="ana",
-        request={"content": MARKER},
-        held_by=("rule",),
-        lapses_at=None,
-        record_id=first.id,
-    )
-    await scribe.commit(stage, op=Op.HOLD)
-    await scribe.touch(first.id)
-    await scribe.demote(third)
-    assert await scribe.found(MARKER) == {first.id}
-    assert traces(folder, *needles(first, second, third)), "the needles would not be found anyway"
-    await scribe.erase(first.id)
-    assert traces(folder, *needles(first, second, third)) == []
-    assert await scribe.audit() == []
-    assert await scribe.ledger.integrity_faults() == []
-    assert set(await scribe.ledger.read(TENANT, [other.id])) == {other.id}
-    await scribe.put("a new record")
-    assert await scribe.found(MARKER, DATA) == set()
-    assert traces(folder, *needles(first, second, third)) == []
-
-
-@pytest.mark.parametrize("way", ["forgotten", "archived", "expired", "merged", "replaced", "pruned"])
-async def test_erasure_reaches_records_that_nobody_sees_any_more(scribe: Scribe, way: str) -> None:
-    folder = path_of(scribe).parent
-    record = marked(scribe, expires_at=scribe.clock() if way == "expired" else None)
-    await scribe.commit(adding(record, vector=DATA))
-    if way == "archived":
-        await scribe.change(record, state=State.ARCHIVED)
-    elif way == "forgotten":
-        await scribe.commit(Close(record=record, ending=Ending.FORGOTTEN), op=Op.FORGET, reason=MARKER)
-    elif way == "merged":
-        keeper = await scribe.put("kept")
-        await scribe.put("pointing", links=linked(record.id))
-        await scribe.merge(record, keeper)
-    elif way in ("replaced", "pruned"):
-        changed = await scribe.change(record, content="harmless", links=())
-        if way == "pruned":
-            await scribe.ledger.prune(TENANT, changed.born)
-    await scribe.erase(record.id)
-    assert traces(folder, *needles(record)) == []
-    assert await scribe.audit() == []
-    for seq in range((await scribe.ledger.head(TENANT)).seq + 1):
-        assert await scribe.found(MARKER, DATA, seq=seq) <= {"mem_other"}
-        assert record.id not in await scribe.scanned(seq=seq)
-
-
-@pytest.mark.parametrize("is_by_record", [True, False], ids=["by its record", "by its own id"])
-async def test_erasure_reaches_what_is_still_pending(scribe: Scribe, is_by_record: bool) -> None:
-    folder = path_of(scribe).parent
-    stage = Stage(
-        proposal_id="prop_1",
-        operation="remember",
-        agent_id="ana",
-        request={"content": MARKER, "metadata": {MARKER: [MARKER]}},
-        held_by=("rule",),
-        lapses_at=None,
-        record_id="mem_held" if is_by_record else None,
-    )
-    await scribe.commit(stage, op=Op.HOLD)
-    assert traces(folder, *forms(MARKER))
-    await scribe.commit(Erase(id="mem_held" if is_by_record else "prop_1"), op=Op.ERASE)
-    assert traces(folder, *forms(MARKER)) == []
-    assert await scribe.ledger.proposals(TENANT, "pending") == []
-    assert await scribe.audit() == []
-
-
-async def test_a_decided_proposal_keeps_nothing_of_its_request(scribe: Scribe) -> None:
-    stage = Stage(
-        proposal_id="prop_1",
-        operation="remember",
-        agent_id="ana",
-        request={"content": MARKER},
-        held_by=(),
-        lapses_at=None,
-        record_id="mem_held",
-    )
-    await scribe.commit(stage, op=Op.HOLD)
-    settle = Settle(proposal_id="prop_1", approved=False, reviewer="bo", reason=f"not {MARKER}")
-    await scribe.commit(settle, op=Op.DECIDE)
-    await scribe.erase("mem_held")
-    assert traces(path_of(scribe).parent, *forms(MARKER)) == []
-
-
-def random_text(random: np.random.Generator, marker: str) -> str:
-    return f"{marker} " * int(random.integers(1, 400))
-
-
-async def test_no_page_keeps_what_was_moved_around_in_it(scribe: Scribe) -> None:
-    """Splitting and joining pages copies rows: a copy left behind would outlive the row."""
-    random = np.random.default_rng(3)
-    ids = [f"mem_{number:04d}" for number in range(400)]
-    random.shuffle(ids)
-    newest: dict[str, Record] = {}
-    for record_id in ids:
-        text = random_text(random, MARKER)
-        record = scribe.drafted(text, id=record_id, links=(Link("mem_other", f"{MARKER} {record_id}"),))
+async def written_and_erased(ledger: Ledger) -> None:
+    for number in range(50):
         once = Once(
             principal="p",
             operation="o",
-            key=f"key {record_id}",
+            key=str(number),
             fingerprint="f",
-            answer={"a": text},
-            record_ids=(record_id,),
+            answer={"t": WORD},
+            record_ids=(f"mem_{number}",),
         )
-        await scribe.commit(adding(record, vector=vector(record_id)), once=once, reason=text)
-        newest[record_id] = record
-    for record_id in ids[::2]:
-        newest[record_id] = await scribe.change(newest[record_id], content=random_text(random, MARKER))
-    for record_id in ids[::3]:
-        await scribe.forget(newest[record_id])
-    random.shuffle(ids)
-    for start in range(0, len(ids), 40):
-        await scribe.erase(*ids[start : start + 40])
-    folder = path_of(scribe).parent
-    assert traces(folder, *forms(MARKER), *(vector(record_id) for record_id in ids)) == []
-    assert await scribe.audit() == []
+        await ledger.commit(
+            commit(
+                put(f"mem_{number}", content=f"{WORD} {number}", metadata={"w": WORD}, tags=(WORD,)),
+                once=once,
+            )
+        )
+        await ledger.commit(commit(put(f"mem_{number}", content=f"{WORD} again", expects=1), reason=WORD))
+    await ledger.commit(commit(*(Erase(id=f"mem_{number}") for number in range(50)), op="erase"))
 
 
-@pytest.mark.parametrize("is_one", [True, False])
-async def test_what_a_decided_proposal_held_is_gone_from_the_log_too(scribe: Scribe, is_one: bool) -> None:
-    folder = path_of(scribe).parent
-    await decided.approved(scribe, MARKER)
-    assert traces(folder, *forms(MARKER)) != []
-    await decided.let_go(scribe, is_one=is_one)
-    assert traces(folder, *forms(MARKER)) == []
+def traces(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file() and WORD.encode() in path.read_bytes()]
 
 
-async def test_compacting_and_backups_bring_nothing_back(scribe: Scribe) -> None:
-    folder = path_of(scribe).parent
-    records = [await scribe.put_drafted(marked(scribe), vector=DATA) for _ in range(30)]
-    await scribe.erase(*(record.id for record in records))
-    await scribe.ledger.backup(folder / "copy.db")
-    await scribe.ledger.compact()
-    assert traces(folder, *needles(*records)) == []
+async def test_nothing_is_left_in_the_file_nor_in_its_log(tmp_path: Path, tables: Sequence[Any]) -> None:
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        await ledger.commit(commit(put("mem_x", content=WORD)))
+        assert traces(tmp_path)
+        await ledger.commit(commit(Erase(id="mem_x"), op="erase"))
+        await written_and_erased(ledger)
+        assert traces(tmp_path) == []
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
 
 
-async def test_erasure_is_finished_as_soon_as_slow_readers_let_go(scribe: Scribe) -> None:
-    folder = path_of(scribe).parent
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    reader = apsw.Connection(str(path_of(scribe)))
-    reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
-    erasing = asyncio.create_task(scribe.erase(record.id))
-    while not (await scribe.ledger.read(TENANT, [record.id]))[record.id].is_emptied:
-        pass
-    assert reader.execute("SELECT content FROM record").fetchall() == [(record.content,)]
-    reader.execute("COMMIT")
-    reader.close()
-    await erasing
-    await finished(scribe)
-    assert traces(folder, *needles(record)) == []
-
-
-async def finished(scribe: Scribe) -> None:
-    """An erasure that could not be finished at once is finished with a later write."""
-    await scribe.put("something else")
-
-
-async def test_an_erasure_does_not_wait_for_a_reader_that_never_lets_go(scribe: Scribe) -> None:
-    folder = path_of(scribe).parent
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    reader = apsw.Connection(str(path_of(scribe)))
-    reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
-    async with asyncio.timeout(20):
-        await scribe.erase(record.id)
-        await scribe.put("others go on writing")
-    assert await scribe.found(MARKER, DATA) == set()
-    reader.close()
-    await finished(scribe)
-    assert traces(folder, *needles(record)) == []
-
-
-async def test_another_process_that_has_the_record_in_memory_forgets_it(scribe: Scribe) -> None:
-    other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
-    reader = await Scribe.at(other, FixedClock())
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    assert await reader.found(MARKER, DATA, filter={"tags": MARKER}) == {record.id}
-    await scribe.erase(record.id)
-    assert await reader.found(MARKER, DATA) == set()
-    assert await reader.found(MARKER, DATA, seq=record.born) == set()
-    assert (await reader.shares(MARKER)).subjects == frozenset()
-    await other.close()
-
-
-async def test_a_caller_that_goes_away_leaves_nothing_of_it_in_the_log(scribe: Scribe) -> None:
-    """The erasure was handed over and is done; nobody writes afterwards."""
-    folder = path_of(scribe).parent
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    busy = apsw.Connection(str(path_of(scribe)))
-    busy.execute("BEGIN IMMEDIATE")
-    erasing = asyncio.create_task(scribe.erase(record.id))
-    await asyncio.sleep(0.05)
-    erasing.cancel()
-    assert isinstance((await asyncio.gather(erasing, return_exceptions=True))[0], asyncio.CancelledError)
-    busy.execute("ROLLBACK")
-    busy.close()
-    async with asyncio.timeout(20):
-        while traces(folder, *needles(record)):
-            await scribe.scanned()
-    assert (await scribe.ledger.read(TENANT, [record.id]))[record.id].is_emptied
-
-
-async def erased_beside_a_reader(scribe: Scribe) -> tuple[Record, SqliteLedger, apsw.Connection]:
-    """Another ledger on the same file has erased a record, and a reader kept it from cutting the log."""
-    record = await scribe.put_drafted(marked(scribe), vector=DATA)
-    other = SqliteLedger(path_of(scribe), clock=FixedClock(), mint_id=CountedIds("o"), canonical=canonical)
-    reader = apsw.Connection(str(path_of(scribe)))
-    reader.execute("BEGIN")
-    assert reader.execute("SELECT count(*) FROM record").fetchall() == [(1,)]
-    await (await Scribe.at(other, FixedClock())).erase(record.id)
-    return record, other, reader
-
-
-async def test_what_another_process_could_not_cut_from_the_log_is_cut_with_the_next_write(
-    scribe: Scribe,
+async def test_what_is_freed_in_a_file_too_large_to_be_written_anew_is_overwritten(
+    tmp_path: Path, tables: Sequence[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = path_of(scribe).parent
-    record, other, reader = await erased_beside_a_reader(scribe)
-    await other.close()
+    monkeypatch.setattr(logs, "SMALL", 0)
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        await ledger.commit(commit(put("mem_x", content=f"{WORD} " * 2_000)))  # in pages of its own
+        assert traces(tmp_path)
+        await ledger.commit(commit(Erase(id="mem_x"), op="erase"))
+        assert traces(tmp_path) == []
+    finally:
+        await ledger.close()
+
+
+async def test_a_reader_delays_the_cut_of_the_log_and_it_is_made_later(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    driver = SqliteDriver(tmp_path / "memory.db")
+    ledger = Ledger(driver, tables)
+    try:
+        await ledger.commit(commit(put("mem_x", content=WORD)))
+        with driver.reading() as cursor:
+            cursor.row(SQL["head"], tenant=T)
+            await ledger._groups.commit(T, _caller(commit(Erase(id="mem_x"), op="erase")))
+            assert not driver.scrub(patience_ms=100)
+            assert traces(tmp_path)
+        await _until(lambda: not traces(tmp_path))
+    finally:
+        await ledger.close()
+
+
+async def test_nothing_is_left_in_the_servers_files(own_server: Server, tables: Sequence[Any]) -> None:
+    address = own_server.new_database()
+    ledger = Ledger(PostgresDriver(address, size=4), tables)
+    try:
+        await written_and_erased(ledger)
+        await ledger.compact()
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+        assert traces(own_server.folder / "data" / "base") == []
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_erasure_reaches_versions_that_nobody_sees_any_more(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    """Forgotten, archived, merged, replaced, pruned: each version is emptied, whatever became of it."""
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        ways: dict[str, list[Any]] = {
+            "forgotten": [Close(id="mem_0", expects=1, ending="forgotten")],
+            "merged": [Close(id="mem_1", expects=1, ending="merged", merged_into="mem_9")],
+            "archived": [put("mem_2", content=WORD, expects=1, state="archived")],
+            "replaced": [put("mem_3", content="harmless", expects=1)],
+            "expired": [Close(id="mem_4", expects=1, ending="expired")],
+            "demoted": [Demote(id="mem_5", expects=1)],
+        }
+        await ledger.commit(commit(put("mem_9"), put("mem_8", links=(Link("mem_5", "about"),))))
+        for number, changes in enumerate(ways.values()):
+            await ledger.commit(commit(put(f"mem_{number}", content=WORD, key=WORD, session_id=WORD)))
+            await ledger.commit(commit(*changes, reason=WORD))
+        await ledger.prune(T, (await ledger.head(T)).seq - 2, "tester", 5)
+        await ledger.commit(commit(*(Erase(id=f"mem_{n}") for n in range(len(ways))), op="erase"))
+        for number in range(len(ways)):
+            assert {one.content for one in await ledger.versions(T, f"mem_{number}")} == {""}
+        assert traces(tmp_path) == []
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_no_page_keeps_what_was_moved_around_in_it(tmp_path: Path, tables: Sequence[Any]) -> None:
+    """Splitting and joining pages copies rows: a copy left behind would outlive the row."""
+    drawn = random.Random(3)  # noqa: S311  the same in every run
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        ids = [f"mem_{number:04d}" for number in range(200)]
+        drawn.shuffle(ids)
+        for record_id in ids:
+            text = f"{WORD} " * drawn.randint(1, 300)
+            await ledger.commit(commit(put(record_id, content=text), reason=text))
+        for record_id in ids[::2]:
+            await ledger.commit(commit(put(record_id, content=f"{WORD} " * drawn.randint(1, 300), expects=1)))
+        drawn.shuffle(ids)
+        for start in range(0, len(ids), 40):
+            await ledger.commit(commit(*(Erase(id=one) for one in ids[start : start + 40]), op="erase"))
+        assert traces(tmp_path) == []
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_compacting_and_backups_bring_nothing_back(tmp_path: Path, tables: Sequence[Any]) -> None:
+    ledger = Ledger(SqliteDriver(tmp_path / "memory.db"), tables)
+    try:
+        await written_and_erased(ledger)
+        await ledger.backup(tmp_path / "copy.db")
+        await ledger.compact()
+        assert traces(tmp_path) == []
+    finally:
+        await ledger.close()
+
+
+# -- owed across processes ----------------------------------------------------------------------------------------------
+
+
+class Beside:
+    """Two ledgers on one file, as two processes have it, and a reader of neither that holds an old moment."""
+
+    def __init__(self, path: Path, tables: Sequence[Any]) -> None:
+        self.path = path
+        self.one, self.other = (Ledger(SqliteDriver(path), tables) for _ in range(2))
+
+    async def erased_by_the_other(self) -> apsw.Connection:
+        # Long enough that the next commit does not happen to overwrite all of it in the log.
+        await self.one.commit(commit(put("mem_x", content=WORD * 20_000)))
+        assert self.one._driver.scrub(patience_ms=5_000)  # nothing is owed from before
+        reader = apsw.Connection(str(self.path))
+        reader.execute("BEGIN").fetchall()
+        assert reader.execute("SELECT count(*) FROM record").get == 1
+        await self.other._groups.commit(T, _caller(commit(Erase(id="mem_x"), op="erase")))
+        assert not self.other._driver.scrub(patience_ms=50)
+        return reader
+
+
+@pytest.fixture
+async def beside(tmp_path: Path, tables: Sequence[Any]) -> AsyncIterator[Beside]:
+    beside = Beside(tmp_path / "memory.db", tables)
+    yield beside
+    await beside.one.close()
+    await beside.other.close()
+
+
+async def test_what_another_process_could_not_cut_is_cut_with_the_next_write(
+    beside: Beside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Log, "_pay", lambda self: None)  # the other one is killed before it can
+    reader = await beside.erased_by_the_other()
     reader.close()
-    assert traces(folder, *needles(record)), "there was nothing left to be cut"
-    await finished(scribe)
-    assert traces(folder, *needles(record)) == []
+    assert traces(tmp_path), "there was nothing left to be cut"
+    monkeypatch.undo()
+    await beside.one.commit(commit(put("mem_2")))
+    await _until(lambda: not traces(tmp_path))
 
 
-async def test_what_was_owed_is_cut_at_closing(scribe: Scribe) -> None:
-    folder = path_of(scribe).parent
-    record, other, reader = await erased_beside_a_reader(scribe)
+async def test_what_is_owed_is_cut_at_closing_though_others_have_the_file_open(
+    beside: Beside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Log, "_pay", lambda self: None)
+    reader = await beside.erased_by_the_other()
     reader.close()
-    assert traces(folder, *needles(record)), "there was nothing left to be cut"
-    await other.close()  # the other one has the file open still
-    assert traces(folder, *needles(record)) == []
+    assert traces(tmp_path), "there was nothing left to be cut"
+    await beside.other.close()
+    assert traces(tmp_path) == []
 
 
-def test_the_forms_of_a_text_are_told_apart() -> None:
-    found: Iterable[bytes] = forms("Ab")
-    assert set(found) == {b"Ab", b"ab", b"AB", b"A\0b\0", b"\0A\0b", b"4162"}
+async def test_what_a_killed_process_owed_is_cut_by_whoever_opens_the_file_next(
+    tmp_path: Path, tables: Sequence[Any]
+) -> None:
+    path = tmp_path / "memory.db"
+    script = (
+        "import asyncio, os, sys\n"
+        "from quipu.ledger.decide import Caller\n"
+        "from tests.ledger.writer import *\n"
+        "from quipu.ledger.commit import Erase\n"
+        "async def main():\n"
+        "    ledger = Ledger(SqliteDriver(sys.argv[1]), (STORES,))\n"
+        "    await ledger.commit(commit(put('mem_x', content=sys.argv[2])))\n"
+        "    await ledger._groups.commit('acme', Caller((commit(Erase(id='mem_x')),)))\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", script, str(path), WORD],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert traces(tmp_path), "there was nothing left to be cut"
+    ledger = Ledger(SqliteDriver(path), tables)
+    try:
+        await _until(lambda: not traces(tmp_path))
+        assert await faults(ledger) == []
+    finally:
+        await ledger.close()
+
+
+async def test_an_erasure_does_not_wait_for_a_reader_that_never_lets_go(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "_SCRUB_PATIENCE_MS", 100)
+    await beside.one.commit(commit(put("mem_x", content=WORD)))
+    reader = apsw.Connection(str(beside.path))
+    reader.execute("BEGIN").fetchall()
+    assert reader.execute("SELECT count(*) FROM record").get == 1
+    async with asyncio.timeout(5):
+        await beside.one.commit(commit(Erase(id="mem_x"), op="erase"))
+        await beside.other.commit(commit(put("mem_2")))
+    assert await beside.other.records(T, ["mem_x"]) == {}
+    reader.close()
+
+
+async def test_an_erasure_whose_caller_goes_away_is_finished_all_the_same(
+    beside: Beside, tmp_path: Path
+) -> None:
+    await beside.one.commit(commit(put("mem_x", content=WORD)))
+    task = asyncio.create_task(beside.one.commit(commit(Erase(id="mem_x"), op="erase")))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await _until(lambda: not traces(tmp_path))
+    assert await beside.other.records(T, ["mem_x"]) == {}
+
+
+async def test_another_process_that_has_the_record_in_memory_forgets_it(
+    new_driver: Callable[[], Any], tables: Sequence[Any]
+) -> None:
+    one, other = Ledger(new_driver(), tables), Ledger(new_driver(), tables)
+    engine = SearchEngine(1 << 20)
+    scope, text = Scope(tenant=T, agent_id="agent"), WORD.lower()
+    terms = index_terms(record("mem_1", content=WORD))
+
+    async def found(seq: int | None = None) -> list[str]:
+        search = Search(
+            scope=scope,
+            snapshot=Snapshot(seq, 5000),
+            restriction=Restriction(),
+            text=text,
+            vector=None,
+            limit=5,
+            context=SessionContext(),
+        )
+        got = await other.read(T, lambda reader: engine.find(reader, search))
+        return [candidate.id for candidate in got.candidates]
+
+    try:
+        await one.commit(commit(put("mem_1", content=WORD, terms=terms)))
+        assert await found() == ["mem_1"]
+        await one.commit(commit(Erase(id="mem_1"), op="erase"))
+        assert await found() == await found(1) == []
+    finally:
+        await one.close()
+        await other.close()
+
+
+async def test_dead_rows_of_a_server_are_taken_away_without_being_asked(
+    postgres: Server, tables: Sequence[Any]
+) -> None:
+    address = postgres.new_database()
+    ledger = Ledger(PostgresDriver(address, size=4), tables)
+
+    def vacuumed() -> bool:
+        with psycopg.connect(address, autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_user_tables WHERE relname IN ('record', 'vector', 'reason') "
+                "AND vacuum_count > 0"
+            ).fetchone()
+        return row == (3,)
+
+    try:
+        await written_and_erased(ledger)
+        await _until(vacuumed)
+    finally:
+        await ledger.close()
+
+
+def test_every_table_that_an_erasure_empties_is_vacuumed() -> None:
+    """What an `Erase` deletes or empties, of the ledger's own tables and of the capabilities'."""
+    named = {
+        match
+        for name in ("empty_record", *_DROPS)
+        for match in re.findall(r"(?:UPDATE|DELETE FROM) (\w+)", SQL[name].text)
+    }
+    named |= {table.name for table in TABLES if table.names}
+    assert named == set(ledgers.erasable(TABLES))
+
+
+_DROPS = ("drop_vectors", "drop_links", "drop_mark", "drop_reasons", "drop_answers", "drop_answer_records")
+
+
+def _caller(*commits: Any) -> Any:
+    return Caller(commits)
+
+
+async def _until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not holds():  # noqa: ASYNC110  a thread of the driver does it, and tells nobody
+            await asyncio.sleep(0.02)  # a thread of the driver does it, and tells nobody

@@ -1,182 +1,156 @@
-"""Machines that would run code are refused on every way in, and nothing of them is kept (threat model T6b, Q39)."""
-
-from __future__ import annotations
+"""Machines that would run code, and machines that are none: refused on every way in, with nothing kept."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import apsw
 import pytest
-from typer.testing import CliRunner
 
-from quipu import sync
-from quipu.cli.program import app
-from quipu.errors import InvalidError
-from quipu.testing.embedders import WordEmbedder
-from tests.faces.mcp.hosts import over_http
-from tests.faces.serving import Served, served
-from tests.faces.web.conftest import Person
-from tests.procedures.machines import EVIL, PARCEL
+from quipu.errors import QuipuError
+from quipu.governance.operations import DECIDE
+from quipu.memory.operations import FORGET, GET, LIST, REMEMBER, REMEMBER_MANY, RESTORE, UPDATE
+from quipu.model.principal import local
+from quipu.procedures.operations import GET_PROCEDURE, STEP
+from tests.governance.office import Office
+from tests.procedures.machines import BAD, EVIL, PARCEL
 from tests.requirement import requirement
 
-MW, Q = "/memorywire/v0", "/quipu/v1"
-AGENT = {"agent_id": "ana", "type": "procedural"}
+REVIEWER = replace(local(agent_id="agent"), name="carla", is_local=False)
+Way = Callable[[Office, str, Any], Awaitable[str | None]]
 
 
-@dataclass
-class Place:
-    """A server, and the ways in."""
-
-    server: Served
-    api: httpx.Client
-    store: Path
-    #: Somebody who may decide on what the administrator wrote.
-    reviewer_token: str
-    #: Procedures that tests share, by what they are for.
-    ids: dict[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def reviewer(self) -> httpx.Client:
-        return self.server.client(self.reviewer_token)
-
-    def refused(self, answer: httpx.Response) -> None:
-        assert answer.status_code == 400, answer.text
-        assert answer.json()["code"] == "validation_error"
-
-    def held(self) -> str:
-        """A proposal with a good machine."""
-        answer = self.api.post(
-            f"{MW}/remember",
-            json={**AGENT, "content": PARCEL, "approval_required": True, "extensions": True},
-        )
-        return str(answer.json()["extensions"]["quipu"]["proposal_id"])
+async def good(office: Office, **fields: Any) -> str:
+    """A procedure that is fine, in its second state."""
+    made = await office(REMEMBER, content=PARCEL, type="procedural", **fields)
+    if not made.is_held:
+        await office(STEP, id=made.id, trigger="label")
+    return made.id
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    store = tmp_path_factory.mktemp("attacks") / "memory.db"
-    with (
-        served(store, embedder=WordEmbedder(), rate_per_minute=0, recall_budget=0) as server,
-        server.client() as api,
-    ):
-        issued = api.post(f"{Q}/tokens", json={"name": "reviewer", "roles": ["admin"]}).json()
-        yield Place(server, api, store, issued["text"])
+async def refused(call: Awaitable[Any]) -> str | None:
+    with pytest.raises(QuipuError) as error:
+        await call
+    return error.value.reason
 
 
-def remember(at: Place, machine: Any) -> None:
-    at.refused(at.api.post(f"{MW}/remember", json={**AGENT, "content": machine}))
+async def remember(office: Office, _: str, machine: Any) -> str | None:
+    return await refused(office(REMEMBER, content=machine, type="procedural"))
 
 
-def remember_text(at: Place, machine: Any) -> None:
-    at.refused(at.api.post(f"{MW}/remember", json={**AGENT, "content": json.dumps(machine)}))
+async def remember_text(office: Office, _: str, machine: Any) -> str | None:
+    return await refused(office(REMEMBER, content=json.dumps(machine), type="procedural"))
 
 
-def remember_held(at: Place, machine: Any) -> None:
-    body = {**AGENT, "content": machine, "approval_required": True}
-    at.refused(at.api.post(f"{MW}/remember", json=body))
+async def remember_held(office: Office, _: str, machine: Any) -> str | None:
+    return await refused(office(REMEMBER, content=machine, type="procedural", approval_required=True))
 
 
-def batch(at: Place, machine: Any) -> None:
-    answer = at.api.post(f"{MW}/remember/batch", json={"items": [{**AGENT, "content": machine}]})
-    assert answer.json()["results"][0]["error"]["code"] == "validation_error"
+async def batch(office: Office, _: str, machine: Any) -> str | None:
+    done = await office(REMEMBER_MANY, items=[{"content": machine, "type": "procedural"}])
+    return done.results[0].error.reason
 
 
-def atomic_batch(at: Place, machine: Any) -> None:
-    body = {"items": [{**AGENT, "content": PARCEL}, {**AGENT, "content": machine}], "atomic": True}
-    at.refused(at.api.post(f"{MW}/remember/batch", json=body))
+async def atomic_batch(office: Office, _: str, machine: Any) -> str | None:
+    items = [{"content": one, "type": "procedural"} for one in (PARCEL, machine)]
+    return await refused(office(REMEMBER_MANY, items=items, atomic=True))
 
 
-def wire_import(at: Place, machine: Any) -> None:
-    line = json.dumps({**AGENT, "content": machine})
-    answer = at.api.post(f"{MW}/import", content=line, headers={"Content-Type": "application/x-ndjson"})
-    last = json.loads(answer.text.splitlines()[-1])["summary"]
-    assert (last["stored"], last["held"], last["failed"]) == (0, 0, 1)
+async def update(office: Office, name: str, machine: Any) -> str | None:
+    return await refused(office(UPDATE, id=name, content=machine))
 
 
-def own_import(at: Place, machine: Any) -> None:
-    line = json.dumps({"request": {**AGENT, "content": machine}})
-    answer = at.api.post(f"{Q}/import", content=line, headers={"Content-Type": "application/x-ndjson"})
-    result = json.loads(answer.text.splitlines()[-1])["result"]
-    assert (result["stored"], result["held"], result["failed"]) == (0, 0, 1)
+async def overwrite(office: Office, name: str, machine: Any) -> str | None:
+    return await refused(office(UPDATE, id=name, content=json.dumps(machine), update_strategy="overwrite"))
 
 
-def edit_over_rest(at: Place, machine: Any) -> None:
-    path = f"{MW}/proposals/{at.held()}/decision"
-    with at.reviewer as reviewer:
-        at.refused(reviewer.post(path, json={"approved": True, "edit": {"content": machine}}))
-
-
-def edit_over_own_api(at: Place, machine: Any) -> None:
-    path = f"{Q}/proposals/{at.held()}/decision"
-    with at.reviewer as reviewer:
-        body = {"approved": True, "edit": {"content": json.dumps(machine)}}
-        at.refused(reviewer.post(path, json=body))
-
-
-def edit_on_the_page(at: Place, machine: Any) -> None:
-    name = at.held()
-    with Person(at.server.url) as person:
-        assert person.sign_in(at.reviewer_token).status_code == 303
-        answer = person.send(f"/review/{name}", decision="edit", content=json.dumps(machine))
-    assert answer.status_code == 400
-
-
-def change_of_a_good_one(at: Place, machine: Any) -> None:
-    name = at.api.post(f"{MW}/remember", json={**AGENT, "content": PARCEL}).json()["id"]
-    at.refused(at.api.post(f"{MW}/remember", json={**AGENT, "content": machine, "id": name}))
-    assert at.api.get(f"{Q}/records/{name}/procedure").json()["version"] == 1
-    at.api.post(f"{MW}/forget", json={"agent_id": "ana", "ids": [name], "hard_delete": True})
-
-
-def remote_client(at: Place, machine: Any) -> None:
-    with sync.connect(at.server.url, token=at.server.admin_token, agent_id="ana") as memory:
-        with pytest.raises(InvalidError):
-            memory.remember(machine, type="procedural")
-        summary = memory.import_records([{"content": machine, "type": "procedural"}])
-        assert (summary.stored, summary.failed) == (0, 1)
-
-
-def command(at: Place, machine: Any) -> None:
-    words = ["--server", at.server.url, "--token-file", str(at.store.with_name("token"))]
-    at.store.with_name("token").write_text(at.server.admin_token, "utf-8")
-    done = CliRunner().invoke(
-        app, ["remember", "-", "--type", "procedural", "--agent", "ana", *words], input=json.dumps(machine)
+async def edit_at_approval(office: Office, _: str, machine: Any) -> str | None:
+    held = await office(REMEMBER, content=PARCEL, type="procedural", approval_required=True)
+    return await refused(
+        office(DECIDE, REVIEWER, id=held.proposal_id, approved=True, edit={"content": json.dumps(machine)})
     )
-    assert done.exit_code == 1
 
 
-WAYS: list[Callable[[Place, Any], None]] = [
-    remember, remember_text, remember_held, batch, atomic_batch, wire_import, own_import, edit_over_rest,
-    edit_over_own_api, edit_on_the_page, change_of_a_good_one, remote_client, command,
-]  # fmt: skip
+WAYS: list[Way] = [
+    remember,
+    remember_text,
+    remember_held,
+    batch,
+    atomic_batch,
+    update,
+    overwrite,
+    edit_at_approval,
+]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=[way.__name__ for way in WAYS])
-def test_no_way_in_takes_a_machine_that_names_code(
-    place: Place, way: Callable[[Place, Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = kept(place)
-    some = list(EVIL.values()) if way in (remember, remember_text) else list(EVIL.values())[::4]
-    for machine in some:
-        way(place, machine)
-    assert kept(place) == before
-    assert list(tmp_path.iterdir()) == []
+async def standing(office: Office) -> dict[str, tuple[int, str]]:
+    found = await office(LIST, limit=500, states=["live", "forgotten", "archived"])
+    return {one.id: (one.version, json.dumps(one.content)) for one in found.records}
 
 
 @requirement("memorywire:procedures.no-code")
-async def test_the_mcp_tool_refuses_them_too(place: Place) -> None:
-    before = kept(place)
-    async with over_http(place.server) as client:
-        for machine in EVIL.values():
-            done = await client.call_tool("remember", {**AGENT, "content": json.dumps(machine)})
-            assert done.is_error
-    assert kept(place) == before
+@pytest.mark.parametrize("way", WAYS, ids=[way.__name__ for way in WAYS])
+async def test_no_way_in_takes_what_names_code_or_is_no_machine(
+    office: Office, way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = await good(office)
+    before = await standing(office)
+    for label, machine in EVIL.items():
+        assert await way(office, name, machine) == "invalid_procedure", label
+    for label, (machine, reason) in BAD.items():
+        assert await way(office, name, machine) == reason, label
+    assert await standing(office) == before
+    assert os.listdir() == []  # what the machines name would have left something here
 
 
-def kept(at: Place) -> list[str]:
-    found = at.api.post(f"{Q}/records/query", json={"agent_id": "ana", "limit": 1000}).json()
-    return [record["content"] for record in found["records"]]
+# -- behind everybody's back --------------------------------------------------------------------------------------------
+
+
+def slip_in(folder: Path, name: str, content: str) -> None:
+    """Somebody who has the database writes into the newest version of a record."""
+    database = apsw.Connection(str(folder / "memory.db"))
+    newest = "version = (SELECT max(version) FROM record WHERE id = ?1)"
+    database.execute(f"UPDATE record SET content = ?2 WHERE id = ?1 AND {newest}", (name, content))  # noqa: S608  ours
+    assert database.changes() == 1
+    database.close()
+
+
+@requirement("memorywire:procedures.refused")
+async def test_what_slipped_in_is_neither_stepped_nor_shown_nor_restored(
+    filed: Office, tmp_path: Path
+) -> None:
+    """An old file, a broken importer, somebody with the database: whoever uses a machine asks again what it is."""
+    name = await good(filed)
+    for label in ("before", "dotted condition", "on_exception of the machine", "no machine"):
+        evil = "no json" if label == "no machine" else json.dumps({**EVIL[label], "current": "asked"})
+        slip_in(tmp_path, name, evil)
+        for asked in ({"trigger": "go"}, {"replay": ["go"], "persist": True}, {}):
+            assert await refused(filed(STEP, id=name, **asked)) == "invalid_procedure", label
+        assert await refused(filed(GET_PROCEDURE, id=name)) == "invalid_procedure"
+    await filed(FORGET, ids=[name])
+    assert await refused(filed(RESTORE, id=name)) == "invalid_procedure"
+    assert await refused(filed(GET, id=name)) == "record"
+
+
+async def test_what_would_be_refused_now_is_not_approved(filed: Office, tmp_path: Path) -> None:
+    """A proposal that was tampered with while it waited is not even looked at."""
+    held = await filed(REMEMBER, content=PARCEL, type="procedural", approval_required=True)
+    database = apsw.Connection(str(tmp_path / "memory.db"))
+    evil = json.dumps(EVIL["prepare"])
+    database.execute("UPDATE proposal SET request = json_set(request, '$.content', json(?))", (evil,))
+    database.close()
+    assert await refused(filed(DECIDE, REVIEWER, id=held.proposal_id, approved=True)) == "altered_proposal"
+    assert await standing(filed) == {}
+
+
+async def test_a_trigger_of_another_state_is_refused_and_nothing_moves(office: Office) -> None:
+    name = await good(office)
+    before = await standing(office)
+    for trigger in ("refund", "no such trigger", "__class__", "to_shipped"):
+        assert await refused(office(STEP, id=name, trigger=trigger)) == "invalid_trigger"
+        assert await refused(office(STEP, id=name, replay=[trigger], persist=True)) == "invalid_trigger"
+    assert await standing(office) == before

@@ -1,164 +1,183 @@
-"""Every conformance scenario over a router: of one memory, of two, of three; and with nothing but the five operations."""
+"""Every scenario of `quipu conformance` on a router: of one memory, of two, of three, and of stores of another package.
 
-from __future__ import annotations
+The five operations go through the router. What it has no word for is asked of its peers, of all of them, under the names
+that the router's `copies` tells: reading by id, deciding, restoring, stores, the clock.
+"""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
 from quipu import Memory, Router
-from quipu.faces.memorywire import wire
-from quipu.testing.builders import FixedClock
+from quipu.bootstrap import open_container
+from quipu.config import Settings
+from quipu.errors import NotFoundError
+from quipu.model.principal import local
+from quipu.opening import Connection, EmbeddedConnection
+from quipu.operation import AnyOperation, Response
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios import SCENARIOS, SMALL, Scenario, Subject, played
-from quipu.testing.scenarios_memory import FullMemory
-from quipu.testing.scenarios_router import RouterOpening, RouterSubject
-from quipu.testing.scenarios_subject import AGENT
-from tests.conformance.test_scenarios import Lent, real, reply
-from tests.requirement import requirement
-from tests.router.plain import Plain
+from quipu.testing.scenarios.reference import SIXTEEN
+from quipu.testing.scenarios.scenario import Scenario, played
+from quipu.testing.scenarios.store import StoreConnection, StoreSubject
+from quipu.testing.scenarios.subject import MovedClock
+from quipu.testing.scenarios.suite import SCENARIOS
+from tests.conformance.conftest import START, Lent
+from tests.router.other_package import Store
 
-__all__ = ["real"]  # a fixture
-
-#: What the five operations have no word for, and which scenarios speak of it.
-HOOKS: Mapping[str, Sequence[str]] = {
-    "a way to read the store's clock": [
-        "expire_by_age",
-        "fresher_than_days_filter",
-        "Q10_expires_at",
-        "Q15_unknown_policy_key",
-    ],
-    "a way to move the store's clock": ["Q17_merge_strategies"],
-    "a way to send memorywire JSON": ["recall_returns_score_metadata", "Q8_misspelt_field", "Q9_v0_superset"],
-    "a way to stop the backend": ["health_returns_status"],
-    "a way to flush the notes of reads": ["Q18_erasure"],
-    "a look at the store's files": ["Q19_erasure_everywhere"],
-    "a list of held writes": ["approval_required_pending", "Q29_held_removals"],
-    "a check of chain and index": ["Q37_first_calls"],
-    "creating a memory store": ["Q2_filter_before_top_k"],
-    "reading the journal": ["Q34_concurrent_writers"],
-    "reading a record by its id": [
-        "Q1_cross_agent_isolation",
-        "Q12_demote",
-        "Q13_archive",
-        "Q28_approval_staging",
-        "Q41_everything_comes_back",
-    ],
+#: What is asked of the peers that have a memory, under their own names for it.
+_BY_ID = ("get", "history", "restore", "update", "related")
+#: What is asked of the first, whose ids are the router's.
+_OF_THE_FIRST = ("list", "capabilities")
+#: What is asked of all of them.
+_OF_ALL = ("create_store", "delete_store", "verify")
+#: What a router of several has no word for, though each of its peers has.
+NOT_PROMISED = {
+    "as_of": "it has no journal of its own",
+    "batches": "it has memorywire's five operations alone, and no remember_many",
+    "erasure": "the files of a memory in use are not looked at",
+    "journal": "the journal of a memory in use is not looked at",
+    "reads_are_noted": "the journal of a memory in use is not looked at",
 }
-UNPROMISED = "not run, the store does not promise "
-#: Peers count as recalled what they gave the router, which is more than it showed.
-NOT_PROMISED = dict.fromkeys(
-    ("Q14_no_recall_in_days", "Q43_recall_does_not_write"),
-    f"{UNPROMISED}recall_tracking",
-)
-NOT_RUN = {name: f"not run, the store lacks {hook}" for hook, names in HOOKS.items() for name in names}
 
 
-def _memory(place: Path, name: str, embedder: Any, clock: FixedClock | None = None) -> Any:
-    return Memory(AGENT, stores=f"sqlite://{place}/{name}.db", embedder=embedder, clock=clock)
+class RoutedConnection(StoreConnection):
+    """A router and its peers."""
+
+    def __init__(self, router: Router, peers: Mapping[str, Memory]) -> None:
+        super().__init__(router)
+        self._router, self._peers = router, peers
+        #: Changes by hand reach every peer in one order.
+        self._one_change = asyncio.Lock()
+
+    async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
+        name = operation.name
+        if name in _BY_ID:
+            copies = await self._router.copies(given["id"]) or dict.fromkeys(self._peers, given["id"])
+            async with self._one_change:
+                answers = [
+                    await self._peers[peer].call(name, **{**given, "id": id}) for peer, id in copies.items()
+                ]
+            if name == "get":  # all that have it have it alike
+                assert len({(str(one.content), one.version, one.state) for one in answers}) == 1
+            return (
+                answers[0].model_copy(update={"id": given["id"]}) if name in ("get", "update") else answers[0]
+            )
+        if name in _OF_THE_FIRST:
+            return await next(iter(self._peers.values())).call(name, **given)
+        if name in _OF_ALL:
+            answers = [await peer.call(name, **given) for peer in self._peers.values()]
+            return answers[0]
+        if name == "list_reviews":
+            waiting = [await peer.call(name, **given) for peer in self._peers.values()]
+            assert len({len(answer.reviews) for answer in waiting}) == 1, "each of them holds it"
+            return waiting[0]
+        if name in ("review", "decide"):
+            return await self._reviewed(name, given)
+        return await super().call(operation, given)
+
+    async def _reviewed(self, name: str, given: Mapping[str, Any]) -> Any:
+        """With every peer: a router's write is held by each of them, in the same order."""
+        held = [
+            [one.id for one in (await peer.call("list_reviews", status="all", limit=1000)).reviews]
+            for peer in self._peers.values()
+        ]
+        if given["id"] not in held[0]:
+            raise NotFoundError(reason="proposal")
+        place = held[0].index(given["id"])
+        shown = [
+            await peer.call("review", id=theirs[place])
+            for peer, theirs in zip(self._peers.values(), held, strict=True)
+        ]
+        if name == "review":
+            return shown[0]
+        is_current = given.get("etag", shown[0].etag) == shown[0].etag
+        answers = [
+            await peer.call(
+                "decide", **{**given, "id": one.id, "etag": one.etag if is_current else given["etag"]}
+            )
+            for peer, one in zip(self._peers.values(), shown, strict=True)
+        ]
+        return answers[0]
 
 
-def _embedder(scenario: Scenario, real: Lent) -> Any:
-    return real if scenario.embedder == "real" else WordEmbedder()
+class V0Subject(StoreSubject):
+    """A store that knows nothing of what Quipu adds to v0."""
+
+    is_extended = False
 
 
-@pytest.fixture(params=[1, 2, 3], ids=lambda peers: f"{peers}-peers")
-def over(request: pytest.FixtureRequest, real: Lent, tmp_path: Path) -> RouterSubject:
-    """A router of so many memories in files."""
+class RoutedSubject(StoreSubject):
+    """A router as what scenarios are played on."""
 
-    def peers(scenario: Scenario, clock: FixedClock) -> Mapping[str, FullMemory]:
-        names = [f"store-{number}" for number in range(request.param)]
-        return {name: _memory(tmp_path, name, _embedder(scenario, real), clock) for name in names}
+    has_operations = True
 
-    opening = RouterOpening(
-        peers=peers,
-        router=lambda peers: Router(peers),
-        request=lambda operation, body, strict: wire.parsed(operation, body, strict=strict),
-        reply=reply,
-        files=lambda: sorted(tmp_path.glob("store-*.db*")),
-    )
-    subject = RouterSubject(opening)
-    subject.size = SMALL
-    return subject
+    def __init__(self, router: Router, peers: Mapping[str, Memory], clock: MovedClock) -> None:
+        super().__init__(router, label="router", clock=clock)
+        connection = self._connection = RoutedConnection(router, peers)
+
+        async def opened() -> StoreConnection:
+            return connection
+
+        self.memory = Memory.over(opened)
+
+    async def waiting(self) -> Any:
+        return [review for review in await self._reviews() if review.agent_id in self._agents]
 
 
-@requirement("memorywire:router.conformance")
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_a_router_keeps_the_contract_of_a_store(
-    over: RouterSubject, scenario: Scenario, request: pytest.FixtureRequest
-) -> None:
-    result = await played(over, scenario)
-    is_alone = "1-peers" in request.node.name
-    if scenario.name in NOT_PROMISED and not is_alone:
-        assert result.detail == NOT_PROMISED[scenario.name]
-        return
-    assert result.passed, result.detail
-    assert result.assertions > 0
+@pytest.fixture(scope="session")
+def real() -> Lent:
+    from quipu.embed.cache import CachedEmbedder
+    from quipu.embed.minilm import MiniLmEmbedder
+
+    return Lent(CachedEmbedder(MiniLmEmbedder()))
 
 
-@pytest.fixture(params=[1, 3], ids=lambda peers: f"{peers}-peers")
-async def bare(request: pytest.FixtureRequest, real: Lent, tmp_path: Path) -> AsyncIterator[Subject]:
-    """A router by itself: what the five operations, health and capabilities tell."""
-    memories = {f"store-{n}": _memory(tmp_path, f"store-{n}", real) for n in range(request.param)}
-    subject = Subject(Router(memories))
-    subject.size = SMALL
-    yield subject
-    for memory in memories.values():
+@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count}-peers")
+async def routed(request: pytest.FixtureRequest, real: Lent) -> AsyncIterator[RoutedSubject]:
+    clock, scenario = MovedClock(START), request.node.callspec.params["scenario"]
+    embedder = real if scenario.needs_meaning else WordEmbedder()
+    peers = {f"peer-{n}": await _memory(embedder, clock) for n in range(request.param)}
+    yield RoutedSubject(Router(peers), peers, clock)
+    for memory in peers.values():
         await memory.close()
 
 
-@requirement("memorywire:router.conformance")
-async def test_with_nothing_but_the_five_operations_every_scenario_passes_or_says_why_not(
-    bare: Subject,
+async def _memory(embedder: Any, clock: MovedClock) -> Memory:
+    """For any agent."""
+    container = await open_container(Settings(), stores=[":memory:"], embedder=embedder, clock=clock)
+
+    async def reached() -> Connection:
+        return EmbeddedConnection(container, local())
+
+    return Memory.over(reached)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_a_router_keeps_the_contract_of_a_store(
+    routed: RoutedSubject, scenario: Scenario, request: pytest.FixtureRequest
 ) -> None:
-    is_alone = "recall_tracking" in bare.store.capabilities
-    for scenario in SCENARIOS:
-        result = await played(bare, scenario)
-        expected = NOT_RUN | (
-            dict.fromkeys(NOT_PROMISED, "not run, the store lacks a way to read the store's clock")
-            if is_alone
-            else NOT_PROMISED
-        )
-        assert result.passed or result.detail == expected.get(scenario.name), (
-            f"{result.name}: {result.detail}"
-        )
-        assert result.passed is (scenario.name not in expected), f"{result.name} is on the list and passes"
+    result = await played(routed, scenario)
+    is_alone = "1-peers" in request.node.name
+    if scenario.name in NOT_PROMISED and not (is_alone and scenario.name == "as_of"):
+        assert (result.outcome, result.detail) == ("not promised", NOT_PROMISED[scenario.name])
+    else:
+        assert result.outcome == "pass", result.detail
+        assert result.assertions > 0
 
 
-@requirement("memorywire:router.conformance")
-@pytest.mark.parametrize("peers", [1, 2, 3])
-async def test_plain_stores_keep_what_they_promise_and_the_rest_is_told(peers: int) -> None:
-    """They let nothing wait, know no links and keep no procedures: nobody is asked for what nobody promised."""
-    router = Router({f"plain-{n}": Plain(f"plain-{n}") for n in range(peers)})
-    subject = Subject(router)
-    subject.size = SMALL
-    results = [await played(subject, scenario) for scenario in SCENARIOS]
-
-    assert not [result for result in results if not result.passed and not result.detail.startswith("not run")]
-    assert {
-        result.name: result.detail.removeprefix(UNPROMISED)
-        for result in results
-        if UNPROMISED in result.detail
-    } == {
-        **dict.fromkeys(("Q14_no_recall_in_days", "Q43_recall_does_not_write"), "recall_tracking"),
-        **dict.fromkeys(("Q9_v0_superset", "Q41_everything_comes_back"), "procedural"),
-        **dict.fromkeys(
-            (
-                "approval_required_pending",
-                "Q18_erasure",
-                "Q19_erasure_everywhere",
-                "Q28_approval_staging",
-                "Q29_held_removals",
-            ),
-            "governance",
-        ),
-        "Q27_hops": "graph",
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_stores_of_another_package_keep_what_they_promise_and_the_rest_is_told(count: int) -> None:
+    """They let nothing wait: nobody is asked for what nobody promised."""
+    clock = MovedClock(START)
+    router = Router({f"plain-{n}": Store(f"plain-{n}", clock) for n in range(count)})
+    subject = V0Subject(router, label="plain", clock=clock)
+    outcomes = {scenario.name: (await played(subject, scenario)).outcome for scenario in SIXTEEN}
+    assert {name: outcome for name, outcome in outcomes.items() if outcome != "pass"} == {
+        "approval_required_pending": "not promised",
     }
 
 
 def test_every_name_is_a_scenario() -> None:
-    names = {scenario.name for scenario in SCENARIOS}
-    assert names >= NOT_RUN.keys() | NOT_PROMISED.keys()
-    assert len(SCENARIOS) == 44, "docs/howto/router.md counts them"
+    assert NOT_PROMISED.keys() <= {scenario.name for scenario in SCENARIOS}

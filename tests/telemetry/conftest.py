@@ -1,57 +1,106 @@
-"""Providers of their own for each test, and memories that tell them what they do."""
+"""Memories and servers whose spans and metrics are caught."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from quipu import Memory
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config
-from quipu.testing.builders import FixedClock
+from quipu import Memory, Telemetry
+from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN
+from quipu.bootstrap import Container, http_app, open_container
+from quipu.client import RemoteConnection
+from quipu.client.transport import Transport
+from quipu.config import Settings
+from quipu.model.principal import local
+from quipu.operation import dispatch
+from quipu.telemetry.settings import Showing
+from quipu.telemetry.spans import Spans
 from quipu.testing.embedders import WordEmbedder
-from tests.telemetry.shown import Keeping, Shown
+from tests.fixtures.spans import Shown
 
 Opened = Callable[..., Awaitable[Memory]]
 
 
 @pytest.fixture
-def shown() -> Iterator[Shown]:
-    """What it got has to follow the convention in the end, also what the test has put away."""
-    exporter, reader = Keeping(), InMemoryMetricReader()
-    tracers = TracerProvider(shutdown_on_exit=False)
-    tracers.add_span_processor(SimpleSpanProcessor(exporter))
-    meters = MeterProvider([reader], shutdown_on_exit=False)
-    shown = Shown(tracers, meters, exporter, reader)
-    yield shown
-    assert shown.faults() == []
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-async def opened(shown: Shown, clock: FixedClock) -> AsyncIterator[Opened]:
-    """Memories whose spans and metrics are caught; settings are given as `telemetry_…`."""
+async def opened(shown: Shown) -> AsyncIterator[Opened]:
+    """Memories in this process; settings are given as `telemetry_…`, parts of `Telemetry` as a dictionary."""
     memories: list[Memory] = []
 
-    async def make(given: dict[str, Any] | None = None, **settings: Any) -> Memory:
-        providers = {"tracer_provider": shown.tracers, "meter_provider": shown.meters}
-        told = Telemetry(**{**providers, **(given or {})})
-        config = Config(**{"store_url": "sqlite://:memory:", **settings})
-        memories.append(Memory("ana", embedder=WordEmbedder(), clock=clock, config=config, telemetry=told))
-        await memories[-1].open()
-        shown.clear()  # the store `main` was made
-        return memories[-1]
+    async def open_memory(given: dict[str, Any] | None = None, **settings: Any) -> Memory:
+        providers = {"tracer_provider": shown.tracers, "meter_provider": shown.meters, **(given or {})}
+        memory = Memory(
+            "ana",
+            ":memory:",
+            embedder=WordEmbedder(),
+            config=Settings(**settings),
+            telemetry=Telemetry(**providers),
+        )
+        memories.append(memory)
+        await memory.open()
+        await memory.list_stores()  # so that `main` is there
+        shown.taken()
+        return memory
 
-    yield make
+    yield open_memory
     for memory in memories:
         await memory.close()
+
+
+class Apart(httpx.ASGITransport):
+    """A server in this process which, like a real one, has no part in the context of its callers."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        work = super().handle_async_request(request)
+        return await asyncio.create_task(work, context=contextvars.Context())
+
+
+@dataclass
+class Served:
+    """A server, and clients of it. Both sides report to the same providers, the server's spans apart."""
+
+    container: Container
+    network: httpx.AsyncBaseTransport
+    shown: Shown
+
+    async def token(self, tenant: str = "default", **limits: Any) -> str:
+        boss = self.container.context(local(tenant))
+        if tenant != "default":
+            await dispatch(self.container.context(local()), CREATE_TENANT, {"tenant": tenant})
+        made = await dispatch(
+            boss, CREATE_TOKEN, {"name": "client", "permissions": ["memory:admin"], **limits}
+        )
+        return made.text
+
+    async def client(self, token: str, agent: str | None = "ana", **settings: Any) -> Memory:
+        transport = Transport("http://127.0.0.1:8321", token=token, network=self.network)
+        spans = Spans(
+            Showing.of(Settings(**settings), server=("127.0.0.1", 8321)),
+            Telemetry(tracer_provider=self.shown.tracers, meter_provider=self.shown.meters),
+        )
+        transport._inject = spans.inject
+        connection = RemoteConnection(transport, spans=spans)
+
+        async def opening() -> RemoteConnection:
+            return connection
+
+        memory = Memory.over(opening, agent_id=agent)
+        await memory.open()
+        self.shown.taken()
+        return memory
+
+
+@pytest.fixture
+async def served(shown: Shown) -> AsyncIterator[Served]:
+    container = await open_container(
+        Settings(allowed_hosts=("127.0.0.1",)),
+        stores=[":memory:"],
+        embedder=WordEmbedder(),
+        telemetry=Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters),
+    )
+    network = Apart(http_app(container))
+    yield Served(container, network, shown)
+    await container.close()

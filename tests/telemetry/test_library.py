@@ -1,153 +1,193 @@
-"""Manners of a library: the API only, lazily, never failing; settings that are understood; a dashboard that fits."""
+"""The manners of a library: it loads nothing, sets nothing, never fails and never waits."""
 
-from __future__ import annotations
-
-import asyncio
-import logging
-import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 
-import quipu.sync
-from quipu import Memory
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config, load
-from quipu.errors import NotFoundError
-from quipu.telemetry.names import Convention
-from quipu.telemetry.settings import member
-from tests.architecture.tree import ROOT
+from quipu import Memory, NotFoundError, Telemetry
+from quipu.config import Settings
+from tests.fixtures.spans import Shown, values
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
-from tests.telemetry.shown import Shown, attributes
-
-_ALONE = """
-import asyncio, sys
-import quipu
-async def main():
-    async with quipu.Memory("ana", "sqlite://:memory:", embedder="none") as memory:
-        await memory.remember("tea")
-        assert len(await memory.recall("tea")) == 1
-asyncio.run(main())
-found = [name for name in sys.modules if name.startswith("opentelemetry")]
-assert not found, found
-"""
 
 
-@requirement("telemetry:library")
-def test_without_anybody_who_loaded_it_opentelemetry_is_not_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=120)
+def _python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-@requirement("telemetry:library")
-async def test_a_provider_that_fails_fails_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(TracerProvider):
-        def get_tracer(self, *args: Any, **kwargs: Any) -> Any:
-            class Tracer:
-                def start_span(self, *args: Any, **kwargs: Any) -> Any:
-                    raise RuntimeError("broken")
-
-            return Tracer()
-
-    told = Telemetry(tracer_provider=Broken(shutdown_on_exit=False))
-    with caplog.at_level(logging.WARNING, "quipu.telemetry"):
-        async with Memory("ana", "sqlite://:memory:", embedder="none", telemetry=told) as memory:
-            await memory.remember("tea")
-            assert len(await memory.recall("tea")) == 1
-            with pytest.raises(NotFoundError):
-                await memory.get("mem_nowhere")
-    assert "RuntimeError" in caplog.text
+@requirement("opentelemetry:library.loads-nothing")
+def test_opentelemetry_is_not_loaded_by_us() -> None:
+    said = _python(
+        "import asyncio, sys\n"
+        "from quipu import Memory\n"
+        "async def main():\n"
+        "    async with Memory('ana', ':memory:', embedder='none') as memory:\n"
+        "        await memory.remember('Ana likes tea.'); await memory.recall('tea')\n"
+        "asyncio.run(main())\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])\n"
+    )
+    assert said.strip() == "[]"
 
 
-@requirement("telemetry:library")
-async def test_a_call_that_is_given_up_is_cancelled(shown: Shown, opened: Opened) -> None:
+@requirement("opentelemetry:library.loads-nothing")
+def test_without_a_provider_nothing_is_described_and_none_is_set() -> None:
+    said = _python(
+        "import asyncio\n"
+        "from opentelemetry import metrics, trace\n"
+        "import quipu.telemetry.spans as spans\n"
+        "spans.described = None  # it would fail\n"
+        "from quipu import Memory\n"
+        "async def main():\n"
+        "    async with Memory('ana', ':memory:', embedder='none') as memory:\n"
+        "        await memory.remember('Ana likes tea.'); await memory.recall('tea')\n"
+        "asyncio.run(main())\n"
+        "print(type(trace.get_tracer_provider()).__name__, type(metrics.get_meter_provider()).__name__)\n"
+    )
+    assert said.split() == ["ProxyTracerProvider", "_ProxyMeterProvider"]
+
+
+class _Broken(SpanProcessor):
+    """Somebody else's exporter that raises wherever it can."""
+
+    def on_start(self, span: Span, parent_context: Any = None) -> None:
+        raise RuntimeError("start")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        raise RuntimeError("end")
+
+
+@requirement("opentelemetry:library.never-fails")
+async def test_a_broken_provider_harms_no_operation(caplog: pytest.LogCaptureFixture) -> None:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(_Broken())
+    async with Memory(
+        "ana", ":memory:", embedder="none", telemetry=Telemetry(tracer_provider=tracers)
+    ) as memory:
+        done = await memory.remember("Ana likes tea.")
+        assert (await memory.get(done.id)).content == "Ana likes tea."
+        with pytest.raises(NotFoundError):
+            await memory.get("mem_unknown")
+    assert [record.message for record in caplog.records if record.name == "quipu.telemetry"] == [
+        "A span cannot be begun. (RuntimeError)",
+        "A call cannot be described. (RuntimeError)",  # each once
+    ]
+
+
+@requirement("opentelemetry:library.never-fails")
+async def test_what_cannot_be_described_is_still_ended(
+    opened: Opened, shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = await opened()
-    task = asyncio.create_task(memory.recall("tea"))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    (span,) = shown.spans
-    assert attributes(span)["error.type"] == "cancelled"
-    assert shown.findings() == []
+
+    def broken(*_: object) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr("quipu.telemetry.spans.described", broken)
+    await memory.remember("Ana likes tea.")
+    span = shown.one()
+    assert span.name == "update_memory"
+    monkeypatch.undo()
+    await memory.remember("Ana likes tea.")
+    assert shown.one().parent is None  # the one before is not current any more
 
 
-@requirement("telemetry:library")
-def test_blocking_calls_stay_in_their_callers_trace(shown: Shown) -> None:
-    told = Telemetry(tracer_provider=shown.tracers)
-    with quipu.sync.Memory("ana", "sqlite://:memory:", embedder="none", telemetry=told) as memory:
-        shown.clear()
-        with shown.tracers.get_tracer("agent").start_as_current_span("agent") as agent:
-            memory.remember("tea")
-    assert shown.span("update_memory main").parent == agent.get_span_context()
+class _Hearing(Sampler):
+    """What samplers are told."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    def should_sample(
+        self, parent_context: Any, trace_id: int, name: str, *args: Any, **options: Any
+    ) -> SamplingResult:
+        found = options.get("attributes") or (args[1] if len(args) > 1 else {})
+        self.heard.append({"name": name, **(found or {})})
+        return SamplingResult(Decision.RECORD_AND_SAMPLE, found)
+
+    def get_description(self) -> str:
+        return "hearing"
 
 
-@requirement("telemetry:settings")
-def test_unknown_words_are_warned_of_once_and_mean_the_default(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "quipu.telemetry"):
-        for _ in range(2):
-            assert member(Convention, "latest", Convention.PROPOSAL, "telemetry_convention") == "proposal"
-    assert len(caplog.records) == 1
-    assert member(Convention, "MERGED", Convention.PROPOSAL, "telemetry_convention") == "merged"
-
-
-@requirement("telemetry:settings")
-def test_settings_come_from_the_environment() -> None:
-    given = load(
+@requirement("opentelemetry:library.samplers")
+async def test_samplers_are_told_what_no_caller_chose() -> None:
+    sampler = _Hearing()
+    tracers = TracerProvider(sampler=sampler, shutdown_on_exit=False)
+    async with Memory(
+        "ana", ":memory:", embedder="none", telemetry=Telemetry(tracer_provider=tracers)
+    ) as memory:
+        await memory.list_stores()
+        sampler.heard.clear()
+        await memory.remember("Ana likes tea.", session_id="s1", user_id="u1")
+    assert sampler.heard == [
         {
-            "QUIPU_TELEMETRY_CONVENTION": "both",
-            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
-            "QUIPU_TELEMETRY": "false",
-            "XDG_CONFIG_HOME": "/nowhere",
+            "name": "update_memory",
+            "gen_ai.operation.name": "update_memory",
+            "gen_ai.provider.name": "quipu",
+            "quipu.memory.operation": "remember",
+            "quipu.memory.side": "caller",
         }
-    )
-    assert (given.telemetry_convention, given.telemetry_capture_content) == ("both", "SPAN_ONLY")
-    assert (given.telemetry_endpoint, given.telemetry) == ("http://127.0.0.1:4318", False)
-    assert Config().telemetry is True
+    ]
 
 
-@requirement("telemetry:events")
-async def test_content_and_exceptions_are_events_where_that_is_set(opened: Opened, shown: Shown) -> None:
-    exporter = InMemoryLogRecordExporter()
-    logs = LoggerProvider(shutdown_on_exit=False)
-    logs.add_log_record_processor(SimpleLogRecordProcessor(exporter))
-    memory = await opened(
-        {"logger_provider": logs}, telemetry_events=True, telemetry_capture_content="EVENT_ONLY"
-    )
-    await memory.remember("Mara likes tea")
-    with pytest.raises(NotFoundError):
-        await memory.get("mem_nowhere")
-    details, exception = (row.log_record for row in exporter.get_finished_logs())
-    assert "tea" not in shown.text
-    assert details.event_name == "quipu.memory.operation.details"
-    assert details.attributes is not None
-    assert "Mara likes tea" in str(details.attributes["gen_ai.memory.records"])
-    assert shown.spans[0].context is not None
-    assert details.span_id == shown.spans[0].context.span_id
-    assert exception.event_name == "gen_ai.client.operation.exception"
-    assert exception.severity_number is not None
-    assert exception.severity_number.value == 13
-    assert dict(exception.attributes or {})["exception.type"] == "not_found"
+@requirement("opentelemetry:library.samplers")
+async def test_what_is_beneath_an_unsampled_span_is_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracers = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+
+    def never(*_: object) -> Any:
+        raise AssertionError("nobody wants to know")
+
+    monkeypatch.setattr("quipu.telemetry.spans._attributes", never)
+    telemetry = Telemetry(tracer_provider=tracers)
+    async with Memory(
+        "ana", ":memory:", embedder="none", config=Settings(telemetry_metrics=False), telemetry=telemetry
+    ) as memory:
+        await memory.remember("Ana likes tea.")
 
 
-@requirement("telemetry:library")
-def test_attribute_names_are_spelled_in_one_module_only() -> None:
-    spelled = re.compile(r'"((?:gen_ai|quipu)\.memory\.[\w.]*)')
-    source = ROOT / "src" / "quipu"
-    found = {
-        path.name
-        for path in source.rglob("*.py")
-        for name in spelled.findall(path.read_text("utf-8"))
-        if not Path(ROOT / "src", *name.split(".")).with_suffix(".py").exists()  # a module's name
-    }
-    assert found == {"names.py"}
-    assert Path(source, "telemetry", "names.py").exists()
+@requirement("opentelemetry:settings.switches")
+async def test_telemetry_can_be_switched_off(shown: Shown) -> None:
+    given = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
+    async with Memory(
+        "ana", ":memory:", embedder="none", config=Settings(telemetry=False), telemetry=given
+    ) as memory:
+        await memory.remember("Ana likes tea.")
+    assert (shown.spans, shown.points()) == ([], {})
+
+
+@requirement("opentelemetry:settings.switches")
+async def test_metrics_can_be_switched_off(opened: Opened, shown: Shown) -> None:
+    memory = await opened(telemetry_metrics=False)
+    await memory.remember("Ana likes tea.")
+    assert shown.one().name == "update_memory main"
+    assert shown.points() == {}
+
+
+@requirement("opentelemetry:library.scope")
+async def test_there_is_one_scope_with_our_version(opened: Opened, shown: Shown) -> None:
+    from quipu import __version__
+
+    memory = await opened()
+    await memory.remember("Ana likes tea.")
+    scope = shown.one().instrumentation_scope
+    assert scope is not None
+    assert (scope.name, scope.version, scope.schema_url) == ("quipu", __version__, "")
+
+
+@requirement("opentelemetry:library.never-fails")
+async def test_spans_may_be_made_by_hand_around_it(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    with shown.tracers.get_tracer("agent").start_as_current_span("invoke_agent"):
+        await memory.remember("Ana likes tea.")
+    outer = shown.named("invoke_agent")
+    inner = shown.named("update_memory main")
+    assert inner.parent is not None
+    assert inner.parent.span_id == outer.get_span_context().span_id
+    assert values(inner)["gen_ai.provider.name"] == "quipu"

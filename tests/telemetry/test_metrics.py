@@ -1,109 +1,131 @@
-"""Numbers: one duration for each call, with the convention's buckets, and labels that tell nobody's business."""
+"""What is counted: once for each call, on its side, by labels that no caller chose."""
 
-from __future__ import annotations
+import json
+from typing import Any
 
 import pytest
 
-from quipu.bootstrap.telemetry import Side, Telemetry, Watched
-from quipu.errors import NotFoundError
-from quipu.telemetry.checking import Point, checked
-from tests.faces.serving import served
+from quipu import NotFoundError
+from quipu.bootstrap import background_jobs
+from quipu.telemetry.metrics import INSTRUMENTS
+from tests.fixtures.spans import Shown
 from tests.requirement import requirement
-from tests.telemetry.conftest import Opened
-from tests.telemetry.shown import Shown
+from tests.telemetry.conftest import Opened, Served
 
 DURATION = "gen_ai.client.operation.duration"
-OWN = ("quipu.memory.search.results", "quipu.memory.search.top_score", "quipu.memory.content.bytes")
 
 
-@requirement("telemetry:metrics.duration")
-async def test_every_call_is_measured_once_under_its_operation(opened: Opened, shown: Shown) -> None:
+def counted(points: dict[str, Any], name: str) -> list[tuple[dict[str, Any], int]]:
+    return [(labels, point.count) for labels, point in points.get(name, [])]
+
+
+@requirement("opentelemetry:metrics.duration")
+async def test_each_call_is_counted_once_with_its_error(opened: Opened, shown: Shown) -> None:
     memory = await opened()
-    before = {labels["gen_ai.operation.name"]: point.count for labels, point in shown.points(DURATION)}
-    assert before == {"create_memory_store": 1}  # main
-    for _ in range(3):
-        await memory.remember("tea", user_id="mara")
-    await memory.recall("tea", user_id="mara")
+    await memory.remember("Ana likes tea.")
+    await memory.remember("Ana likes tea.")
+    await memory.recall("tea")
     with pytest.raises(NotFoundError):
-        await memory.get("mem_nowhere")
-    found = {
-        (labels["gen_ai.operation.name"], labels.get("error.type")): point.count
-        for labels, point in shown.points(DURATION)
-    }
-    assert found == {
-        ("create_memory_store", None): 1,
-        ("update_memory", None): 3,
-        ("search_memory", None): 1,
-        ("search_memory", "not_found"): 1,
-    }
-    for labels, point in shown.points(DURATION):
-        assert labels["gen_ai.provider.name"] == "quipu"
-        assert list(point.explicit_bounds)[:3] == [0.01, 0.02, 0.04]
-        told = Point(name=DURATION, unit="s", boundaries=point.explicit_bounds, labels=labels)
-        assert checked([], [told]) == []
+        await memory.get("mem_unknown")
+    await memory.list_stores()  # no operation of memory
+    points = shown.points()
+    labels = {"gen_ai.provider.name": "quipu"}
+    assert counted(points, DURATION) == [
+        ({"gen_ai.operation.name": "update_memory", **labels}, 2),
+        ({"gen_ai.operation.name": "search_memory", **labels}, 1),
+        ({"gen_ai.operation.name": "search_memory", "error.type": "not_found", **labels}, 1),
+    ]
+    assert shown.findings() == []
+    _, first = points[DURATION][0]
+    assert list(first.explicit_bounds) == pytest.approx([0.01 * 2**n for n in range(14)])
+    assert "quipu.server.operation.duration" not in points
 
 
-@requirement("telemetry:metrics.own")
-def test_a_word_that_is_no_method_of_mcp_is_no_label(shown: Shown) -> None:
-    """Anybody may send any word, with an id or without one."""
-    told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-    with served(watched=Watched(telemetry=told, side=Side.SERVER)) as running, running.client() as http:
-        sent = [
-            {"id": 1, "method": "initialize", "params": hello},
-            {"id": 2, "method": "tools/list"},
-            {"id": 3, "method": "mara-1"},
-            {"id": 4, "method": "tools/mara-2", "params": {}},
-            {"method": "mara-3"},
-            {"method": "notifications/mara-4"},
-        ]
-        for message in sent:
-            answer = http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers=accepted)
-            assert answer.status_code < 300
-            if session := answer.headers.get("mcp-session-id"):
-                accepted["Mcp-Session-Id"] = session
-    methods = {labels["mcp.method.name"] for labels, _ in shown.points("mcp.server.operation.duration")}
-    assert methods == {"initialize", "tools/list", "_OTHER"}
-
-
-@requirement("telemetry:metrics.own")
-async def test_own_numbers_have_no_label_that_tells_who_or_what(opened: Opened, shown: Shown) -> None:
+@requirement("opentelemetry:metrics.own")
+async def test_numbers_of_memory_itself(opened: Opened, shown: Shown) -> None:
     memory = await opened()
-    await memory.create_store("preferences", scope="user")
-    kept = await memory.remember("green tea", user_id="mara", store="preferences", session_id="s1")
-    await memory.recall("green tea", user_id="mara", store="preferences")
-    seen = {name: shown.points(name) for name in OWN}
-    assert all(len(points) == 1 for points in seen.values())
-    assert seen["quipu.memory.search.results"][0][1].sum == 1
-    assert seen["quipu.memory.content.bytes"][0][1].sum == len("green tea")
-    labels = [labels for points in seen.values() for labels, _ in points]
-    labels += [labels for labels, _ in shown.points(DURATION)]
-    said = {str(value) for one in labels for value in one.values()}
-    assert not said & {"mara", "preferences", "ana", "s1", kept.id, "green tea"}
-    for name, points in seen.items():
-        for one, _ in points:
-            assert checked([], [Point(name=name, unit="", boundaries=None, labels=one)]) == []
-
-
-@requirement("telemetry:metrics.own")
-async def test_calls_that_are_counted_together_keep_their_own_labels(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    await memory.create_store("mine", scope="user", tier="long_term")
-    await memory.create_store("brief", scope="user", tier="short_term")
-    await memory.create_store("ours", scope="agent", tier="long_term")
-    for store in ("mine", "mine", "brief", "ours", "mine", "ours", "ours"):
-        await memory.recall("tea", store=store)
-    found = {
-        (labels["quipu.memory.store.scope"], labels["quipu.memory.tier"]): point.count
-        for labels, point in shown.points("quipu.memory.search.results")
+    await memory.remember("Ana likes tea.")
+    await memory.recall("tea", store="main", min_relevance="off")
+    await memory.remember("Ana moves.", approval_required=True)
+    points = shown.points()
+    (size,) = points["quipu.memory.content.bytes"]
+    assert size[0] == {
+        "gen_ai.operation.name": "update_memory",
+        "quipu.memory.store.scope": "agent",
+        "quipu.memory.tier": "long_term",
+        "quipu.memory.outcome": "created",
     }
-    assert found == {("user", "long_term"): 3, ("user", "short_term"): 1, ("agent", "long_term"): 3}
+    assert size[1].sum == len("Ana likes tea.")
+    assert points["quipu.memory.search.results"][0][1].sum == 1
+    assert points["quipu.memory.search.top_score"][0][1].count == 1
 
 
-@requirement("telemetry:metrics.off")
-async def test_metrics_can_be_switched_off_alone(opened: Opened, shown: Shown) -> None:
-    memory = await opened(telemetry_metrics=False)
-    await memory.remember("tea")
-    assert shown.points(DURATION) == []
-    assert [span.name for span in shown.spans] == ["update_memory main"]
+@requirement("opentelemetry:metrics.labels")
+async def test_no_label_is_what_a_caller_chose(served: Served, shown: Shown) -> None:
+    import httpx
+
+    mark = "zqmark"
+    memory = await served.client(await served.token(), agent=mark)
+    await memory.create_store(mark, namespace=mark)
+    done = await memory.remember(mark, store=mark, user_id=mark, session_id=mark, tags=[mark])
+    await memory.recall(mark, store=mark, user_id=mark)
+    await memory.forget(ids=[done.id])
+    token = await served.token(name=mark)
+    async with httpx.AsyncClient(transport=served.network, base_url="http://127.0.0.1:8321") as http:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        for method, name in (("tools/call", "recall"), ("tools/call", mark), (f"{mark}/x", mark)):
+            await http.post(
+                "/mcp",
+                json={
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": method,
+                    "params": {"name": name, "arguments": {"query": mark, "agent_id": mark}, "_meta": meta},
+                },
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Accept": "application/json, text/event-stream",
+                    "MCP-Protocol-Version": "2026-07-28",
+                    "Mcp-Method": method,
+                    "Mcp-Name": name,
+                },
+            )
+        await http.request(mark.upper(), f"/{mark}")
+    points = shown.points()
+    assert mark not in json.dumps([labels for rows in points.values() for labels, _ in rows]).lower()
+    told = {
+        (labels.get("mcp.method.name"), labels.get("gen_ai.tool.name"))
+        for labels, _ in points["mcp.server.operation.duration"]
+    }
+    assert ("tools/call", "recall") in told
+    assert {"http.server.request.duration", DURATION, "quipu.server.operation.duration"} <= points.keys()
+    assert {
+        labels["quipu.memory.outcome"]
+        for labels, _ in points["quipu.server.operation.duration"]
+        if "quipu.memory.outcome" in labels
+    } >= {"created", "deleted"}
+    # The spans of MCP between are the SDK's, which tells the providers of the process.
+    assert [one for one in shown.findings() if one.id != "disconnected"] == []
+
+
+@requirement("opentelemetry:metrics.gauges")
+async def test_a_server_counts_memories_and_what_waits(served: Served, shown: Shown) -> None:
+    one, other = await served.client(await served.token()), await served.client(await served.token("acme"))
+    await one.remember("Ana likes tea.")
+    await other.remember("Bob likes tea.")
+    await other.remember("Bob moves.", approval_required=True)
+    assert "quipu.memory.store.records" not in shown.points()
+    (job,) = (job for job in background_jobs(served.container) if job.name == "telemetry")
+    await job.work()
+    points = shown.points()
+    assert [(labels, point.value) for labels, point in points["quipu.memory.store.records"]] == [({}, 2)]
+    assert [(labels, point.value) for labels, point in points["quipu.governance.pending"]] == [({}, 1)]
+
+
+@requirement("opentelemetry:metrics.own")
+def test_every_instrument_has_a_unit_and_says_what_it_is() -> None:
+    assert len({name for name, *_ in INSTRUMENTS}) == len(INSTRUMENTS) == 9
+    assert all(unit and about.endswith(".") for _, unit, _, about in INSTRUMENTS)

@@ -1,432 +1,334 @@
-"""Every operation as a span: name, kind, attributes, errors."""
+"""What each operation says of itself, attribute by attribute; every span also passes the checker."""
 
-from __future__ import annotations
-
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import quipu
-from quipu import Memory
-from quipu.bootstrap.telemetry import Telemetry
-from quipu.config import Config
-from quipu.errors import InvalidError, NotFoundError, QuipuError
-from quipu.model.operations import ExpirePolicy
-from quipu.model.principal import local
-from quipu.testing.builders import FixedClock
-from tests.faces.serving import served
+from quipu import ConflictError, InvalidError, NotFoundError
+from quipu.bootstrap import OPERATIONS
+from quipu.telemetry.describe import OWN, span_of
+from tests.fixtures.spans import Shown, values
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened
-from tests.telemetry.shown import Shown, attributes
+
+P = "gen_ai.memory."
 
 
-@requirement("telemetry:spans.five")
-async def test_the_five_operations_have_the_proposals_names_kind_and_attributes(
-    opened: Opened, shown: Shown
-) -> None:
-    memory = await opened()
-    store = await memory.create_store("prefs", scope="user", namespace="user_12345")
-    kept = await memory.remember("Mara likes tea", store="prefs", user_id="user_12345", importance=0.8)
-    await memory.recall("what does Mara like?", store="prefs", user_id="user_12345", min_relevance=0.2, k=7)
-    await memory.forget(ids=[kept.id], store="prefs", user_id="user_12345")
-    await memory.delete_store("prefs", confirm="prefs")
-    common = {"gen_ai.provider.name": "quipu", "quipu.memory.side": "caller"}
-    inside = {
-        "gen_ai.memory.store.id": store.id,
-        "gen_ai.memory.store.name": "prefs",
-        "gen_ai.memory.namespace": "user_12345",
+@requirement("opentelemetry:spans.mapping")
+def test_each_operation_names_its_span() -> None:
+    named = {operation.name: span_of(operation) for operation in OPERATIONS if operation.span is not None}
+    assert named == {
+        **dict.fromkeys(
+            ("remember", "update", "remember_many", "merge", "restore", "step", "put_entry"), "update_memory"
+        ),
+        **dict.fromkeys(("recall", "get", "list", "history", "related"), "search_memory"),
+        **dict.fromkeys(("forget", "expire", "delete_entry"), "delete_memory"),
+        "create_store": "create_memory_store",
+        "delete_store": "delete_memory_store",
+        "decide": "quipu.memory.review",
+        "consolidate": "quipu.consolidate",
     }
-    expected: dict[str, dict[str, Any]] = {
-        "create_memory_store prefs": {
-            "gen_ai.operation.name": "create_memory_store",
-            "gen_ai.memory.scope": "user",
-            "gen_ai.memory.type": "long_term",
-            "quipu.memory.operation": "create_store",
-            "quipu.memory.outcome": "created",
-        },
-        "update_memory prefs": {
-            "gen_ai.operation.name": "update_memory",
-            "gen_ai.memory.type": "long_term",
-            "gen_ai.memory.id": kept.id,
-            "gen_ai.memory.importance": 0.8,
-            "quipu.memory.operation": "remember",
-            "quipu.memory.outcome": "created",
-            "quipu.memory.record.type": "semantic",
-        },
-        "search_memory prefs": {
-            "gen_ai.operation.name": "search_memory",
-            "gen_ai.memory.type": "long_term",
-            "gen_ai.memory.search.result.count": 1,
-            "gen_ai.memory.search.similarity.threshold": 0.2,
-            "quipu.memory.operation": "recall",
-            "quipu.memory.search.k": 7,
-        },
-        "delete_memory prefs": {
-            "gen_ai.operation.name": "delete_memory",
-            "gen_ai.memory.scope": "user",
-            "gen_ai.memory.id": kept.id,
-            "quipu.memory.operation": "forget",
-            "quipu.memory.outcome": "deleted",
-            "quipu.memory.delete.selector": "id",
-        },
-        "delete_memory_store prefs": {
-            "gen_ai.operation.name": "delete_memory_store",
-            "quipu.memory.operation": "delete_store",
-            "quipu.memory.outcome": "deleted",
-        },
-    }
-    assert [span.name for span in shown.spans] == list(expected)
-    for name, own in expected.items():
-        span = shown.span(name)
-        assert attributes(span) == {**common, **inside, **own}
-        assert span.kind.name == "CLIENT"
-        assert span.status.status_code.name == "UNSET"
-        assert not span.events
-    assert shown.findings() == []
+    assert {span for span in named.values() if span in OWN} == OWN
 
 
-@requirement("telemetry:spans.main")
-async def test_the_store_main_is_created_once(tmp_path: Path, shown: Shown) -> None:
-    told = Telemetry(tracer_provider=shown.tracers)
-    for _ in range(2):
-        async with Memory("ana", f"sqlite:///{tmp_path}/a.db", embedder="none", telemetry=told) as memory:
-            await memory.list_stores()
-    (span,) = shown.spans
-    assert span.name == "create_memory_store main"
-    assert attributes(span)["gen_ai.memory.scope"] == "agent"
-    assert shown.findings() == []
-
-
-@requirement("telemetry:spans.update-strategy")
-async def test_an_update_tells_its_strategy_expiry_and_the_store_of_its_record(
-    opened: Opened, shown: Shown, clock: FixedClock
-) -> None:
+@requirement("opentelemetry:spans.stores")
+async def test_stores(opened: Opened, shown: Shown) -> None:
     memory = await opened()
-    await memory.create_store("short", scope="session", tier="short_term")
-    kept = await memory.remember("tea", store="short", session_id="s1", expires_at=clock.now + 60_000)
-    created = attributes(shown.span("update_memory short"))
-    shown.clear()
-    await memory.remember("green tea", id=kept.id)
-    await memory.remember("with milk", id=kept.id, update_strategy="append")
-    overwritten, appended = (attributes(span) for span in shown.spans)
-    assert "gen_ai.memory.update.strategy" not in created
-    assert created["gen_ai.memory.expiration_date"] == "2023-11-14T22:14:20.000Z"
-    assert created["gen_ai.conversation.id"] == "s1"
-    assert overwritten["gen_ai.memory.update.strategy"] == "overwrite"
-    assert appended["gen_ai.memory.update.strategy"] == "append"
-    for changed in (overwritten, appended):
-        assert changed["gen_ai.memory.store.name"] == "short"
-        assert changed["gen_ai.memory.type"] == "short_term"
-        assert changed["quipu.memory.outcome"] == "updated"
-        assert changed["gen_ai.memory.id"] == kept.id
-    assert shown.findings() == []
-
-
-@requirement("telemetry:spans.identity")
-async def test_agent_and_session_are_told_where_the_store_is_theirs(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    for scope, tier in (("user", "long_term"), ("session", "short_term"), ("agent", "long_term")):
-        await memory.create_store(scope, scope=scope, tier=tier)
-    shown.clear()
-    for store in ("user", "session", "agent"):
-        await memory.recall("tea", store=store, session_id="s1", user_id="mara")
-    user, session, agent = (attributes(span) for span in shown.spans)
-    keys = {"gen_ai.agent.id", "gen_ai.conversation.id", "gen_ai.memory.type"}
-    assert {key: user[key] for key in keys & set(user)} == {"gen_ai.memory.type": "long_term"}
-    assert {key: session[key] for key in keys & set(session)} == {
-        "gen_ai.memory.type": "short_term",
-        "gen_ai.conversation.id": "s1",
-    }
-    assert {key: agent[key] for key in keys & set(agent)} == {
-        "gen_ai.memory.type": "long_term",
-        "gen_ai.agent.id": "ana",
-    }
-    shown.clear()
-    always = await opened(telemetry_identity="always")
-    await always.recall("tea", session_id="s1")
-    assert attributes(shown.spans[0])["gen_ai.conversation.id"] == "s1"
-
-
-@requirement("telemetry:spans.namespace")
-async def test_a_namespace_is_the_user_the_tenant_or_both(shown: Shown) -> None:
-    told = Telemetry(tracer_provider=shown.tracers)
-    seen: list[str | None] = []
-    for principal, user in (
-        (local(), None),
-        (local(), "mara"),
-        (local("acme"), None),
-        (local("acme"), "mara"),
-    ):
-        url = "sqlite://:memory:"
-        async with Memory("ana", url, embedder="none", principal=principal, telemetry=told) as memory:
-            shown.clear()
-            await memory.recall("tea", user_id=user)
-            seen.append(attributes(shown.spans[0]).get("gen_ai.memory.namespace"))
-    assert seen == [None, "mara", "acme", "acme/mara"]
-
-
-@requirement("telemetry:spans.namespace")
-async def test_a_namespace_may_be_hashed_or_left_off(tmp_path: Path, shown: Shown) -> None:
-    told = Telemetry(tracer_provider=shown.tracers)
-    seen: list[str | None] = []
-    for kind in ("hash", "hash", "off"):
-        config = Config(store_url=f"sqlite:///{tmp_path}/a.db", embedder="none", telemetry_namespace=kind)
-        async with Memory("ana", config=config, telemetry=told) as memory:
-            shown.clear()
-            await memory.recall("tea", user_id="mara")
-            seen.append(attributes(shown.spans[0]).get("gen_ai.memory.namespace"))
-    first, again, off = seen
-    assert first is not None
-    assert first == again != "mara"  # stable over a restart
-    assert len(first) == 32
-    assert off is None
-
-
-@requirement("telemetry:spans.merge")
-async def test_a_merge_is_one_update_of_the_surviving_record(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    first = await memory.remember("Mara drinks tea")
-    second = await memory.remember("Mara drinks a lot of tea")
-    shown.clear()
-    await memory.merge(first.id, [second.id])
-    (span,) = shown.spans
-    assert attributes(span)["gen_ai.memory.update.strategy"] == "merge"
-    assert attributes(span)["gen_ai.memory.id"] == first.id
-    assert attributes(span)["quipu.memory.outcome"] == "merged"
-    assert span.name == "update_memory main"
-
-
-@requirement("telemetry:spans.several-stores")
-async def test_a_search_over_several_stores_names_none(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    await memory.remember("tea")
-    await memory.recall("tea")
-    assert shown.spans[-1].name == "search_memory main"  # the only store there is
-    await memory.create_store("other")
-    shown.clear()
-    await memory.recall("tea")
-    (span,) = shown.spans
-    assert span.name == "search_memory"
-    assert not {"gen_ai.memory.store.id", "gen_ai.memory.store.name", "gen_ai.memory.type"} & set(
-        attributes(span)
+    made = await memory.create_store("prefs", scope="user", tier="short_term", namespace="org_acme")
+    span = shown.one()
+    assert (span.name, span.kind.name, span.status.status_code.name) == (
+        "create_memory_store prefs",
+        "CLIENT",
+        "UNSET",
     )
-    assert shown.findings() == []
-
-
-@requirement("telemetry:spans.delete-many")
-async def test_a_forget_of_several_ids_is_one_span_each_that_share_their_times(
-    opened: Opened, shown: Shown
-) -> None:
-    memory = await opened()
-    await memory.create_store("team", scope="team")
-    one = await memory.remember("one")
-    two = await memory.remember("two", store="team")
-    shown.clear()
-    await memory.forget(ids=[one.id, two.id, "mem_nowhere"])
-    spans = shown.spans
-    assert {(span.start_time, span.end_time) for span in spans} == {(spans[0].start_time, spans[0].end_time)}
-    told = {attributes(span)["gen_ai.memory.id"]: attributes(span) for span in spans}
-    assert {
-        name: (row["gen_ai.memory.scope"], row["quipu.memory.outcome"]) for name, row in told.items()
-    } == {
-        one.id: ("agent", "deleted"),
-        two.id: ("team", "deleted"),
-        "mem_nowhere": ("agent", "not_found"),
+    assert values(span) == {
+        "gen_ai.operation.name": "create_memory_store",
+        "gen_ai.provider.name": "quipu",
+        f"{P}store.id": made.id,
+        f"{P}store.name": "prefs",
+        f"{P}scope": "user",
+        f"{P}type": "short_term",
+        f"{P}namespace": "org_acme",
+        "quipu.memory.operation": "create_store",
+        "quipu.memory.outcome": "created",
+        "quipu.memory.side": "caller",
     }
-    assert {row["quipu.memory.delete.selector"] for row in told.values()} == {"id"}
-    assert shown.findings() == []
+    await memory.remember("Ana likes tea.", store="prefs")
+    shown.taken()
+    await memory.delete_store("prefs", confirm="prefs")
+    span = shown.one()  # one, however many memories go
+    assert span.name == "delete_memory_store prefs"
+    assert values(span)[f"{P}store.id"] == made.id
+    assert f"{P}scope" not in values(span)
 
 
-@requirement("telemetry:spans.delete-many")
-async def test_above_32_ids_there_is_one_span_without_an_id(opened: Opened, shown: Shown) -> None:
+@requirement("opentelemetry:spans.stores")
+async def test_the_first_store_of_a_tenant_is_told_once(opened: Opened, shown: Shown) -> None:
+    from quipu import Memory, Telemetry
+    from quipu.config import Settings
+
+    async with Memory(
+        "ana",
+        ":memory:",
+        embedder="none",
+        config=Settings(),
+        telemetry=Telemetry(tracer_provider=shown.tracers),
+    ) as memory:
+        await memory.remember("one")
+        await memory.remember("two")
+    names = [span.name for span in shown.taken()]
+    assert names.count("create_memory_store main") == 1
+    assert names.count("update_memory main") == 2
+
+
+@requirement("opentelemetry:spans.update")
+async def test_updates(opened: Opened, shown: Shown) -> None:
     memory = await opened()
-    ids = [(await memory.remember(f"fact {number}")).id for number in range(33)]
-    shown.clear()
-    await memory.forget(ids=ids)
-    (span,) = shown.spans
-    assert "gen_ai.memory.id" not in attributes(span)
-    assert attributes(span)["quipu.memory.delete.selector"] == "ids"
-
-
-@requirement("telemetry:spans.delete-by-store")
-async def test_a_forget_by_filter_is_one_span_for_each_store(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    await memory.create_store("team", scope="team")
-    await memory.remember("one", tags=["old"])
-    await memory.remember("two", tags=["old"])
-    await memory.remember("three", tags=["old"], store="team")
-    shown.clear()
-    await memory.forget(filter={"tags": "old"})
-    told = [(span.name, attributes(span)["gen_ai.memory.scope"]) for span in shown.spans]
-    assert sorted(told) == [("delete_memory main", "agent"), ("delete_memory team", "team")]
-    assert {attributes(span)["quipu.memory.delete.selector"] for span in shown.spans} == {"filter"}
-    assert all("gen_ai.memory.id" not in attributes(span) for span in shown.spans)
-
-
-@requirement("telemetry:spans.expire")
-async def test_an_expiry_deletes_by_policy_and_otherwise_updates(
-    opened: Opened, shown: Shown, clock: FixedClock
-) -> None:
-    memory = await opened()
-    await memory.remember("one")
-    clock.move(3 * 86_400_000)
-    shown.clear()
-    await memory.expire(ExpirePolicy(older_than_days=1), action="demote")
-    await memory.expire(ExpirePolicy(older_than_days=1), action="archive")
-    await memory.remember("two")
-    clock.move(3 * 86_400_000)
-    await memory.expire(ExpirePolicy(older_than_days=1))
-    demoted, archived, _, deleted = shown.spans
-    assert attributes(demoted)["quipu.memory.outcome"] == "demoted"
-    assert attributes(archived)["quipu.memory.outcome"] == "archived"
-    assert "gen_ai.memory.update.strategy" not in attributes(archived)
-    assert archived.name.startswith("update_memory")
-    assert attributes(deleted)["quipu.memory.delete.selector"] == "policy"
-    assert attributes(deleted)["quipu.memory.outcome"] == "deleted"
-    assert shown.findings() == []
-
-
-@requirement("telemetry:spans.get-and-list")
-async def test_reading_by_id_and_listing_are_searches(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    kept = await memory.remember("one")
-    shown.clear()
-    await memory.get(kept.id)
-    await memory.list()
-    got, listed = (attributes(span) for span in shown.spans)
-    assert [span.name for span in shown.spans] == ["search_memory main"] * 2
-    assert (got["quipu.memory.operation"], listed["quipu.memory.operation"]) == ("get", "list")
-    assert got["gen_ai.memory.search.result.count"] == listed["gen_ai.memory.search.result.count"] == 1
-    shown.clear()
-    await memory.list_stores()
-    assert shown.spans == []
-
-
-@requirement("telemetry:spans.held")
-async def test_a_held_write_is_pending_and_its_decision_points_back_to_it(
-    opened: Opened, shown: Shown
-) -> None:
-    memory = await opened()
-    held = await memory.remember("one", approval_required=True)
-    write = shown.span("update_memory main")
-    assert attributes(write)["quipu.memory.outcome"] == "pending_approval"
-    assert write.status.status_code.name == "UNSET"
-    await memory.decide(str(held.extensions["proposal_id"]), approved=True)
-    review = shown.span("quipu.memory.review")
-    assert [link.context for link in review.links] == [write.context]
-    assert review.kind.name == "INTERNAL"
-    assert len(shown.spans) == 2  # no second write
-
-
-@requirement("telemetry:errors")
-async def test_an_error_has_the_code_that_the_other_faces_have(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    with pytest.raises(NotFoundError):
-        await memory.remember("one", store="nowhere")
-    with pytest.raises(InvalidError):
-        await memory.recall("one", k=0)
-    missing, invalid = shown.spans
-    assert missing.name == "update_memory"  # no store was ever known
-    assert attributes(missing)["error.type"] == "not_found"
-    assert attributes(invalid)["error.type"] == "validation_error"
-    assert missing.status.status_code.name == "ERROR"
-    assert missing.status.description == "There is no such memory store."
-    assert not missing.events
-    assert "gen_ai.memory.search.result.count" not in attributes(invalid)
-    assert shown.findings() == []
-
-
-@requirement("telemetry:errors")
-async def test_a_name_that_cannot_be_is_not_shown(opened: Opened, shown: Shown) -> None:
-    """What a refused request holds may be more than an exporter can write."""
-    memory = await opened(telemetry_identity="always")
-    for name in ("\ud800", "x" * 5_000):
-        with pytest.raises(QuipuError):
-            await memory.get(name)
-        with suppress(QuipuError):
-            await memory.recall("tea", session_id=name)
-    assert len(shown.spans) == 4
-    for span in shown.spans:
-        assert {"gen_ai.memory.id", "gen_ai.conversation.id"}.isdisjoint(attributes(span))
-
-
-@requirement("telemetry:errors")
-async def test_a_store_that_a_server_does_not_know_is_in_no_name(shown: Shown) -> None:
-    told = Telemetry(tracer_provider=shown.tracers, meter_provider=shown.meters)
-    with served() as running:
-        url, token = running.url, running.admin_token
-        async with quipu.connect(url, token=token, agent_id="ana", telemetry=told) as memory:
-            for store in ("nowhere", "\ud800", 7):
-                with pytest.raises(QuipuError):
-                    await memory.recall("tea", store=store)  # type: ignore[arg-type]  of every kind
-            await memory.recall("tea", store="main")
-    names = [span.name for span in shown.spans]
-    assert names == ["search_memory", "search_memory", "search_memory", "search_memory main"]
-
-
-@requirement("telemetry:errors")
-async def test_a_search_that_finds_nothing_is_no_error(opened: Opened, shown: Shown) -> None:
-    memory = await opened()
-    assert len(await memory.recall("what?")) == 0
-    assert attributes(shown.spans[-1])["gen_ai.memory.search.result.count"] == 0
-    assert shown.spans[-1].status.status_code.name == "UNSET"
-
-
-@requirement("telemetry:spans.batch")
-async def test_a_batch_is_one_update(opened: Opened, shown: Shown) -> None:
-    memory = await opened(telemetry_convention="both")
-    await memory.remember_many(["one", "two", "three"])
-    (span,) = shown.spans
+    done = await memory.remember(
+        "Ana likes tea.", importance=0.5, expires_at=1_900_000_000_000, confidence=0.25
+    )
+    span = shown.one()
     assert span.name == "update_memory main"
-    assert attributes(span)["gen_ai.memory.record.count"] == 3
-    assert "gen_ai.memory.id" not in attributes(span)
-    shown.clear()
-    summary = await memory.import_records([{"content": "four", "type": "semantic"}])
-    assert summary.stored == 1
-    (imported,) = shown.spans
-    assert attributes(imported)["gen_ai.memory.record.count"] == 1
+    seen = values(span)
+    assert done.store is not None
+    assert seen == {
+        "gen_ai.operation.name": "update_memory",
+        "gen_ai.provider.name": "quipu",
+        f"{P}store.id": done.store.id,
+        f"{P}store.name": "main",
+        f"{P}id": done.id,
+        f"{P}type": "long_term",
+        f"{P}importance": 0.5,  # and never the confidence
+        f"{P}expiration_date": "2030-03-17T17:46:40.000Z",
+        "gen_ai.agent.id": "ana",
+        "quipu.memory.operation": "remember",
+        "quipu.memory.outcome": "created",
+        "quipu.memory.record.type": "semantic",
+        "quipu.memory.side": "caller",
+    }
+    for given, strategy in (
+        ({}, "merge"),
+        ({"replace": True}, "overwrite"),
+        ({"update_strategy": "append"}, "append"),
+    ):
+        await memory.remember("Green tea.", id=done.id, **given)
+        assert values(shown.one())[f"{P}update.strategy"] == strategy
+    await memory.update(done.id, tags=["drinks"])
+    changed = values(shown.one())
+    assert (changed["quipu.memory.operation"], changed["quipu.memory.outcome"]) == ("update", "updated")
+    other = await memory.remember("Ana drinks tea.")
+    shown.taken()
+    await memory.merge(done.id, [other.id])
+    merged = values(shown.one())
+    assert (merged[f"{P}id"], merged[f"{P}update.strategy"], merged["quipu.memory.outcome"]) == (
+        done.id,
+        "merge",
+        "merged",
+    )
+    assert merged["quipu.memory.count"] == 2
+    await memory.restore(other.id)
+    restored = values(shown.one())
+    assert f"{P}update.strategy" not in restored
+    assert restored["quipu.memory.outcome"] == "updated"
 
 
-@requirement("telemetry:background")
-async def test_what_expires_by_itself_goes_in_a_trace_of_its_own_that_points_back(
-    opened: Opened, shown: Shown, clock: FixedClock
+@requirement("opentelemetry:spans.update")
+async def test_a_batch_is_one_update(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    await memory.remember_many([{"content": "one"}, {"content": "two"}])
+    span = shown.one()
+    seen = values(span)
+    assert span.name == "update_memory main"
+    assert (seen["quipu.memory.count"], seen["quipu.memory.outcome"]) == (2, "created")
+    assert f"{P}id" not in seen
+    assert seen["gen_ai.agent.id"] == "ana"
+    await memory.remember_many(
+        [{"content": "one", "store": "nowhere"}, {"content": "two", "store": "nowhere"}]
+    )
+    failed = shown.one()
+    assert failed.status.status_code.name == "ERROR"
+    assert values(failed)["error.type"] == "not_found"
+
+
+@requirement("opentelemetry:spans.search")
+async def test_searches(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    done = await memory.remember("Ana likes tea.", session_id="s1")
+    shown.taken()
+    assert len(await memory.recall("tea", store="main", min_relevance=0.1)) == 1
+    span = shown.one()
+    assert span.name == "search_memory main"
+    assert values(span) == {
+        "gen_ai.operation.name": "search_memory",
+        "gen_ai.provider.name": "quipu",
+        f"{P}store.id": done.store.id if done.store else "",
+        f"{P}store.name": "main",
+        f"{P}type": "long_term",
+        f"{P}search.result.count": 1,
+        f"{P}search.similarity.threshold": 0.1,
+        "gen_ai.agent.id": "ana",
+        "quipu.memory.operation": "recall",
+        "quipu.memory.search.k": 5,
+        "quipu.memory.side": "caller",
+    }
+    await memory.recall("tea", min_relevance="off")  # over all stores, and no floor
+    seen = values(shown.one())
+    assert {f"{P}store.id", f"{P}store.name", f"{P}type", f"{P}search.similarity.threshold"}.isdisjoint(seen)
+    assert len(await memory.recall("submarines", types=["episodic"])) == 0
+    nothing = shown.one()
+    assert nothing.status.status_code.name == "UNSET"
+    assert values(nothing)[f"{P}search.result.count"] == 0
+    assert values(nothing)["quipu.memory.record.type"] == ("episodic",)
+    for asked in (
+        memory.get(done.id),
+        memory.list(store="main"),
+        memory.history(done.id),
+        memory.related(done.id),
+    ):
+        await asked
+        assert values(shown.one())[f"{P}search.result.count"] == 1
+    await memory.create_store("talks", scope="session")
+    await memory.recall("tea", store="talks", session_id="s1")
+    assert values(shown.spans[-1])["gen_ai.conversation.id"] == "s1"
+    assert "gen_ai.agent.id" not in values(shown.spans[-1])
+
+
+@requirement("opentelemetry:spans.delete")
+async def test_a_delete_by_ids_is_a_span_for_each(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    await memory.create_store("prefs", scope="user")
+    one, two = await memory.remember("one"), await memory.remember("two", store="prefs", user_id="u1")
+    shown.taken()
+    await memory.forget(ids=[one.id, two.id, "mem_unknown"])
+    spans = shown.taken()
+    seen = [
+        (span.name, values(span)[f"{P}id"], values(span)[f"{P}scope"], values(span)["quipu.memory.outcome"])
+        for span in spans
+    ]
+    assert sorted(seen) == sorted(
+        [
+            ("delete_memory main", one.id, "agent", "deleted"),
+            ("delete_memory prefs", two.id, "user", "deleted"),
+            ("delete_memory", "mem_unknown", "agent", "not_found"),
+        ]
+    )
+    assert len({(span.start_time, span.end_time) for span in spans}) == 1
+    assert {values(span)["quipu.memory.delete.selector"] for span in spans} == {"ids"}
+    assert not any(f"{P}type" in values(span) for span in spans)  # none selects by tier
+    erased = await memory.remember("three", store="prefs")
+    shown.taken()
+    await memory.forget(ids=[erased.id], hard_delete=True)  # where it was is known although it is gone
+    assert shown.one().name == "delete_memory prefs"
+
+
+@requirement("opentelemetry:spans.delete")
+async def test_other_deletes_are_a_span_for_each_store(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    await memory.create_store("prefs", scope="user")
+    ids = [(await memory.remember(f"fact {number}")).id for number in range(33)]
+    await memory.remember("one", tags=["old"])
+    await memory.remember("two", tags=["old"], store="prefs")
+    shown.taken()
+    await memory.forget(filter={"tags": "old"})
+    spans = shown.taken()
+    assert sorted(span.name for span in spans) == ["delete_memory main", "delete_memory prefs"]
+    for span in spans:
+        assert f"{P}id" not in values(span)
+        assert values(span)["quipu.memory.delete.selector"] == "filter"
+    await memory.forget(ids=ids)
+    span = shown.one()
+    assert (values(span)["quipu.memory.count"], values(span)["quipu.memory.delete.selector"]) == (33, "ids")
+    await memory.remember("three")
+    shown.taken()
+    await memory.expire(policy={"type": "semantic"}, action="archive")
+    assert (shown.spans[0].name, values(shown.one())["quipu.memory.outcome"]) == (
+        "update_memory main",
+        "archived",
+    )
+    await memory.expire(policy={"type": "semantic"})
+    seen = values(shown.one())
+    assert (seen["gen_ai.operation.name"], seen["quipu.memory.delete.selector"]) == (
+        "delete_memory",
+        "policy",
+    )
+
+
+@requirement("opentelemetry:spans.refused")
+async def test_what_is_refused_is_a_span_too(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    with pytest.raises(InvalidError):
+        await memory.remember("")
+    invalid = shown.one()
+    assert (invalid.name, values(invalid)["error.type"]) == ("update_memory", "validation_error")
+    assert invalid.status.status_code.name == "ERROR"
+    assert invalid.status.description is not None
+    with pytest.raises(NotFoundError):
+        await memory.recall("tea", store="nowhere")
+    missing = shown.one()
+    assert (missing.name, values(missing)["error.type"]) == ("search_memory", "not_found")
+    assert f"{P}search.result.count" not in values(missing)
+    with pytest.raises(InvalidError):
+        await memory.create_store("", scope="team")
+    assert values(shown.one())[f"{P}scope"] == "agent"  # what is not read says nothing
+    with pytest.raises(ConflictError):
+        await memory.create_store("main", scope="team")
+    assert values(shown.one())[f"{P}scope"] == "team"
+    with pytest.raises(NotFoundError):
+        await memory.delete_store("nowhere", confirm="nowhere")
+    assert values(shown.one())["error.type"] == "not_found"
+
+
+@requirement("opentelemetry:spans.held")
+async def test_a_held_write_and_its_decision_are_linked(opened: Opened, shown: Shown) -> None:
+    memory = await opened()
+    held = await memory.remember("Ana moves to Porto.", approval_required=True)
+    span = shown.one()
+    assert (span.status.status_code.name, values(span)["quipu.memory.outcome"]) == (
+        "UNSET",
+        "pending_approval",
+    )
+    assert values(span)[f"{P}id"] == held.id
+    waiting = await memory.review(held.proposal_id or "")
+    await memory.decide(held.proposal_id or "", True, etag=waiting.etag)
+    (decision,) = (one for one in shown.taken() if one.name == "quipu.memory.review")
+    assert decision.kind.name == "INTERNAL"
+    assert [link.context.span_id for link in decision.links] == [span.get_span_context().span_id]
+
+
+@requirement("opentelemetry:spans.namespace")
+@pytest.mark.parametrize(("settings", "wanted"), [({}, "u1"), ({"telemetry_namespace": "off"}, None)])
+async def test_a_namespace_is_what_isolates(
+    opened: Opened, shown: Shown, settings: dict[str, Any], wanted: str | None
+) -> None:
+    memory = await opened(**settings)
+    await memory.remember("Ana likes tea.", user_id="u1")
+    assert values(shown.one()).get(f"{P}namespace") == wanted
+    await memory.remember("Ana likes tea.")
+    assert f"{P}namespace" not in values(shown.one())
+
+
+@requirement("opentelemetry:spans.consolidation")
+async def test_a_pass_of_consolidation_is_linked_with_the_writes_that_caused_it(
+    opened: Opened, shown: Shown
 ) -> None:
     memory = await opened()
-    await memory.remember("one", expires_at=clock.now + 1000)
-    write = shown.spans[-1]
-    await memory.sweep()
-    assert len(shown.spans) == 1  # nothing was due
-    clock.move(2000)
-    with shown.tracers.get_tracer("test").start_as_current_span("request"):
-        await memory.sweep()
-    root, delete = shown.span("quipu.expire"), shown.span("delete_memory main")
-    assert root.parent is None
-    assert root.kind.name == "INTERNAL"
-    assert write.context in [link.context for link in root.links]
-    assert delete.parent == root.context
-    assert attributes(delete)["quipu.memory.delete.selector"] == "policy"
-    assert shown.findings() == []
-
-
-@requirement("telemetry:phases")
-async def test_phases_are_shown_only_to_who_asked(opened: Opened, shown: Shown) -> None:
-    await (await opened()).recall("one")
-    assert [span.name for span in shown.spans] == ["search_memory main"]
-    shown.clear()
-    await (await opened(telemetry_phases=True)).recall("one")
-    names = [span.name for span in shown.spans]
-    assert names == ["quipu.phase.embed", "quipu.phase.search", "quipu.phase.fuse", "search_memory main"]
-    assert {span.parent.span_id for span in shown.spans[:-1] if span.parent} == {
-        shown.spans[-1].context.span_id
-    }
-
-
-@requirement("telemetry:off")
-async def test_switched_off_nothing_is_told(opened: Opened, shown: Shown) -> None:
-    memory = await opened(telemetry=False)
-    await memory.remember("one")
-    await memory.recall("one")
-    assert shown.spans == []
-    assert shown.points("gen_ai.client.operation.duration") == []
+    await memory.create_store("window", tier="short_term")
+    written = await memory.remember(
+        "Ana moved to Porto in May.", store="window", importance=1.0, confidence=1.0
+    )
+    for _ in range(5):
+        await memory.recall("Porto", store="window")
+    cause = next(span for span in shown.taken() if values(span)["quipu.memory.operation"] == "remember")
+    done = await memory.consolidate()
+    spans = shown.taken()
+    (whole,) = (span for span in spans if span.name == "quipu.consolidate")
+    assert whole.kind.name == "INTERNAL"
+    acted = [one for one in done.decisions if one.outcome in ("promoted", "evicted", "known", "held")]
+    assert [one for one in acted if written.id in one.ids]
+    assert [link.context.span_id for link in whole.links] == [cause.get_span_context().span_id]
+    beneath = [
+        span
+        for span in spans
+        if span.parent is not None and span.parent.span_id == whole.get_span_context().span_id
+    ]
+    assert len(beneath) == len(acted)

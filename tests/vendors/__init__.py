@@ -1,1 +1,0 @@
-"""The vendors' real packages and servers, each in an environment that `make vendors` prepared."""

@@ -1,9 +1,7 @@
 """Interpreters that let nothing out: a vendor that asks for a name or an address beyond this machine is caught.
 
-Outside pytest, in the worker itself, because some vendors keep quiet while they are tested.
+In the worker itself and outside of pytest, because some vendors keep quiet while they are tested.
 """
-
-from __future__ import annotations
 
 import atexit
 import shutil
@@ -42,13 +40,11 @@ def _folder() -> Path:
 
 
 def outbound() -> list[str]:
-    """Everything that was tried so far."""
+    """Everything that was tried since this was asked last."""
     log = _folder() / "outbound"
-    return log.read_text().splitlines() if log.exists() else []
-
-
-def forgotten() -> None:
-    (_folder() / "outbound").unlink(missing_ok=True)
+    tried = log.read_text().splitlines() if log.exists() else []
+    log.unlink(missing_ok=True)
+    return tried
 
 
 @cache

@@ -1,24 +1,25 @@
-"""What holds for tests of vendors."""
+"""Vendors that run for all cases of a class."""
 
-from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from tests.postgres import Server
-
-if TYPE_CHECKING:
-    from tests.vendors.starting import Vendors
-
-#: These share a process with LangGraph, so only its own environment collects them.
-collect_ignore = [] if find_spec("langgraph") else ["inside"]
+from quipu.mirrors.backend import Backend
 
 
-@pytest.fixture(scope="session")
-def vendors(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> "Iterator[Vendors]":
-    """Each vendor is started once, when it is first asked for, and ended with the run."""
-    from tests.vendors.starting import started
-
-    with started(tmp_path_factory.mktemp("embedder"), postgres) as vendors:
-        yield vendors
+@pytest_asyncio.fixture(loop_scope="module", scope="class")
+async def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Backend]:
+    """The vendor of a `VendorContract`."""
+    case: Any = request.cls
+    case.folder = tmp_path_factory.mktemp("vendor")
+    if case.needs_postgres:
+        case.server = request.getfixturevalue("postgres")
+        case.address = case.server.new_database()
+    backend = case.made(case.folder / "mirror")
+    await backend.open()
+    yield backend
+    await backend.close()

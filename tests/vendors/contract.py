@@ -1,66 +1,53 @@
-"""What every vendor must show: the suite of the port, and the scenarios on a Quipu that mirrors to it."""
+"""What every vendor must show, on its real package: the contract of backends, and that nothing goes out.
 
-from __future__ import annotations
+A module is one vendor, and its loop runs as long as the vendor does:
+`pytestmark = [pytest.mark.vendor(name=...), pytest.mark.asyncio(loop_scope="module")]`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+import pytest_asyncio
 
-from quipu.ports.backend import Backend
+from quipu.mirrors.backend import Backend
 from quipu.testing.backend import BackendContract
 from quipu.testing.backend.case import Keeper
-from quipu.testing.scenarios import SCENARIOS, SMALL, Scenario, played
-from quipu.testing.scenarios_sixteen import SIXTEEN
+from tests.fixtures.postgres import Server, name_of
 from tests.vendors.audited import outbound
-from tests.vendors.playing import subject
-from tests.vendors.sharing import files_with, lent, made, setup
-from tests.vendors.starting import Vendors
+from tests.vendors.environments import python_of
+from tests.vendors.shared import SharedBackend, files_with, shared, vendor_at
 
 
-class Vendor:
-    """Which one, and how it is reached."""
+class VendorContract(BackendContract):
+    """The contract, on a vendor that keeps its things in a folder of ours."""
 
-    vendor: str
     url: str
-
-    def reached(self, vendors: Vendors, place: Path) -> AbstractAsyncContextManager[Backend]:
-        """The running vendor's backend, open; left running."""
-        return self._reached(vendors)
-
-    @asynccontextmanager
-    async def _reached(self, vendors: Vendors) -> AsyncIterator[Backend]:
-        backend = vendors.at(self.url).backend
-        await backend.open()
-        yield backend
-
-
-class VendorContract(Vendor, BackendContract):
-    """The suite of the port, on a vendor that keeps its things in a folder of ours."""
-
-    running: Vendors
+    folder: Path
+    needs_postgres = False
     #: LangGraph compares numbers as texts on PostgreSQL, which orders times of the same length only.
     orders_numbers = True
 
-    @pytest.fixture
-    async def backend(self, vendors: Vendors, tmp_path: Path) -> AsyncIterator[Backend]:
-        type(self).running = vendors
-        vendors.switched.now = vendors.switched.words
-        async with self.reached(vendors, tmp_path) as backend:
-            yield lent(backend)
+    @classmethod
+    def made(cls, folder: Path) -> Backend:
+        """The vendor's backend, not opened."""
+        return vendor_at(cls.url, folder)
+
+    @pytest_asyncio.fixture(loop_scope="module")
+    async def backend(self, running: Backend) -> AsyncIterator[SharedBackend]:
+        outbound()
+        yield shared(running)
         assert outbound() == [], "nothing but this machine was asked for"
 
-    @pytest.fixture
+    @pytest_asyncio.fixture(loop_scope="module")
     async def unreachable(self, tmp_path: Path) -> Backend:
         """An interpreter that does not have the vendor's package."""
-        other = "mem0" if self.vendor == "langgraph" else "langgraph"
-        return made(setup(self.url, other, tmp_path / "mirror"), self.vendor)
+        other = "graphiti" if "mem0" in self.url else "mem0"
+        return vendor_at(self.url, tmp_path / "mirror", python=python_of(other))
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
-        return files_with(type(self).running.at(self.url).place, marker)
+        return await asyncio.to_thread(files_with, self.folder, marker)
 
     async def test_a_time_that_no_date_can_name(self, keeper: Keeper) -> None:
         """A record may hold any time of 64 bits, such as one that was taken for milliseconds and was not."""
@@ -74,41 +61,27 @@ class VendorContract(Vendor, BackendContract):
         )
 
 
-class OnPostgres(VendorContract):
+class VendorOnPostgres(VendorContract):
     """The same where a vendor keeps its things in PostgreSQL: the files of its database are looked through."""
 
-    @pytest.fixture
+    needs_postgres = True
+    server: Server
+    address: str
+
+    @classmethod
+    def made(cls, folder: Path) -> Backend:
+        return vendor_at(cls.url + cls.address, folder)
+
+    @pytest_asyncio.fixture(loop_scope="module")
     async def unreachable(self, tmp_path: Path) -> Backend:
-        return made(
-            setup(f"{self.url}quipu@/none?host={tmp_path}", self.vendor, tmp_path / "mirror"), self.vendor
-        )
+        return vendor_at(f"{self.url}postgresql://quipu@/none?host={tmp_path}", tmp_path / "mirror")
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
-        running = type(self).running
-        await asyncio.to_thread(running.postgres.execute, "CHECKPOINT")
-        return files_with(running.postgres.files_of(running.at(self.url).url), marker)
+        def found() -> list[str]:
+            self.server.execute("CHECKPOINT")
+            number = self.server.execute(
+                f"SELECT oid FROM pg_database WHERE datname = '{name_of(self.address)}'"  # noqa: S608  its own
+            )[0][0]
+            return files_with(self.server.folder / "data" / "base" / str(number), marker)
 
-
-class Played(Vendor):
-    """The scenarios on a Quipu with this vendor as its mirror: none is skipped, nothing is recorded or made up."""
-
-    #: The full crowd is the ledgers' to stand.
-    size = SMALL
-
-    @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-    async def test_in_use(self, scenario: Scenario, vendors: Vendors, tmp_path: Path) -> None:
-        await self.play(scenario, vendors, tmp_path, only_mirror=False)
-
-    @pytest.mark.parametrize("scenario", SIXTEEN, ids=lambda scenario: scenario.name)
-    async def test_only_the_vendor_finds(self, scenario: Scenario, vendors: Vendors, tmp_path: Path) -> None:
-        await self.play(scenario, vendors, tmp_path, only_mirror=True)
-
-    async def play(self, scenario: Scenario, vendors: Vendors, place: Path, *, only_mirror: bool) -> None:
-        async with self.reached(vendors, place) as backend:
-            file = place / "memory.db"
-            at = subject(
-                backend, self.vendor, vendors.switched, file, only_mirror=only_mirror, size=self.size
-            )
-            result = await played(at, scenario)
-        assert result.passed, result.detail
-        assert result.assertions > 0
+        return await asyncio.to_thread(found)

@@ -1,7 +1,5 @@
 """Cognee, for real."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence
@@ -9,34 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from quipu.backends.process import ProcessBackend
 from quipu.errors import BackendUnavailableError
+from quipu.mirrors.vendors.host import HostedBackend
 from quipu.testing.backend.case import Keeper
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios import LEAST
-from tests.vendors.contract import Played, VendorContract
-from tests.vendors.sharing import made, setup
+from tests.vendors.contract import VendorContract
+from tests.vendors.shared import vendor_at
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.vendor(name="cognee"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 
 class TestCognee(VendorContract):
-    vendor, url = "cognee", "cognee://quipu"
-
-
-class TestQuipuOverCognee(Played):
-    vendor, url = "cognee", "cognee://quipu"
-    size = LEAST
+    url = "cognee://quipu"
 
 
 class Killing(WordEmbedder):
-    """Ends the worker that asks it, for as long as it is told to."""
+    """Ends the worker that asks it, for as long as it knows of one."""
 
-    worker: ProcessBackend | None = None
+    worker: HostedBackend | None = None
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        if self.worker is not None and self.worker._process is not None:
-            os.kill(self.worker._process._process.pid, signal.SIGKILL)
+        if self.worker is not None and self.worker.process_id is not None:
+            os.kill(self.worker.process_id, signal.SIGKILL)
         return await super().embed(texts)
 
 
@@ -44,8 +40,8 @@ async def test_what_was_added_and_not_yet_embedded_when_the_worker_ended_is_foun
     tmp_path: Path,
 ) -> None:
     embedder = Killing(384)
-    backend = made(setup("cognee://quipu", "cognee", tmp_path, embedder), "cognee")
-    assert isinstance(backend, ProcessBackend)
+    backend = vendor_at("cognee://quipu", tmp_path, embedder=embedder)
+    assert isinstance(backend, HostedBackend)
     await backend.open()
     keeper = Keeper(backend)
     copy = keeper.copy("tea at noon")

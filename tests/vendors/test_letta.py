@@ -1,53 +1,62 @@
 """A real Letta server."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from quipu.ports.backend import Backend
+from quipu.mirrors.backend import Backend
 from quipu.testing.backend.case import Keeper
-from quipu.testing.scenarios import LEAST
-from tests.vendors.contract import Played, Vendor, VendorContract
-from tests.vendors.sharing import made, setup
-from tests.vendors.starting import Vendors
-from tests.vendors.test_native import has_finds_and_loses
+from quipu.testing.embedders import WordEmbedder
+from tests.fixtures.postgres import Server
+from tests.vendors.contract import VendorContract
+from tests.vendors.letta_server import letta_server
+from tests.vendors.shared import vendor_at
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-class OnServer(Vendor):
-    """The server is shared; each case has a client of its own."""
-
-    vendor = "letta"
-
-    def reached(self, vendors: Vendors, place: Path) -> AbstractAsyncContextManager[Backend]:
-        @asynccontextmanager
-        async def open_client() -> AsyncIterator[Backend]:
-            backend = made(setup(vendors.letta.url, "letta", place), "letta")
-            await backend.open()
-            yield backend
-            await backend.close()
-
-        return open_client()
+pytestmark = [
+    pytest.mark.vendor(name="letta"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+]
 
 
-class TestLetta(OnServer, VendorContract):
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def letta(postgres: Server, database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with letta_server(postgres, database, tmp_path_factory.mktemp("letta"), WordEmbedder(384)) as url:
+        TestLetta.url, TestLetta.server, TestLetta.address = url, postgres, database
+        yield url
+
+
+class TestLetta(VendorContract):
+    server: Server
+    address: str
     #: One more than it ever answers.
     page = 101
 
     @pytest.fixture
     async def unreachable(self, tmp_path: Path) -> Backend:
-        return made(setup("letta://127.0.0.1:9", "letta", tmp_path), "letta")
+        return vendor_at("letta://127.0.0.1:9", tmp_path)
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
         """Every row of every table; the pages of deleted rows are the database's to reuse."""
-        dump = await asyncio.to_thread(type(self).running.letta.dump)
+
+        def dumped() -> str:
+            program = self.server._bin / "pg_dump"
+            done: Any = subprocess.run(
+                [program, self.address], capture_output=True, text=True, check=True, **self.server._as
+            )
+            return done.stdout
+
+        dump = await asyncio.to_thread(dumped)
         return [line for line in dump.splitlines() if marker in line]
 
     async def test_an_older_version_whose_answer_was_lost_does_not_stand_for_the_new(
@@ -56,15 +65,9 @@ class TestLetta(OnServer, VendorContract):
         first = await keeper.put("green elephants swim")
         lost = replace(first, version=2, content="violins are made of maple", native_id=None)
         (second,) = await keeper.put_all([lost])
-        assert [(kept.text, kept.version) for kept in await keeper.held()] == [(lost.content, 2)]
+        assert [(kept.text, kept.mark) for kept in await keeper.held()] == [(lost.content, lost.mark)]
         assert await keeper.found("violins maple") == [second.native_id]
 
-
-class TestQuipuOverLetta(OnServer, Played):
-    """Letta embeds with what this process lends its server. That its pages are turned is shown above."""
-
-    size = LEAST
-
-
-async def test_the_vendor_has_it_finds_it_and_loses_it(vendors: Vendors, tmp_path: Path) -> None:
-    await has_finds_and_loses("letta", vendors.letta.url, vendors, tmp_path, server=vendors.letta.address)
+    async def test_a_server_of_another_version_is_warned_of(self, backend: Backend) -> None:
+        health = await backend.health()
+        assert (health.version, health.warnings) == ("0.16.8", ())

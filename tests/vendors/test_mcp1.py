@@ -1,23 +1,26 @@
 """A client with the older MCP SDK speaks to the server and to `quipu mcp`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.faces.serving import served
+from tests.docs.serving import served
 from tests.requirement import requirement
-from tests.vendors.sharing import ROOT, python_of
+from tests.vendors.environments import python_of
+from tests.vendors.test_mcp import acting
 
-pytestmark = pytest.mark.vendor
-CLIENT = Path(__file__).parent / "native" / "mcp1_client.py"
+pytestmark = pytest.mark.vendor(name="mcp1")
+CLIENT = Path(__file__).with_name("mcp1_client.py")
 TOLD = {
     "protocol": "2025-11-25",
     "subscribe": True,
-    "tools": ["remember", "recall", "forget", "merge", "expire"],
-    "questions": 1,
+    "tools": ["remember", "recall", "forget", "merge", "expire", "get", "list"],
+    "questions": [True],
     "found": 2,
     "wrong": [True, "validation_error"],
     "record": "Mara keeps bees",
@@ -27,11 +30,10 @@ TOLD = {
 }
 
 
-def told(home: Path, *words: str) -> dict[str, object]:
+def told(*words: str) -> dict[str, Any]:
     done = subprocess.run(
         [python_of("mcp1"), str(CLIENT), *words],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": str(ROOT / "src")},
+        env={"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"]},
         capture_output=True,
         text=True,
         timeout=120,
@@ -41,12 +43,12 @@ def told(home: Path, *words: str) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@requirement("mcp:peers.older-sdk")
+@requirement("mcp:judges.older-sdk")
 def test_over_http(tmp_path: Path) -> None:
-    with served(tmp_path / "m.db") as at:
-        assert told(tmp_path, "http", f"{at.url}/mcp", at.admin_token) == TOLD
+    with served(tmp_path) as (url, token):
+        assert told("http", f"{url}/mcp", acting(url, token)) == TOLD
 
 
-@requirement("mcp:peers.older-sdk")
+@requirement("mcp:judges.older-sdk")
 def test_over_stdio(tmp_path: Path) -> None:
-    assert told(tmp_path, "stdio", sys.executable, f"sqlite:///{tmp_path}/m.db") == TOLD
+    assert told("stdio", str(Path(sys.executable).with_name("quipu")), f"sqlite:///{tmp_path}/m.db") == TOLD

@@ -1,281 +1,270 @@
-"""The server's parts: from settings to an application that speaks every face over one service."""
+"""What a server is made of: HTTP, the page, MCP, and what is done in the background."""
 
-from __future__ import annotations
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-import asyncio
-import contextlib
-import gc
-import logging
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from quipu.bootstrap.container import Container, Untraced
+from quipu.bootstrap.declared import OPERATIONS
+from quipu.config import Settings
+from quipu.errors import Fault, InvalidError, QuipuError
+from quipu.governance.model import PROPOSALS
+from quipu.http.settings import HttpSettings
+from quipu.mcp.settings import McpParts, McpSettings, Profile
+from quipu.model import ids
+from quipu.model.principal import Principal, local
+from quipu.telemetry.spans import Spans
 
-from starlette.applications import Starlette
+if TYPE_CHECKING:
+    from starlette.responses import Response as HttpResponse
+    from starlette.types import Scope
 
-from quipu._version import __version__
-from quipu.bootstrap import BuildProgress, Running, mint_id, now_ms, start, telemetry
-from quipu.bootstrap.faces import faces
-from quipu.bootstrap.mcp import Alone
-from quipu.config import Config
-from quipu.errors import InvalidError, QuipuError
-from quipu.faces.http import health
-from quipu.faces.http.access_log import AccessLog
-from quipu.faces.http.app import Plumbing, application
-from quipu.faces.http.authentication import Bearer, everybody_is_local
-from quipu.faces.http.backoff import Backoff
-from quipu.faces.http.catalogue import Face
-from quipu.faces.http.hosts import LOOPBACK_NAMES
-from quipu.faces.http.lifecycle import Lifecycle
-from quipu.faces.http.metrics import Metrics
-from quipu.faces.http.rounds import Often, Rounds
-from quipu.faces.http.server import ServerOptions
-from quipu.faces.http.settings import HttpSettings
-from quipu.model.access import IssuedToken
-from quipu.model.consolidation import ConsolidateRequest
-from quipu.model.principal import DEFAULT_TENANT, Principal, local
-from quipu.ports.embedder import Embedder
-from quipu.ports.surroundings import Clock
-from quipu.rules.exposure import is_loopback
-from quipu.service.memory import MemoryService
-
-_log = logging.getLogger("quipu.server")
-#: So many objects come to be before the youngest are looked through for garbage: more than one export of spans holds.
-_YOUNG = 10_000
-#: So long what there is to close may take, though all of the grace was taken by requests.
-_AT_LEAST_S = 3.0
-_AT_LEAST_ONE = ("limit_body_bytes", "request_timeout_s", "body_timeout_s", "most_requests")
+    from quipu.http.authentication import Authentication
+    from quipu.http.exchange import Spans as RequestSpans
+    from quipu.http.jobs import Job
+    from quipu.mcp.tools import ToolSpec
+    from quipu.web.app import Site
 
 
-@dataclass(slots=True)
-class WebApp:
-    """An application, and what its server has to know about it."""
-
-    asgi: Starlette
-    lifecycle: Lifecycle
-    running: Running
-    #: What people are told: name → path.
-    addresses: Mapping[str, str]
-    #: The first token of all, on the first run only.
-    first_token: IssuedToken | None = field(default=None, repr=False)
-
-
-async def web_app(
-    config: Config,
-    *,
-    is_open: bool = False,
-    makes_first_token: bool = False,
-    embedder: Embedder | None = None,
-    clock: Clock = now_ms,
-    progress: BuildProgress | None = None,
-    more: Callable[[MemoryService], Sequence[Face]] | None = None,
-    watched: telemetry.Watched | None = None,
-    alone: Alone | None = None,
-) -> WebApp:
-    """Everything wired together, not open yet: the application opens the ledger when its server starts it.
-
-    `more` gives faces of your own, which are shown beside the others; with `alone` there is no face but MCP's.
-    """
-    settings = http_settings(config, is_open=is_open)
-    watching = watched or telemetry.server_watched(config)
-    running = await start(config, embedder=embedder, clock=clock, progress=progress, watched=watching)
-    running.service.whole()
-    lifecycle, metrics = Lifecycle(), Metrics(__version__)
-    rounds = Rounds(
-        _Chores(running, config),
-        Often(
-            sign_s=config.checkpoint_every_s,
-            sweep_s=config.sweep_every_s,
-            settle_s=config.consolidation_every_s,
-            notify_s=config.webhook_every_s,
-            keep_s=config.openwop_keep_every_s,
-        ),
-    )
-    service = running.service
-    bearer = Bearer(service.credentials, Backoff(time.monotonic))
-    probes = health.face(
-        lifecycle,
-        metrics,
-        settings,
-        touch=lambda: running.parts.ledger.head(DEFAULT_TENANT),
-        heads=lambda: _heads(running),
-        mirrors=service.mirrors.numbers,
-    )
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        opening = asyncio.create_task(
-            _opened(made, rounds, makes_first_token=makes_first_token and not is_open)
-        )
-        try:
-            async with contextlib.AsyncExitStack() as faces_at_work:
-                for face in shown:
-                    if face.lifespan is not None:
-                        await faces_at_work.enter_async_context(face.lifespan())
-                yield
-        finally:
-            lifecycle.drain()
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
-            grace_s = lifecycle.left(config.shutdown_delay_s + config.shutdown_grace_s)
-            await _closed(running, rounds, max(grace_s, _AT_LEAST_S))
-
-    plumbing = Plumbing(
-        clock=clock,
-        mint_id=mint_id,
-        authenticators=[everybody_is_local if is_open else bearer],
-        lifecycle=lifecycle,
-        settings=settings,
-        observers=[metrics, AccessLog(), rounds],
-        lifespan=lifespan,
-        spans=telemetry.serving(running.parts.observer),
-    )
-    shown = [probes, *faces(running, config, clock, alone)]
-    if more is not None:
-        shown[1:1] = more(service)
-    addresses = {name: path for face in shown for name, path in face.told.items()}
-    made = WebApp(application(shown, plumbing), lifecycle, running, addresses)
-    return made
+#: How often runs are looked after: those whose server has gone, and histories that have had their time.
+_RUNS_S = 30.0
+#: How often erasures are followed, and those told of them who have not answered.
+_ERASURES_S = 10.0
+#: How often webhooks are sent what is due.
+_WEBHOOKS_S = 2.0
+#: How often memories and held writes are counted, where somebody measures.
+_COUNT_S = 60.0
+#: How soon after its start a server loads what speaks MCP.
+_MCP_S = 2.0
 
 
-def settle() -> None:
-    """For a program of its own, once it is ready: what stands by then stays, and is not looked through again and again.
-
-    Spans wait by the hundred for their collector. As survivors of the youngest they would have everything looked through
-    every few thousand recalls, which costs a recall as much as a third of its span.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
-
-
-async def _opened(made: WebApp, rounds: Rounds, *, makes_first_token: bool) -> None:
-    """Open the ledger; what keeps it shut ends the server."""
-    running = made.running
-    try:
-        await running.service.open(DEFAULT_TENANT)
-        rounds.start()
-        await running.service.mirrors.start()
-        # Last of all: once it is made it must be shown, so nothing that can fail comes between.
-        if makes_first_token:
-            made.first_token = await running.service.tokens.first(local())
-            if made.first_token is not None:
-                rounds.touched(DEFAULT_TENANT)
-        made.lifecycle.ready()
-    except Exception as error:  # noqa: BLE001  told to whoever runs the server, which then stops
-        made.lifecycle.failed(error)
-        return
-    await _warmed(running)
-
-
-async def _warmed(running: Running) -> None:
-    """Load the model before somebody waits for it. Without one memory works by words."""
-    if running.parts.embedder is None:
-        return
-    try:
-        await running.parts.embedder.embed(["ready"])
-    except QuipuError as error:
-        _log.warning("No embedder: %s", error.message)
-
-
-async def _closed(running: Running, rounds: Rounds, seconds: float) -> None:
-    """Write what waits, sign, let go. Each step is tried even if the one before it failed, and a ledger that is away
-    is waited for no longer than so many seconds, however many tenants there are."""
-    try:
-        async with asyncio.timeout(seconds):
-            await _noted(running)
-            await rounds.stop()
-    except TimeoutError:
-        _log.warning("Not every journal was signed: there was no time left.")
-    finally:
-        await running.close(_AT_LEAST_S)
-
-
-async def _noted(running: Running) -> None:
-    try:
-        await running.service.flush()
-    except QuipuError as error:
-        _log.warning("The notes of the last reads could not be written: %s", error.code)
-
-
-async def _heads(running: Running) -> Mapping[str, int]:
-    ledger = running.parts.ledger
-    return {tenant.id: (await ledger.head(tenant.id)).seq for tenant in await ledger.tenants()}
-
-
-class _Chores:
-    """What the rounds do, over one service."""
-
-    def __init__(self, running: Running, config: Config) -> None:
-        self._running, self._config = running, config
-
-    async def tenants(self) -> list[str]:
-        return [tenant.id for tenant in await self._running.parts.ledger.tenants()]
-
-    async def sign(self, principal: Principal, *, is_last: bool) -> object:
-        return await self._running.service.audit.checkpoint_if_due(
-            principal,
-            every_ms=0 if is_last else self._config.checkpoint_every_s * 1000,
-            every_entries=1 if is_last else self._config.checkpoint_every_entries,
-        )
-
-    async def sweep(self, principal: Principal) -> object:
-        closed = await self._running.service.sweep(principal)
-        await self._running.service.sharing.erasing.resume(principal.tenant)
-        if principal.tenant == DEFAULT_TENANT:  # once for all of them
-            await telemetry.tell_standing(self._running.parts)
-        return closed
-
-    async def settle(self, principal: Principal) -> object:
-        return await self._running.service.consolidating.consolidate(principal, ConsolidateRequest())
-
-    async def notify(self, principal: Principal) -> object:
-        return await self._running.service.notices.deliver(principal.tenant)
-
-    async def keep(self, principal: Principal) -> object:
-        return await self._running.service.runs.upkeep.keep(principal)
-
-
-# -- settings -----------------------------------------------------------------------------------------------------
-
-
-def http_settings(config: Config, *, is_open: bool = False) -> HttpSettings:
-    """The settings as the plumbing needs them."""
-    for name in _AT_LEAST_ONE:
-        if getattr(config, name) < 1:
-            raise InvalidError(f"{name} is at least 1.", reason="bad_setting")
-    named = _listed(config.allowed_hosts)
+def http_settings(settings: Settings) -> HttpSettings:
+    """The server's settings."""
     return HttpSettings(
-        body_bytes=config.body_bytes,
-        request_timeout_s=config.request_timeout_s,
-        body_timeout_s=config.body_timeout_s,
-        most_requests=config.most_requests,
-        hosts=(*LOOPBACK_NAMES, *named) if is_open else named,
-        cors_origins=_listed(config.cors_origins),
-        is_open=is_open,
-        is_loopback=is_loopback(config.host) and not config.behind_proxy,
-        is_https=bool(config.tls_cert) or config.behind_proxy,
-        metrics_public=config.metrics_public,
-        metrics_tenants=config.metrics_tenants,
+        host=settings.host,
+        port=settings.port,
+        tls_cert=settings.tls_cert,
+        tls_key=settings.tls_key,
+        allowed_hosts=settings.allowed_hosts,
+        cors_origins=settings.cors_origins,
+        trusted_proxies=settings.trusted_proxies,
+        request_timeout_s=settings.request_timeout_s,
+        most_requests=settings.most_requests,
+        shutdown_grace_s=settings.shutdown_grace_s,
+        metrics_public=settings.metrics_public,
     )
 
 
-def server_options(config: Config) -> ServerOptions:
-    """The settings as the server needs them."""
-    return ServerOptions(
-        host=config.host,
-        port=config.port,
-        tls_cert=_path(config.tls_cert),
-        tls_key=_path(config.tls_key),
-        trusted_proxies=_listed(config.trusted_proxies) if config.behind_proxy else (),
-        grace_s=config.shutdown_grace_s,
-        delay_s=config.shutdown_delay_s,
+def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"] | None = None) -> Any:
+    """The server's application.
+
+    is_open: Everybody on this machine is the local person; on loopback only.
+    only: Nothing but MCP, beside the probes.
+    """
+    from quipu.http.app import app  # a command loads no server
+    from quipu.http.authentication import Authentication
+    from quipu.http.exchange import exchange_of
+    from quipu.http.jobs import Job
+    from quipu.http.problems import problem_response
+    from quipu.mcp.http import McpEndpoint
+    from quipu.runs.refusals import openwop_refusal
+    from quipu.runs.routes import OpenWopRoutes
+    from quipu.sharing.grant_routes import GrantRoutes
+    from quipu.sharing.routes import OapRoutes
+    from quipu.transfer.oap_routes import MoveRoutes
+    from quipu.web.errors import error_page
+
+    settings, spans = http_settings(container.config), container.spans
+    if spans is not None:
+        spans.serve()
+    if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
+        raise InvalidError(
+            "A server without tokens listens on this machine only.",
+            faults=[Fault("/host", "bad_value", "127.0.0.1, or tokens")],
+        )
+    everybody = local(agent_id=container.config.agent) if is_open else None
+    authentication = Authentication(container.access.credentials, container.context, everybody)
+    mcp = McpEndpoint(
+        mcp_parts(container),
+        authentication,
+        lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
+    )
+    web = None if only is not None else _web(container, authentication)
+    oap = OapRoutes.of(container.sharing, authentication)
+    moves = MoveRoutes(oap.wire, GrantRoutes(container.sharing, oap.wire))
+    openwop = OpenWopRoutes(
+        authentication=authentication,
+        follower=container.runs.follower,
+        workflows=container.runs.player,
+    )
+
+    def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
+        return openwop_refusal(scope, error) or (None if web is None else error_page(scope, error))
+
+    return app(
+        OPERATIONS if only is None else (),
+        authentication,
+        container.ledger.health,
+        ids.new_id,
+        settings,
+        protocols=(
+            *mcp.routes,
+            *(() if only is not None else oap.routes),
+            *(() if only is not None else moves.routes),
+            *(() if web is None else web.routes()),
+        ),
+        addresses=() if only is not None else openwop.endpoints,
+        described={} if only is not None else {**openwop.described, **oap.described, **moves.described},
+        spans=None if spans is None else _request_spans(spans),
+        error_page=None if only is not None else refusal,
+        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
+        jobs=(
+            *background_jobs(container),
+            *(() if web is None else web.jobs()),
+            Job(name="mcp", every_s=_MCP_S, work=mcp.load),
+            Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
+        ),
+        job_log=container.job_log,
+        waiting=container.governance.waits,
+        gauges=container.ledger.totals,
     )
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def _request_spans(spans: Spans) -> "RequestSpans":
+    """The span around each HTTP request, which continues the trace of its caller."""
+    from quipu.http.exchange import exchange_of
+
+    def carrier(scope: "Scope") -> dict[str, str]:
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+    return lambda scope: spans.request(
+        str(scope.get("scheme", "http")), lambda: carrier(scope), lambda: exchange_of(scope)
+    )
 
 
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
+def _web(container: Container, authentication: "Authentication") -> "Site":
+    """The web page."""
+    from quipu.web.pages import site
+
+    return site(
+        authentication=authentication,
+        ledger=container.ledger,
+        sealing=container.secrets.sealing,
+        signin_links=container.access.signin_links,
+        rates=container.access.budgets,
+        silent=Untraced(),
+        clock=container.clock,
+        random=os.urandom,
+        sweep_s=container.config.sweep_s,
+    )
+
+
+def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpParts:
+    """What serves MCP is given. Nothing of it loads the SDK."""
+    settings = container.config
+    return McpParts(
+        operations=OPERATIONS,
+        ledger=container.ledger,
+        scopes=container.memory.read.scopes,
+        sealing=container.secrets.sealing,
+        reviews=container.governance.reviews,
+        waits=container.governance.waits,
+        settings=replace(
+            shown or McpSettings(profile=settings.mcp_profile),
+            public_url=settings.public_url,
+            issuer=settings.oidc_issuer,
+            # Several servers may share a database, so none of them can keep a session.
+            keeps_sessions=container.ledger.name == "sqlite",
+        ),
+        measured=None if container.spans is None else container.spans.mcp_request,
+        profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
+    )
+
+
+def _graph_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import graph_tools  # loads the SDK
+
+    return graph_tools()
+
+
+def _anthropic_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import anthropic_tools  # loads the SDK
+
+    return anthropic_tools()
+
+
+async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:
+    """Serve one MCP client on standard input and output."""
+    from quipu.mcp.stdio import speak
+
+    if container.spans is not None:
+        container.spans.serve()
+    await speak(mcp_parts(container, shown), principal, container.context)
+
+
+def background_jobs(container: Container) -> "list[Job]":
+    """What a server does by itself."""
+    from quipu.http.jobs import Job, for_each_tenant
+
+    async def tenants() -> list[str]:
+        return [tenant async for tenant in container.ledger.journaled_tenants()]
+
+    async def sweep(tenant: str) -> None:
+        spans = container.spans
+        with nullcontext() if spans is None else spans.background("quipu.expire"):
+            await container.memory.expire.sweep(tenant, container.clock())
+            await container.governance.proposals.lapse(tenant, container.clock())
+            await container.sharing.borrowed.drop_expired(tenant, container.clock())
+
+    async def count() -> None:
+        """How things stand, for the gauges of whoever measures; one aggregate for each tenant."""
+        spans, now = container.spans, container.clock()
+        if spans is None or spans.instruments is None:
+            return
+        records = waiting = 0
+        for tenant in await tenants():
+            records += sum(one.count for one in await container.ledger.counts(tenant, None, now))
+            waiting += await container.ledger.count(PROPOSALS, tenant, {"status": "pending"})
+        spans.standing = records, waiting
+
+    return [
+        Job(name="telemetry", every_s=_COUNT_S, work=count),
+        Job(
+            name="sweep",
+            every_s=container.config.sweep_s,
+            work=for_each_tenant("sweep", tenants, sweep),
+        ),
+        Job(
+            name="consolidation",
+            every_s=container.config.consolidation_s,
+            work=for_each_tenant(
+                "consolidation",
+                tenants,
+                lambda tenant: container.consolidation.work(tenant, container.context),
+            ),
+        ),
+        Job(
+            name="checkpoint",
+            every_s=container.config.checkpoint_s,
+            work=for_each_tenant("checkpoint", tenants, container.audit.checkpoints.look),
+        ),
+        Job(
+            name="runs",
+            every_s=_RUNS_S,
+            work=for_each_tenant(
+                "runs", tenants, lambda tenant: container.runs.upkeep.work(tenant, container.context)
+            ),
+        ),
+        Job(
+            name="erasures",
+            every_s=_ERASURES_S,
+            work=for_each_tenant("erasures", tenants, container.sharing.erasures.work),
+        ),
+        Job(
+            name="webhooks",
+            every_s=_WEBHOOKS_S,
+            work=lambda: container.webhooks.delivery.deliver_due(container.clock()),
+        ),
+    ]

@@ -1,62 +1,83 @@
-"""Options that several commands share. Choices are written out so that a shell can complete them."""
+"""The options that every command has, and how help shows them. Loads nothing of the product, so that help is quick."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+import click
 
-import typer
-
-from quipu.cli.command import store_name
-from quipu.model.record import MemoryType
-
-TypeName: TypeAlias = Literal["semantic", "episodic", "procedural", "emotional"]
+from quipu.cli.session import Session
 
 
-class StateName(StrEnum):
-    """The states a record can be listed in; of an erased one there is nothing to list."""
+class RenderedCommand(click.Command):
+    """A command with the options that every command has, and its examples."""
 
-    LIVE = "live"
-    ARCHIVED = "archived"
-    FORGOTTEN = "forgotten"
+    def __init__(
+        self, name: str, *, params: Sequence[click.Parameter], examples: Sequence[str], **given: Any
+    ) -> None:
+        super().__init__(name, params=with_shared(params), **given)
+        self.examples = tuple(examples)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        format_options(self, ctx, formatter)
+        format_examples(self.examples, formatter)
 
 
-User: TypeAlias = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="Only this user's memories.")
-]
-InStore: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="NAME",
-        callback=store_name,
-        help="Memory store (`quipu store list`); with ://, a store URL.",
-    ),
-]
-InSession: TypeAlias = Annotated[
-    str | None, typer.Option("--session", metavar="ID", help="Conversation or thread.")
-]
-Types: TypeAlias = Annotated[
-    list[MemoryType] | None, typer.Option("--type", help="Only this type; may be repeated.")
-]
-Filter: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--filter", metavar="JSON", help='Only what matches, such as \'{"topic": "food"}\'.'),
-]
-AsOf: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="WHEN", help="As it stood: a moment, a journal position, or a run id."),
-]
-DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Approve: TypeAlias = Annotated[
-    bool, typer.Option("--approve", help="Hold it until a person approves (exit code 3).")
-]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Reason: TypeAlias = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")
-]
-Key: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="Makes a repetition harmless: same key, one effect."),
-]
-RecordId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="A record's id, mem_...")]
+def format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """The command's own options first, then those of every command."""
+    own: list[tuple[str, str]] = []
+    shared: list[tuple[str, str]] = []
+    for param in command.get_params(ctx):
+        record = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
+        if record is not None:
+            (shared if isinstance(param, SharedOption) or "--help" in param.opts else own).append(record)
+    for title, records in (("Options", own), ("Options of every command", shared)):
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def format_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """As they are typed: never broken."""
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class SharedOption(click.Option):
+    """An option that may stand before and after the command; what is said later wins."""
+
+    def __init__(self, *names: str, **given: Any) -> None:
+        super().__init__(list(names), expose_value=False, callback=self._keep, **given)
+
+    def _keep(self, ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value not in (None, False, ()) and not ctx.resilient_parsing:
+            setattr(Session.of(ctx), str(param.name), value)
+
+
+def shared_options() -> list[click.Parameter]:
+    return [
+        SharedOption(
+            *("--store-url", "store_urls"),
+            multiple=True,
+            metavar="URL",
+            help="Where memory is kept: a file, or a URL such as sqlite:///path/memory.db. Else QUIPU_STORE.",
+        ),
+        SharedOption(
+            "--server",
+            metavar="URL",
+            help="Speak to this server instead, such as https://memory.example.org. Else QUIPU_SERVER.",
+        ),
+        SharedOption(
+            "--token-file", metavar="FILE", help="The file that holds the server's token. Else QUIPU_TOKEN."
+        ),
+        SharedOption("--json", "is_json", is_flag=True, help="Answer in JSON."),
+        SharedOption("--quiet", "-q", "is_quiet", is_flag=True, help="No notes, no progress."),
+        SharedOption("--verbose", "-v", "is_verbose", is_flag=True, help="Say more; show tracebacks."),
+    ]
+
+
+def with_shared(params: Sequence[click.Parameter]) -> list[click.Parameter]:
+    """A command's own parameters and the shared ones; what a command calls by the same name it means in its own way."""
+    taken = {name for param in params for name in param.opts}
+    return [*params, *(option for option in shared_options() if not taken.intersection(option.opts))]

@@ -1,88 +1,29 @@
-"""How answers look: JSON for programs; for people, tables, bars and local times."""
+"""How answers look: JSON for programs, tables and local times for people.
 
-from __future__ import annotations
+Memories hold text of anybody. Characters that would act on a terminal are shown as text, in every way out.
+"""
 
 import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from quipu.cli import streams
 
-if TYPE_CHECKING:
-    from rich.console import Console
+if TYPE_CHECKING:  # rich takes longer to load than most commands to run
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text
 
-    from quipu.cli.tables import Rows
-
+#: What would move the cursor, recolour or reorder a terminal's text. Line ends and tabs may stay.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: Beyond a terminal nothing has to fit a screen.
-_WIDE = 160
-_NO_TERMINAL = 80
-_CELLS = 10
-#: What would move the cursor or recolour a terminal when a memory is shown. Line ends and tabs may stay.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def write_json(body: Any) -> None:
-    """One JSON document: indented for a person, one line for a program."""
-    indent = 2 if sys.stdout.isatty() else None
-    streams.answer(_shown(json.dumps(body, ensure_ascii=_is_ascii(), indent=indent)) + "\n")
-
-
-def write_line(body: Any) -> None:
-    """One line of NDJSON."""
-    streams.answer(_shown(json_line(body, is_ascii=_is_ascii())) + "\n")
-
-
-def json_line(body: Any, *, is_ascii: bool = False) -> str:
-    return json.dumps(body, ensure_ascii=is_ascii, separators=(",", ":"))
-
-
-def _shown(document: str) -> str:
-    """JSON escapes only half of what acts on a terminal; the rest reads back the same when it is escaped too."""
-    return _CONTROLS.sub(_escaped, document)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def _is_ascii() -> bool:
-    """A stream that cannot carry every character gets escapes, which JSON reads back the same."""
-    return (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
-
-
-def console() -> Console:
-    """Standard output. No colours unless it is a terminal, nor where NO_COLOR is set."""
-    return _console(is_error=False)
-
-
-def notes() -> Console:
-    """Standard error."""
-    return _console(is_error=True)
-
-
-def _console(*, is_error: bool) -> Console:
-    from rich.console import Console
-    from rich.segment import Segment
-
-    class PipedConsole(Console):
-        """A console that goes on where nobody reads any more, and passes on nothing that acts on a terminal."""
-
-        def on_broken_pipe(self) -> None:
-            streams.leave(sys.stderr if is_error else sys.stdout)
-
-        def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-            for segment in super().render(renderable, options):
-                acts = segment.control is None and _CONTROLS.search(segment.text)
-                yield Segment(clean(segment.text), segment.style) if acts else segment
-
-    made = PipedConsole(stderr=is_error, highlight=False, emoji=False)
-    if made.width < 1 or (not made.is_terminal and made.width == _NO_TERMINAL):
-        made.width = _WIDE
-    return made
+_WIDE, _NO_TERMINAL = 160, 80
+#: Text in a column narrower than this cannot be read.
+_READABLE = 18
+_MOMENTS = ("_at", "_time", "_from", "_until")
+_LONGEST_CELL = 200
 
 
 def clean(text: str) -> str:
@@ -90,75 +31,156 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
-def text(content: Any) -> str:
-    """A memory as a person reads it: its text, or the machine of a procedure as JSON."""
-    return clean(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=1))
+def write_json(body: Any, *, is_line: bool = False) -> None:
+    """One JSON document: indented for a person, one line for a program and in a stream."""
+    indent = 2 if sys.stdout.isatty() and not is_line else None
+    streams.write(json_text(body, indent=indent) + "\n")
 
 
-def brief(content: Any, most: int = 200) -> str:
-    """The same on one line, cut where it is long."""
-    line = " ".join(text(content).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+def json_text(body: Any, *, indent: int | None = None) -> str:
+    """JSON escapes only half of what acts on a terminal; the rest reads back the same when it is escaped too."""
+    # A stream that cannot carry every character gets escapes.
+    is_ascii = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
+    separators = None if indent else (",", ":")
+    text = json.dumps(body, ensure_ascii=is_ascii, indent=indent, separators=separators)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def when(moment: int | None) -> str:
+def console(*, is_error: bool = False) -> "Console":
+    """Standard output or error. No colours unless it is a terminal, nor where NO_COLOR is set."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class CleanConsole(Console):
+        """Passes on nothing that acts on a terminal."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                acts = segment.control is None and _CONTROLS.search(segment.text)
+                yield Segment(clean(segment.text), segment.style) if acts else segment
+
+    shown: Any = streams.Shown(is_error=is_error)
+    made = CleanConsole(file=shown, highlight=False, emoji=False)
+    if made.width < 1 or (not made.is_terminal and made.width == _NO_TERMINAL):
+        made.width = _WIDE
+    return made
+
+
+def moment(value: int) -> str:
     """A time in the zone of this machine, to the second."""
-    if moment is None:
-        return "–"
     try:
-        return datetime.fromtimestamp(moment / 1000, UTC).astimezone().isoformat(timespec="seconds")
+        return datetime.fromtimestamp(value / 1000, UTC).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):  # beyond the calendar
-        return str(moment)
+        return str(value)
 
 
-def size(count: float) -> str:
-    """Bytes as a person says them."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+def shown(name: str, value: Any) -> str:
+    """The value of a field as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and (name == "at" or name.endswith(_MOMENTS)):
+        return moment(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value)):
+        return ", ".join(cast("list[str]", value))
+    if isinstance(value, str | int):
+        return clean(str(value))
+    if isinstance(value, list):
+        return "; ".join(shown("", item) for item in cast("list[Any]", value))
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if {"id", "name"} <= members.keys():
+            return clean(f"{members['name']} ({members['id']})")
+        said = {key: item for key, item in members.items() if item not in (None, "", [], {})}
+        return ", ".join(f"{clean(key)} {shown(key, item)}" for key, item in said.items())
+    return clean(str(value))
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def names(told: Mapping[str, Any], key: str) -> list[str]:
-    """A list of names in what an answer says beyond the wire, if it says so."""
-    return [str(name) for name in told.get(key) or ()]
-
-
-def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    *,
-    whole: Sequence[str] = ("id",),
-    empty: str = "There is nothing to show.",
-) -> Rows | Text:
-    """A plain table, or a sentence where it would be empty. Columns named in `whole` are never cut: ids can be copied."""
-    from rich.text import Text
-
-    from quipu.cli.tables import Rows
-
-    if not rows:
-        return Text(empty, style="dim")
-    return Rows(columns, [[_cell(value) for value in row] for row in rows], whole)
-
-
-def _cell(value: Any) -> Text | None:
-    from rich.text import Text
-
-    if value is None:
+def cell(name: str, value: Any) -> str | None:
+    """The same on one line, cut where it is long; None where there is nothing."""
+    if value in (None, "", [], {}):
         return None
-    return value if isinstance(value, Text) else Text(clean(str(value)))
+    line = _bar(value) if name == "relevance" else " ".join(shown(name, value).split())
+    return line if len(line) <= _LONGEST_CELL else line[: _LONGEST_CELL - 1] + "…"
 
 
-def share_bar(share: float) -> Text:
-    """A short bar and the number, from 0 to 1."""
+def _bar(share: float) -> str:
+    """A share from 0 to 1 as something to look at."""
+    return f"{'█' * round(10 * share):░<10} {share:.2f}"
+
+
+def items_of(body: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+    """The field of an answer that is the list whose items have these columns."""
+    for name, value in body.items():
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            if all(isinstance(item, dict) and set(columns) <= item.keys() for item in items):
+                return name
+    return None
+
+
+def facts(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> "Text":
+    """The fields of an answer that say something, one below the other."""
     from rich.text import Text
 
-    full, empty = ("█", "░") if (sys.stdout.encoding or "").lower().startswith("utf") else ("#", ".")
-    cells = round(max(0.0, min(1.0, share)) * _CELLS)
-    colour = "green" if share >= 0.6 else "yellow" if share >= 0.3 else "red"
-    return Text.assemble((full * cells, colour), (empty * (_CELLS - cells), "dim"), f" {share:.2f}")
+    known = {
+        name: value
+        for name, value in body.items()
+        if value not in (None, [], {}) and value != defaults.get(name)
+    }
+    width = max(map(len, known), default=0)
+    lines = [
+        Text.assemble((f"{name:<{width}}  ", "dim"), shown(name, value)) for name, value in known.items()
+    ]
+    return Text("\n").join(lines)
+
+
+class Table:
+    """Rows under their names: side by side where there is room, one row below the other where there is not."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        self._columns = columns
+        self._rows = [[cell(name, row.get(name)) for name in columns] for row in rows]
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        if self._least() <= options.max_width:
+            yield self._side_by_side()
+        else:
+            for row in self._rows:
+                yield self._block(row)
+
+    def _is_whole(self, name: str) -> bool:
+        """Ids can be copied, so they are never broken."""
+        return name in ("id", "seq", "name") or name.endswith("_id")
+
+    def _least(self) -> int:
+        """The narrowest that can still be read."""
+        least = 0
+        for place, name in enumerate(self._columns):
+            width = max([len(name), *(len(row[place] or "") for row in self._rows)])
+            least += (width if self._is_whole(name) else min(width, _READABLE)) + 3
+        return least
+
+    def _side_by_side(self) -> Any:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for name in self._columns:
+            made.add_column(name, no_wrap=self._is_whole(name), overflow="fold")
+        for row in self._rows:
+            made.add_row(*[Text("-", style="dim") if value is None else Text(value) for value in row])
+        return made
+
+    def _block(self, row: Sequence[str | None]) -> "Text":
+        from rich.text import Text
+
+        width = max(map(len, self._columns))
+        lines = [
+            Text.assemble((f"{name:<{width}}  ", "dim"), value, overflow="fold")
+            for name, value in zip(self._columns, row, strict=True)
+            if value is not None
+        ]
+        return Text("\n").join([*lines, Text("")])

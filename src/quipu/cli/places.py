@@ -1,67 +1,87 @@
-"""Where no memory is yet: what is said to those who make none."""
+"""Where the memory of this machine is: its file, what may have been meant by a wrong path, and a server's token."""
 
-from __future__ import annotations
-
+from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from quipu.errors import InvalidError, NotFoundError
-from quipu.rules.nearest import nearest
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-#: How every SQLite file begins.
+#: No token is longer; a file that is was named by mistake.
+_LONGEST_TOKEN = 16_384
 _MAGIC = b"SQLite format 3\x00"
 #: So many files of a folder are looked through for one that may have been meant.
-_MOST = 1000
+_MOST_FILES = 1000
 
 
-def refusal(path: Path, *, is_named: bool = True) -> NotFoundError:
-    """There is no memory here, and what to do; the usual place is no slip of the finger."""
-    if is_named:
-        return NotFoundError(f"There is no memory at {path}.", reason="no_memory_here", hint=advice(path))
-    return NotFoundError(
-        f"There is no memory at {path} yet.",
-        reason="no_memory_here",
-        hint="`quipu init` or `quipu remember` makes it; `quipu config` says where it is looked for.",
-    )
+def usual_file() -> Path:
+    """Where memory is kept when nobody says where."""
+    from quipu.config import data_dir
+
+    return data_dir() / "memory.db"
 
 
-def forgetful() -> InvalidError:
-    """A memory in memory only ends with the command."""
-    return InvalidError.at(
-        "/stores",
-        "in_memory",
-        "This memory is in memory only: it is gone when the command ends.",
-        hint="Name a file, such as --store-url sqlite:///home/me/memory.db, or leave --store-url out for the usual one.",
-    )
+def ledger_file(address: str) -> Path | None:
+    """The file that a store address names; None for a database. What is in memory only is refused."""
+    from quipu.bootstrap import is_memory, sqlite_path
+
+    if is_memory(address):
+        raise InvalidError(
+            "This memory is in memory only: it is gone when the command ends.",
+            reason="in_memory",
+            hint="Name a file, such as --store-url sqlite:///home/me/memory.db, or leave --store-url out.",
+        )
+    try:
+        return sqlite_path(address)
+    except RuntimeError:
+        raise InvalidError(
+            "A path begins with ~ and leads nowhere: nobody on this machine has that name.",
+            reason="bad_value",
+            hint="Write the whole path, from / on.",
+        ) from None
 
 
-def advice(path: Path) -> str:
-    """What may have been meant, and how to make a memory."""
-    makes = "`quipu init` or `quipu remember` makes a memory there."
+def no_memory(path: Path, *, is_named: bool) -> NotFoundError:
+    """The refusal of a command that works on what is there; it names what may have been meant."""
+    creates = "`quipu remember` creates a memory there."
+    if not is_named:
+        hint = "`quipu remember` creates it; `quipu config` says where it is looked for."
+        return NotFoundError(f"There is no memory at {path} yet.", reason="no_memory_here", hint=hint)
+    hint = f"Check the path. {creates}"
     if not path.parent.is_dir():
-        return f"Check the path: there is no folder {path.parent} either. {makes}"
-    if near := [path.with_name(name) for name in _near(path)]:
-        return f"Did you mean {' or '.join(str(one) for one in near)}? If not: {makes}"
-    return f"Check the path. {makes}"
+        hint = f"Check the path: there is no folder {path.parent} either. {creates}"
+    elif near := _near_files(path):
+        hint = f"Did you mean {' or '.join(map(str, near))}? If not: {creates}"
+    return NotFoundError(f"There is no memory at {path}.", reason="no_memory_here", hint=hint)
 
 
-def _near(path: Path) -> list[str]:
+def _near_files(path: Path) -> list[Path]:
     """Databases of the same folder whose names are a slip of the finger away."""
     try:
-        names = [one.name for one in islice(path.parent.iterdir(), _MOST)]
+        known = {one.stem: one for one in islice(path.parent.iterdir(), _MOST_FILES) if _is_database(one)}
+        return [known[stem] for stem in get_close_matches(path.stem, known, n=3, cutoff=0.7)]
     except OSError:  # a folder that may be passed through, but not listed
         return []
-    return [name for name in nearest(path.name, names) if _is_database(path.with_name(name))][:3]
 
 
 def _is_database(path: Path) -> bool:
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            return False
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
+    if not path.is_file():  # a pipe would be waited for
         return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def token_in(name: str) -> str:
+    """The token in a file, without the line's end."""
+    try:
+        file = Path(name).expanduser()
+        with file.open(encoding="ascii") as lines:
+            found = lines.read(_LONGEST_TOKEN).strip()
+    except (OSError, UnicodeError, RuntimeError) as error:
+        raise InvalidError(
+            "The token file cannot be read.", reason="no_file", hint=f"Check --token-file {name}."
+        ) from error
+    if not found:
+        raise InvalidError(
+            "The token file is empty.", reason="no_file", hint="Put the token on one line into it."
+        )
+    return found

@@ -1,117 +1,160 @@
-"""From words on the command line to values: JSON, moments, links, text from standard input."""
+"""From words on the command line to the fields of a request. What cannot be read, the model refuses."""
 
-from __future__ import annotations
-
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NoReturn
 
-from quipu.errors import InvalidError
+import click
 
-
-def content(given: str) -> str:
-    """The text itself; `-` reads it from standard input."""
-    if given != "-":
-        return given
-    data = sys.stdin.buffer.read()
-    try:
-        return data.decode("utf-8").removesuffix("\n")
-    except UnicodeDecodeError:
-        raise InvalidError.at(
-            "/content", "bad_value", "Standard input is not UTF-8 text.", hint="Convert it to UTF-8."
-        ) from None
+from quipu.errors import Fault, InvalidError
+from quipu.methods import is_moment
+from quipu.operation import AnyOperation
+from quipu.schemas import Field, fields
 
 
-def json_object(given: str | None, pointer: str) -> dict[str, Any] | None:
-    """A JSON object, or nothing."""
-    if given is None:
-        return None
-    from quipu.faces.memorywire.wire_json import loads
-
-    try:
-        value = loads(given)
-    except InvalidError as error:
-        reason = error.reason or "bad_json"
-        raise InvalidError.at(
-            pointer, reason, f"{pointer[1:]} is not a JSON object that can be read."
-        ) from None
-    if not isinstance(value, dict):
-        raise InvalidError.at(
-            pointer, "bad_value", f"{pointer[1:]} is not a JSON object.", accepted=["an object"]
-        )
-    return cast("dict[str, Any]", value)
-
-
-def as_of(given: str | None) -> str | None:
-    """A position, a run, or a moment; a moment without a zone is in the zone of this machine."""
-    if given is None or (given.isascii() and given.isdigit()):
-        return given
-    moment = _moment(given)
-    return given if moment is None else moment.isoformat()
-
-
-def expires(given: str | None, now: int) -> int | None:
-    """When a memory ends: milliseconds, a moment, or a duration from now such as 30d."""
-    if given is None:
-        return None
-    if given.removeprefix("-").isascii() and given.removeprefix("-").isdigit():
-        return int(given)
-    moment = _moment(given)
-    if moment is not None:
-        return int(moment.timestamp() * 1000)
-    accepted = ["30d", "12h", "2030-01-31", "2030-01-31T12:00:00Z", "milliseconds"]
-    return now + length(given, "/expires_at", "This is not a moment.", accepted)
-
-
-def is_length(given: str | None) -> bool:
-    """Whether this is a duration, such as 30d, and no moment."""
-    try:
-        return given is not None and length(given, "/expires_at") > 0
-    except InvalidError:
-        return False
-
-
-def length(
-    given: str,
-    pointer: str,
-    message: str = "This is not a length of time.",
-    accepted: Sequence[str] = ("15m", "12h", "30d"),
-) -> int:
-    """A duration in milliseconds."""
-    from quipu.rules.durations import duration
-
-    try:
-        found = duration(given, pointer)
-    except InvalidError as error:
-        # Where the rule names what it accepts it names `session` and `forever`, and an option takes neither.
-        raise InvalidError.at(pointer, "bad_value", message, accepted=accepted, hint=error.hint) from None
-    if isinstance(found, str):
-        raise InvalidError.at(pointer, "bad_value", message, accepted=accepted)
+def request_fields(operation: AnyOperation, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Click's values as fields: text, texts, or true and false; None and nothing are absent."""
+    known = fields(operation.request)
+    arguments = operation.cli.arguments if operation.cli else ()
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value == ():
+            continue
+        if isinstance(value, bool):
+            found[name] = value
+        elif isinstance(value, str):
+            found[name] = _value(known[name], _typed(value, name) if name in arguments else value)
+        elif name in arguments:
+            found[name] = [item for text in value for item in _listed(text, name)]
+        else:
+            found[name] = _values(known[name], value)
     return found
 
 
-def _moment(given: str) -> datetime | None:
+def hidden_text(prompt: str) -> str:
+    """What nobody shall see: asked for without an echo, or read from standard input."""
+    if sys.stdin.isatty():
+        return click.prompt(prompt, hide_input=True, err=True)
+    return _standard_input("value")
+
+
+def _typed(value: str, name: str) -> str:
+    """The text of an argument; `-` reads it from standard input."""
+    return _standard_input(name) if value == "-" else value
+
+
+def _listed(value: str, name: str) -> list[str]:
+    """One item of a list, or many, each on a line: `-` is standard input, `@file` a file."""
+    if value == "-":
+        text = _standard_input(name)
+    elif value.startswith("@"):
+        text = _file(value[1:], name)
+    else:
+        return [value]
+    return [line for line in map(str.strip, text.splitlines()) if line]
+
+
+def _file(path: str, name: str) -> str:
     try:
-        found = datetime.fromisoformat(given)
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError(
+            f"The file {path} cannot be read as UTF-8 text.",
+            hint="Name a file with one item on each line, or put - and pipe them in.",
+            faults=[Fault(f"/{name}", "no_file", "a file with one item on each line")],
+        ) from error
+
+
+def _standard_input(name: str) -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise InvalidError(
+            "Standard input is not UTF-8 text.",
+            hint="Convert it to UTF-8.",
+            faults=[Fault(f"/{name}", "bad_value", "UTF-8 text")],
+        ) from None
+
+
+def _value(field: Field, text: str) -> Any:
+    kinds = (field.kind, *field.other_kinds)
+    if field.name == "store" and "://" in text:
+        raise InvalidError(
+            "--store names a memory store; where memory is kept is said with --store-url.",
+            hint="Repeat it with --store-url instead of --store.",
+            faults=[Fault("/store", "bad_value", "a name, as `quipu store list` shows them")],
+        )
+    if field.kind == "string":
+        return text
+    if is_moment(field) and (moment := _moment(text)) is not None:
+        return moment
+    try:
+        return strict_json(text)
+    except ValueError:
+        if "string" not in kinds and field.kind == "object":
+            _refuse_json(field)
+        return text
+
+
+def _values(field: Field, texts: Sequence[str]) -> list[Any]:
+    """An option that may be repeated. Items that are objects may also come as one JSON list."""
+    if field.schema.get("items", {}).get("type", "object") != "object":
+        return list(texts)
+    found: list[Any] = []
+    for text in texts:
+        try:
+            read = strict_json(text)
+        except ValueError:
+            _refuse_json(field)
+        found += read if isinstance(read, list) else [read]
+    return found
+
+
+def strict_json(text: str) -> Any:
+    """JSON without doubled names, NaN or endless depth: one of two doubled values would be lost silently."""
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _moment(text: str) -> int | None:
+    """A date or time in milliseconds; without a zone it is in the zone of this machine."""
+    if text.isdigit():
+        return None
+    try:
+        found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (found if found.tzinfo is not None else found.astimezone()).astimezone(UTC)
+    return int((found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
-def link(given: str) -> dict[str, str]:
-    """`ID:RELATION`, such as mem_01J…:about."""
-    to, colon, rel = given.rpartition(":")
-    if not colon or not to or not rel:
-        raise InvalidError.at(
-            "/links", "bad_value", "A link is an id, a colon and a relation.", accepted=["mem_...:about"]
-        )
-    return {"to": to, "rel": rel}
+def _refuse_json(field: Field) -> NoReturn:
+    option = f"--{field.name.replace('_', '-')}"
+    raise InvalidError(
+        f"{option} is not JSON that can be read.",
+        hint=f"Write JSON between single quotes, such as {option} '{_example(field)}'.",
+        faults=[Fault(f"/{field.name}", "bad_json", "a JSON object with each name once")],
+    ) from None
 
 
-def floor(given: str) -> float | str:
-    """A relevance floor: its name, or a number."""
-    try:
-        return float(given)
-    except ValueError:
-        return given
+def _example(field: Field) -> str:
+    names = list(field.schema.get("properties", {}))
+    if names:
+        kind = field.schema["properties"][names[0]].get("anyOf", [{}])[0].get("type")
+        return json.dumps({names[0]: 90 if kind == "integer" else "…"}, ensure_ascii=False)
+    return '[{"to": "mem_…", "rel": "about"}]' if field.kind == "array" else '{"topic": "food"}'

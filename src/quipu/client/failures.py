@@ -1,48 +1,63 @@
-"""What the network does to a call, in our words. Addresses and headers stay out of it."""
+"""What goes wrong on the way to a server, as the error that the same call would raise in this process.
 
-from __future__ import annotations
+Addresses, headers and foreign text stay out of the messages.
+"""
 
 import ssl
+from collections.abc import Mapping
+from typing import Any, cast
 
 import httpx
 
-from quipu.client.refusals import refusal
 from quipu.errors import (
+    ERRORS,
     BackendUnavailableError,
     DeadlineError,
+    Fault,
     InternalError,
     InvalidError,
     QuipuError,
-    RateLimitedError,
 )
 
 #: Nothing of the request has left this machine.
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_JSON, _PROBLEM = "application/json", "application/problem+json"
+_LONGEST = 2000
 
 
-def is_unsent(error: Exception) -> bool:
-    """Whether the server surely did nothing: the request never arrived, or was turned away at the door."""
-    return isinstance(error, (*UNSENT, RateLimitedError))
+class Failure(Exception):
+    """An error, and what it means for a repetition."""
+
+    def __init__(self, error: QuipuError, *, may_pass: bool, is_undone: bool) -> None:
+        super().__init__()
+        self.error = error
+        #: Whether it may go well when it is tried again.
+        self.may_pass = may_pass
+        #: Whether the server surely did nothing.
+        self.is_undone = is_undone
 
 
-def told(error: httpx.HTTPError) -> QuipuError:
-    """The error for a failure of the network."""
+def of_network(error: httpx.HTTPError) -> Failure:
+    """The network failed."""
     if _is_untrusted(error):
-        return InvalidError(
+        untrusted = InvalidError(
             "The server's certificate is not trusted.",
             reason="insecure",
             hint="Set SSL_CERT_FILE to the certificate of your own authority, if it is one.",
         )
+        return Failure(untrusted, may_pass=False, is_undone=True)
     if isinstance(error, UNSENT):
-        return BackendUnavailableError(
+        unsent = BackendUnavailableError(
             "The server cannot be reached.",
             reason="unreachable",
             hint="Check the address, and that `quipu serve` runs there.",
         )
+        return Failure(unsent, may_pass=True, is_undone=True)
+    lost: QuipuError
     if isinstance(error, httpx.TimeoutException):
-        return DeadlineError("The server did not answer in time.", reason="unreachable")
-    return BackendUnavailableError("The connection to the server broke.", reason="unreachable")
+        lost = DeadlineError("The server did not answer in time.", reason="unreachable")
+    else:
+        lost = BackendUnavailableError("The connection to the server broke.", reason="unreachable")
+    return Failure(lost, may_pass=True, is_undone=False)
 
 
 def _is_untrusted(error: BaseException | None) -> bool:
@@ -53,48 +68,90 @@ def _is_untrusted(error: BaseException | None) -> bool:
     return False
 
 
-def told_problem(problem: object) -> QuipuError:
-    """The error that a stream ends with, if it is one of ours."""
-    found = refusal(200, problem)
-    return misunderstood() if found.reason == "bad_answer" else found
+def of_response(response: httpx.Response) -> Failure:
+    """The server refused; the body has been read."""
+    body: object = None
+    if media_type(response) in ("application/json", "application/problem+json"):
+        try:
+            body = response.json()
+        except (ValueError, RecursionError):
+            body = None
+    wait = response.headers.get("retry-after", "")
+    return refusal(response.status_code, body, int(wait) if wait.isascii() and wait.isdigit() else None)
 
 
-def is_json(response: httpx.Response) -> bool:
-    """Whether the answer is a JSON value, and no problem."""
-    return _media_type(response) == _JSON
+def refusal(status: int, body: object, retry_after_s: float | None = None) -> Failure:
+    """A problem of ours (RFC 9457), or whatever something between us and the server says."""
+    if isinstance(body, dict) and isinstance(cast("dict[str, Any]", body).get("code"), str):
+        problem = cast("dict[str, Any]", body)
+        error = of_problem(problem, retry_after_s)
+        # The server knows better than the class: a full disk does not pass by itself.
+        may_pass = error.is_retryable and problem.get("retryable") is not False
+        return Failure(error, may_pass=may_pass, is_undone=error.code == "rate_limited")
+    silent: QuipuError
+    if status == 504:
+        silent = DeadlineError(
+            "The server did not answer in time.", reason="unreachable", retry_after_s=retry_after_s
+        )
+    elif status in (502, 503):
+        silent = BackendUnavailableError(
+            "The server does not answer.", reason="unreachable", retry_after_s=retry_after_s
+        )
+    else:
+        return Failure(
+            InternalError(
+                f"The server answered with status {status} and no explanation.",
+                reason="bad_answer",
+                hint="Is this the address of a Quipu server?",
+            ),
+            may_pass=False,
+            is_undone=False,
+        )
+    return Failure(silent, may_pass=True, is_undone=False)
 
 
-def of_type(response: httpx.Response, media_type: str) -> httpx.Response:
-    """The answer, if it is of the kind that was asked for: whoever answers everything with a page is no server of ours."""
-    if _media_type(response) != media_type:
-        raise misunderstood()
-    return response
+def of_problem(problem: Mapping[str, Any], retry_after_s: float | None = None) -> QuipuError:
+    """A problem as an error of the tree, so that callers catch the same classes here and there."""
+    kind = ERRORS.get(str(problem.get("code")), InternalError)
+    hint = _text(problem.get("hint"))
+    request_id = _text(problem.get("request_id"))
+    if kind is InternalError and request_id:
+        hint = f"The server's log says more under {request_id}."
+    return kind(
+        _text(problem.get("detail")) or _text(problem.get("title")),
+        reason=_text(problem.get("reason")),
+        hint=hint,
+        faults=_faults(problem.get("errors")),
+        retry_after_s=retry_after_s,
+    )
 
 
-def _media_type(response: httpx.Response) -> str:
+def _text(value: object) -> str | None:
+    return value[:_LONGEST] if isinstance(value, str) else None
+
+
+def _faults(given: object) -> list[Fault]:
+    found: list[Fault] = []
+    for item in cast("list[object]", given) if isinstance(given, list) else ():
+        fault = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        words = [_text(fault.get(name)) or "" for name in ("pointer", "reason", "accepted")]
+        found.append(Fault(*words))
+    return found
+
+
+def media_type(response: httpx.Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def refused(response: httpx.Response) -> QuipuError:
-    """The error for an answer that is no success; its body has been read."""
-    body = None
-    if _media_type(response) in (_JSON, _PROBLEM):
-        try:
-            body = response.json()
-        except ValueError:
-            body = None
-    return refusal(response.status_code, body, response.headers.get("retry-after"))
-
-
-def closed() -> BackendUnavailableError:
-    """The error for a call that was still under way, or came, when the memory was closed."""
-    return BackendUnavailableError("This memory is closed.", reason="closed")
-
-
 def misunderstood() -> InternalError:
-    """The error for an answer that makes no sense."""
+    """An answer that makes no sense."""
     return InternalError(
         "The server's answer cannot be understood.",
         reason="bad_answer",
         hint="Is this the address of a Quipu server?",
     )
+
+
+def closed() -> BackendUnavailableError:
+    """A call that was still under way, or came, when the memory was closed."""
+    return BackendUnavailableError("This memory is closed.", reason="closed", hint="Open another one.")

@@ -1,34 +1,57 @@
-"""HTTP to one server: requests, repetitions where they are harmless, streams of lines."""
-
-from __future__ import annotations
+"""HTTP to one server: requests, and repetitions where they do no harm."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import aclosing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from ipaddress import ip_address
+from random import random
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import httpx
 
 from quipu._version import __version__
-from quipu.client.address import base_url
-from quipu.client.clients import made_client
-from quipu.client.failures import (
-    UNSENT,
-    closed,
-    is_json,
-    is_unsent,
-    misunderstood,
-    refused,
-    told,
-    told_problem,
-)
-from quipu.client.patience import Jitter, Patience, Repeat
-from quipu.errors import DeadlineError, InvalidError, QuipuError
+from quipu.client import failures
+from quipu.client.failures import Failure
+from quipu.errors import DeadlineError, Fault, InvalidError
 
 T = TypeVar("T")
+Inject: TypeAlias = Callable[[MutableMapping[str, str]], None]
+
+#: Idle connections end before servers and proxies end theirs, so that none is used that is just being closed.
+#: Whatever kind of file it is.
+ANYTHING = "*/*"
+_LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=30.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds and counts. `total_s` covers a call with all its repetitions; a stream has no end of its own."""
+
+    connect_s: float = 5.0
+    #: Between two pieces of an answer.
+    read_s: float = 30.0
+    total_s: float = 60.0
+    retries: int = 4
+    #: The first pause; each one is twice as long as the one before.
+    first_s: float = 0.2
+    longest_s: float = 10.0
+
+    def pause_s(self, attempt: int, retry_after_s: float | None, jitter: float) -> float:
+        """Before the next attempt; `attempt` counts from 0. What the server asks for is the least."""
+        own = min(self.longest_s, self.first_s * 2.0**attempt) * (0.5 + 0.5 * jitter)
+        return own if retry_after_s is None else max(own, retry_after_s + self.first_s * jitter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,42 +60,16 @@ class Call:
 
     method: str
     path: str
-    body: object = None
-    query: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    repeat: Repeat = Repeat.HARMLESS
-    #: Statuses that are answers although they are no success.
-    answers: frozenset[int] = frozenset()
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    #: Whether it does no harm when nobody knows what became of the first attempt.
+    may_repeat: bool = False
+    accept: str = "application/json"
     #: Seconds between two pieces of the answer; None: as the patience says.
     read_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
-
-    body: Any
-    headers: Mapping[str, str]
-
-
-class Streaming:
-    """An answer on its way: opened on entering, let go on leaving."""
-
-    def __init__(self, opened: Callable[[], Awaitable[httpx.Response]]) -> None:
-        self._open = opened
-        self._response: httpx.Response | None = None
-
-    async def __aenter__(self) -> httpx.Response:
-        self._response = await self._open()
-        return self._response
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._response is not None:
-            await self._response.aclose()
-        if isinstance(error, httpx.HTTPError):
-            raise told(error) from error
+    #: A file instead of a body, as it comes; such a call has no end of its own.
+    upload: AsyncIterator[bytes] | None = None
+    upload_type: str = "application/octet-stream"
 
 
 class Transport:
@@ -82,199 +79,248 @@ class Transport:
         self,
         server: str,
         *,
-        token: str,
-        patience: Patience,
-        jitter: Jitter,
-        insecure: bool = False,
+        token: str = "",
+        patience: Patience | None = None,
+        is_insecure: bool = False,
+        inject: Inject | None = None,
+        jitter: Callable[[], float] = random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        inject: Callable[[MutableMapping[str, str]], None] = lambda headers: None,
+        network: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.base = base_url(server, insecure=insecure)
-        self.patience = patience
+        """`inject` puts the trace that a call belongs to into its headers; `network` stands in for sockets."""
+        self.server = base_url(server, is_insecure=is_insecure)
+        self.patience = patience or Patience()
         self.jitter, self.sleep = jitter, sleep
-        #: Puts the trace that a request belongs to into its headers.
-        self._inject = inject
-        self._token = checked_token(token)
-        self._client: httpx.AsyncClient | None = None
-        #: The event loop that its connections belong to, since each `asyncio.run` has its own; and what closes them.
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._held: AsyncGenerator[None] | None = None
         self.is_closed = False
+        self._token = _checked_token(token)
+        self._inject, self._network = inject, network
+        #: Connections belong to an event loop, and each `asyncio.run` has its own.
+        self._pools = WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]()
 
     def __repr__(self) -> str:
-        return f"Transport({self.base!r})"
+        return f"Transport({self.server!r})"  # without the token
 
     async def close(self) -> None:
         """For good: what is still under way is not begun again."""
         self.is_closed = True
-        held, self._client, self._held = self._held, None, None
-        if held is not None and self._loop is asyncio.get_running_loop():
-            await held.aclose()
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.close()
 
-    async def call(self, call: Call) -> Any:
+    async def send(self, call: Call) -> Any:
         """The JSON that answers a request; None for an empty answer."""
-        return (await self.answer(call)).body
-
-    async def answer(self, call: Call) -> Answer:
-        """The same, with its headers."""
         content = encoded(call.body)
 
-        async def work() -> Answer:
-            client = await self._opened()
+        async def once() -> Any:
+            client = await self._client()
             response = await client.send(self._request(client, call, content))
-            if response.is_success or (response.status_code in call.answers and is_json(response)):
-                return Answer(_parsed(response.content) if response.content else None, response.headers)
-            raise refused(response)
+            if not response.is_success:
+                raise failures.of_response(response)
+            return parsed(response.content) if response.content else None
 
         try:
-            async with asyncio.timeout(self.patience.total_s) as timeout:
-                return await self._tried(work, call.repeat is Repeat.HARMLESS, timeout.when() or 0.0)
+            async with asyncio.timeout(None if call.upload else self.patience.total_s) as timeout:
+                return await self._tried(once, call, timeout.when() or 0.0)
         except TimeoutError as error:
             raise DeadlineError(
                 f"The server did not answer within {self.patience.total_s:g} s.", reason="unreachable"
             ) from error
 
-    def stream(self, call: Call, content: AsyncIterator[bytes] | None = None) -> Streaming:
+    @asynccontextmanager
+    async def stream(self, call: Call) -> AsyncGenerator[httpx.Response]:
         """An answer that is read as it comes. Its beginning is repeated like any call; what has begun is not."""
-        body = encoded(call.body) if content is None else content
+        content = encoded(call.body)
 
-        async def work() -> httpx.Response:
-            client = await self._opened()
-            response = await client.send(self._request(client, call, body), stream=True)
-            if response.is_success:
-                return response
-            try:
-                await response.aread()
-            finally:
+        async def once() -> httpx.Response:
+            client = await self._client()
+            response = await client.send(self._request(client, call, content), stream=True)
+            if not response.is_success:
+                async with AsyncExitStack() as stack:
+                    stack.push_async_callback(response.aclose)
+                    await response.aread()
+                raise failures.of_response(response)
+            if call.accept not in (failures.media_type(response), ANYTHING):
                 await response.aclose()
-            raise refused(response)
+                raise failures.misunderstood()
+            return response
 
-        # What was read from a stream to be sent cannot be sent again.
-        may_repeat = call.repeat is Repeat.HARMLESS and content is None
+        until = asyncio.get_running_loop().time() + self.patience.total_s
+        response = await self._tried(once, call, until)
+        try:
+            yield response
+        except httpx.HTTPError as error:
+            raise failures.of_network(error).error from error
+        finally:
+            await response.aclose()
 
-        async def opened() -> httpx.Response:
-            until = asyncio.get_running_loop().time() + self.patience.total_s
-            return await self._tried(work, may_repeat, until, is_consumed=content is not None)
-
-        return Streaming(opened)
-
-    async def lines(
-        self, call: Call, content: AsyncIterator[bytes] | None = None
-    ) -> AsyncGenerator[dict[str, Any]]:
-        """The objects of an NDJSON answer; one that tells the end by an error raises it."""
-        async with self.stream(call, content) as response, aclosing(text_lines(response)) as lines:
-            async for line in lines:
-                if not line.strip():  # keeps the connection open while there is nothing to tell
-                    continue
-                item = _parsed(line)
-                if not isinstance(item, dict):
-                    raise misunderstood()
-                members = cast("dict[str, Any]", item)
-                if members.keys() == {"error"}:
-                    raise told_problem(members["error"])
-                yield members
-
-    async def _tried(
-        self,
-        work: Callable[[], Awaitable[T]],
-        may_repeat: bool,
-        until: float,
-        *,
-        is_consumed: bool = False,
-    ) -> T:
+    async def _tried(self, once: Callable[[], Awaitable[T]], call: Call, until: float) -> T:
         """Do it, and again after a pause where that is harmless and worth while."""
         attempt = 0
         while True:
             try:
-                return await work()
-            except (QuipuError, httpx.HTTPError) as found:
+                return await once()
+            except (Failure, httpx.HTTPError) as found:
+                failure = failures.of_network(found) if isinstance(found, httpx.HTTPError) else found
                 if self.is_closed:
-                    raise closed() from found
-                error = found if isinstance(found, QuipuError) else told(found)
-                is_harmless = may_repeat or (isinstance(found, UNSENT) if is_consumed else is_unsent(found))
-                pause = self.patience.pause(attempt, error.retry_after, self.jitter())
+                    raise failures.closed() from found
+                pause = self.patience.pause_s(attempt, failure.error.retry_after_s, self.jitter())
                 is_late = asyncio.get_running_loop().time() + pause >= until
-                if not error.retryable or not is_harmless or is_late or attempt >= self.patience.retries:
-                    raise error from (None if error is found else found)
+                is_harmless = call.may_repeat or failure.is_undone
+                if not (failure.may_pass and is_harmless) or is_late or attempt >= self.patience.retries:
+                    raise failure.error from (None if failure is found else found)
+            except RuntimeError as error:
+                if not self.is_closed:
+                    raise
+                raise failures.closed() from error  # the pool was closed under the call
             attempt += 1
             await self.sleep(pause)
 
-    async def _opened(self) -> httpx.AsyncClient:
+    async def _client(self) -> httpx.AsyncClient:
         if self.is_closed:
-            raise closed()
+            raise failures.closed()
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._loop = loop
-            headers = {"User-Agent": f"quipu/{__version__}", "Accept": "application/json"}
-            if self._token:
-                headers["Authorization"] = f"Bearer {self._token}"
-            client = self._client = made_client(self.base, headers)
-            self._held = _held(client)
-            await anext(self._held)
-            return client
-        return self._client
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = await _Pool.opened(self._made_client())
+        return pool.client
 
-    def _request(
-        self, client: httpx.AsyncClient, call: Call, content: bytes | AsyncIterator[bytes] | None
-    ) -> httpx.Request:
-        headers = dict(call.headers)
-        self._inject(headers)
-        if content is not None:
-            headers.setdefault("Content-Type", "application/json")
-        read_s = self.patience.read_s if call.read_s is None else call.read_s
-        connect_s = self.patience.connect_s
+    def _made_client(self) -> httpx.AsyncClient:
+        headers = {"User-Agent": f"quipu/{__version__}"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         try:
-            return client.build_request(
-                call.method,
-                self.base + call.path,
-                params={name: value for name, value in call.query.items() if value is not None} or None,
-                content=content,
+            # Reading all authorities takes time; without TLS for nothing.
+            verify = httpx.create_ssl_context() if self.server.startswith("https:") else False
+        except OSError as error:
+            raise InvalidError(
+                "The certificate authorities that the environment names cannot be read.",
+                reason="bad_setting",
+                hint="SSL_CERT_FILE is a PEM file with certificates, SSL_CERT_DIR a folder of them.",
+            ) from error
+        try:
+            return httpx.AsyncClient(
                 headers=headers,
-                timeout=httpx.Timeout(read_s, connect=connect_s, pool=connect_s),
+                limits=_LIMITS,
+                follow_redirects=False,  # a token goes to the server it was given for, and to no other
+                trust_env=not is_loopback(
+                    httpx.URL(self.server).host
+                ),  # no proxy is asked about this machine
+                verify=verify,
+                transport=self._network,
             )
-        except (UnicodeError, httpx.InvalidURL):
-            # `from None`: the cause may hold the value.
-            raise InvalidError.at("", "bad_value", "The request holds what no address can carry.") from None
+        except (ImportError, ValueError, httpx.InvalidURL):
+            # `from None`: a proxy's address may hold a password.
+            raise InvalidError(
+                "The proxy that the environment names cannot be used.",
+                reason="bad_setting",
+                hint="Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. A SOCKS proxy needs the package socksio; "
+                "an IPv6 address stands in NO_PROXY without brackets.",
+            ) from None
+
+    def _request(self, client: httpx.AsyncClient, call: Call, content: bytes | None) -> httpx.Request:
+        headers = {"Accept": call.accept}
+        if call.upload is not None:
+            headers["Content-Type"] = call.upload_type
+        elif content is not None:
+            headers["Content-Type"] = "application/json"
+        if self._inject is not None:
+            self._inject(headers)
+        connect_s = self.patience.connect_s
+        read_s = self.patience.read_s if call.read_s is None else call.read_s
+        return client.build_request(
+            call.method,
+            self.server + call.path,
+            params={name: list(values) for name, values in call.query.items()} or None,
+            content=content if call.upload is None else call.upload,
+            headers=headers,
+            timeout=httpx.Timeout(read_s, connect=connect_s, pool=connect_s),
+        )
 
 
-async def _held(client: httpx.AsyncClient) -> AsyncGenerator[None]:
-    """Closes its connections, at the latest when their event loop ends: afterwards nobody can."""
+class _Pool:
+    """The connections of one event loop."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+        # An event loop that ends closes its async generators: nobody can close the connections afterwards.
+        self._guard = self._guarded()
+
+    @classmethod
+    async def opened(cls, client: httpx.AsyncClient) -> "_Pool":
+        pool = cls(client)
+        await anext(pool._guard)
+        return pool
+
+    async def _guarded(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.client.aclose()
+
+    async def close(self) -> None:
+        await self._guard.aclose()
+
+
+def encoded(body: Mapping[str, Any] | None) -> bytes | None:
+    return (
+        None
+        if body is None
+        else json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    )
+
+
+def parsed(text: str | bytes) -> Any:
     try:
-        yield
-    finally:
-        await client.aclose()
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise failures.misunderstood() from None
 
 
-async def text_lines(response: httpx.Response) -> AsyncGenerator[str]:
-    """The lines of a text, each without its end."""
-    async for line in response.aiter_lines():
-        yield line
-
-
-def encoded(body: object) -> bytes | None:
-    """JSON bytes, or an `InvalidError` for what JSON cannot carry."""
-    if body is None:
-        return None
+def base_url(given: str, *, is_insecure: bool = False) -> str:
+    """The server's address without a slash at the end. Without TLS only this machine, unless the caller insists."""
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
-    except (TypeError, ValueError, RecursionError):
-        # `from None`: the cause may hold the value.
-        raise InvalidError.at("", "bad_value", "The request holds what JSON cannot carry.") from None
+        parts = urlsplit(given)
+        host, port = parts.hostname, parts.port
+        _ = httpx.URL(given).host  # it is stricter about names
+    except (ValueError, httpx.InvalidURL):
+        raise _bad_address("This is no address.") from None
+    if parts.scheme not in ("https", "http") or not host:
+        raise _bad_address("A server's address begins with https:// and a name.")
+    if parts.username is not None or parts.password is not None:
+        raise _bad_address(
+            "A server's address holds no credentials; a token goes into `token` or QUIPU_TOKEN."
+        )
+    if parts.query or parts.fragment:
+        raise _bad_address("A server's address ends with its path.")
+    if parts.scheme == "http" and not is_insecure and not is_loopback(host):
+        raise InvalidError(
+            "Without TLS anybody on the way could read the token and the memories.",
+            hint="Use https. If the network is yours alone, say insecure=True, or set QUIPU_INSECURE=1.",
+            faults=[Fault("/server", "insecure", f"https://{host}")],
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
 
 
-def checked_token(token: str) -> str:
-    """The token, if a header can carry it."""
-    if not token.isascii() or not token.isprintable() or " " in token:
+def is_loopback(host: str) -> bool:
+    """Whether a host name surely is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bad_address(message: str) -> InvalidError:
+    return InvalidError(message, faults=[Fault("/server", "bad_value", "https://memory.example.org")])
+
+
+def _checked_token(token: str) -> str:
+    if not token.isascii() or (token and not token.isprintable()) or " " in token:
         raise InvalidError(
             "The token holds characters that no header can carry.",
             reason="bad_setting",
             hint="Check QUIPU_TOKEN, or the file that the token is read from.",
         )
     return token
-
-
-def _parsed(text: str | bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise misunderstood() from None

@@ -1,0 +1,1 @@
+"""Text into vectors: a model on this machine, or an endpoint."""

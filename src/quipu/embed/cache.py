@@ -1,30 +1,33 @@
 """Vectors of texts seen lately, kept in memory.
 
-- Keys are hashes of model and text: the cache holds no text.
+- Keys are hashes of the texts: the cache holds no text.
 - Equal texts asked for at the same time are computed once.
-- What is evicted stays out, also when its computation is still under way: erasure relies on it.
+- What was cleared stays out, also when its computation was still running: erasure relies on it.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
+from typing import TypeAlias
 
-from quipu.ports.embedder import Embedder
+from quipu.embed.port import Embedder
+from quipu.errors import BackendUnavailableError
 
-Computation = asyncio.Task[dict[bytes, bytes]]
+#: Computes the vectors of several texts, by key.
+Computation: TypeAlias = asyncio.Task[dict[bytes, bytes]]
 
 
 class CachedEmbedder:
-    """Remembers the last `size` vectors of another embedder, which it closes with itself. One event loop."""
+    """Keeps the last `size` vectors of another embedder, which it closes with itself. One event loop."""
 
     def __init__(self, inner: Embedder, size: int = 4096) -> None:
         self._inner = inner
         self._size = size
         self._vectors: OrderedDict[bytes, bytes] = OrderedDict()
-        self._under_way: dict[bytes, Computation] = {}
+        #: By key, as long as it may still be shared and kept.
+        self._current: dict[bytes, Computation] = {}
+        self._running: set[Computation] = set()
 
     @property
     def model(self) -> str:
@@ -36,54 +39,55 @@ class CachedEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
         """One unit vector per text, in order; only texts not seen lately reach the inner embedder."""
-        keys = [self._key(text) for text in texts]
+        keys = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
         found = {key: self._vectors[key] for key in keys if key in self._vectors}
         for key in found:
             self._vectors.move_to_end(key)
-        wanted = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        self._start({key: text for key, text in wanted.items() if key not in self._under_way})
-        for computation in {self._under_way[key] for key in wanted}:
-            # Shielded: a caller who gives up must not take the vector away from the others.
-            found |= await asyncio.shield(computation)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        self._start({key: text for key, text in missing.items() if key not in self._current})
+        computations = {self._current[key] for key in missing}
+        if computations:
+            # Waited for, not awaited: a caller who gives up does not take the vector away from the others.
+            await asyncio.wait(computations)
+        for computation in computations:
+            if computation.cancelled():
+                raise BackendUnavailableError("The embedder is closed.", reason="closed")
+            found |= computation.result()
         return [found[key] for key in keys]
 
-    def evict(self, text: str) -> None:
-        """Forget the vector of that text."""
-        key = self._key(text)
-        self._vectors.pop(key, None)
-        self._under_way.pop(key, None)
-
     def clear(self) -> None:
-        """Forget every vector."""
+        """Forget every vector, also those that are being computed."""
         self._vectors.clear()
-        self._under_way.clear()
+        self._current.clear()
+        self._inner.clear()
 
     async def close(self) -> None:
-        """Forget everything and close the inner embedder."""
+        """Forget everything and close the inner embedder. Who still waits for a vector gets an error."""
         self.clear()
+        for computation in self._running:
+            computation.cancel()
         await self._inner.close()
 
     def _start(self, texts: dict[bytes, str]) -> None:
         if not texts:
             return
         computation = asyncio.create_task(self._computed(texts))
-        self._under_way.update(dict.fromkeys(texts, computation))
-        computation.add_done_callback(lambda done: self._finish(done, texts.keys()))
+        self._running.add(computation)
+        self._current.update(dict.fromkeys(texts, computation))
+        computation.add_done_callback(lambda done: self._finish(done, tuple(texts)))
 
     async def _computed(self, texts: dict[bytes, str]) -> dict[bytes, bytes]:
         vectors = await self._inner.embed(list(texts.values()))
         return dict(zip(texts, vectors, strict=True))
 
-    def _finish(self, computation: Computation, keys: Iterable[bytes]) -> None:
-        failed = computation.cancelled() or computation.exception() is not None
+    def _finish(self, computation: Computation, keys: Sequence[bytes]) -> None:
+        self._running.discard(computation)
+        has_failed = computation.cancelled() or computation.exception() is not None
         for key in keys:
-            if self._under_way.get(key) is not computation:  # evicted meanwhile
+            if self._current.get(key) is not computation:  # cleared meanwhile
                 continue
-            del self._under_way[key]
-            if not failed:
+            del self._current[key]
+            if not has_failed:
                 self._vectors[key] = computation.result()[key]
         while len(self._vectors) > self._size:
             self._vectors.popitem(last=False)
-
-    def _key(self, text: str) -> bytes:
-        return sha256(f"{self.model}\0{text}".encode("utf-8", "surrogatepass")).digest()

@@ -1,24 +1,22 @@
-"""Word pieces: how the default model reads a text.
+"""Word pieces: how the built-in model reads a text.
 
-The model's own tokenizer brings a client for model hubs and 35 MB with it, for three rules: letters are simplified,
-words and signs are taken apart, and each word is cut into the longest pieces that the vocabulary holds. They stand
-here; tests compare them with the original over every character and over random texts (docs/adr/0030).
+The model's own tokenizer library brings a client for model hubs and 35 MB with it, for three rules: letters lose case
+and accents, words and punctuation are taken apart, and each word is cut into the longest pieces of the vocabulary. The
+tests compare these rules with that library over every character and over random texts.
 """
 
-from __future__ import annotations
-
-import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _UNKNOWN = "[UNK]"
+#: Begins a piece that continues a word.
 _INSIDE = "##"
-#: A longer word is no word: one piece, unknown.
+#: A longer word is not cut: it is one unknown piece.
 _LONGEST_WORD = 100
 _REPLACEMENT = "\ufffd"
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs"})
-#: Signs that Unicode calls symbols, and the model punctuation.
-_SIGNS = frozenset("$+<=>^`|~")
+#: Unicode calls these symbols, the model punctuation.
+_PUNCTUATION = frozenset("$+<=>^`|~")
 #: The ideographs as the model's makers list them; kana, hangul and younger extensions are letters of words.
 _IDEOGRAPHS = (
     range(0x3400, 0x4DC0),
@@ -32,29 +30,29 @@ _IDEOGRAPHS = (
 )
 
 
-class _Spelling(dict[int, str]):
-    """What each character is read as, for `str.translate`; learnt as characters are met."""
+class _CharacterTable(dict[int, str]):
+    """What each character is read as, for `str.translate`; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = read = _read(chr(code))
-        return read
+        self[code] = folded = _folded(chr(code))
+        return folded
 
 
 class WordPieces:
-    """The vocabulary of a tokenizer's file. May be asked by several threads at once."""
+    """A vocabulary of word pieces. Safe to use from several threads."""
 
-    def __init__(self, file: str) -> None:
-        self._numbers: dict[str, int] = json.loads(file)["model"]["vocab"]
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        """`vocabulary` is the pieces in the order of their numbers."""
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
         self._unknown = self._numbers[_UNKNOWN]
-        self._longest = max(map(len, self._numbers))
-        self._spelling = _Spelling()
+        self._longest = max(map(len, vocabulary))
+        self._characters = _CharacterTable()
 
     def numbers(self, text: str) -> list[int]:
         """The numbers of the text's pieces. Nothing in a text is a command: "[SEP]" is three pieces."""
-        known = self._numbers
         found: list[int] = []
-        for word in text.translate(self._spelling).split():
-            number = known.get(word)
+        for word in text.translate(self._characters).split():
+            number = self._numbers.get(word)
             if number is None:
                 found += self._cut(word)
             else:
@@ -62,7 +60,7 @@ class WordPieces:
         return found
 
     def _cut(self, word: str) -> list[int]:
-        """The longest pieces from the left, or one unknown for a word that cannot be cut without a rest."""
+        """The longest pieces from the left, or one unknown piece for a word that cannot be cut without a rest."""
         if len(word) > _LONGEST_WORD:
             return [self._unknown]
         found: list[int] = []
@@ -83,8 +81,8 @@ class WordPieces:
             yield mark + word[start:end]
 
 
-def _read(character: str) -> str:
-    """A character without case and accents; signs and ideographs stand apart, what cannot be seen is left out."""
+def _folded(character: str) -> str:
+    """A character without case and accents; punctuation and ideographs in blanks, invisible ones left out."""
     if (character.isspace() and unicodedata.category(character) != "Cc") or character in "\t\n\r":
         return " "
     if character == _REPLACEMENT or unicodedata.category(character) in _INVISIBLE:
@@ -94,9 +92,9 @@ def _read(character: str) -> str:
         for letter in unicodedata.normalize("NFD", character)
         if unicodedata.category(letter) != "Mn"
     )
-    apart = _is_sign(plain) or any(ord(character) in block for block in _IDEOGRAPHS)
-    return f" {plain} " if apart else plain
+    stands_alone = _is_punctuation(plain) or any(ord(character) in block for block in _IDEOGRAPHS)
+    return f" {plain} " if stands_alone else plain
 
 
-def _is_sign(plain: str) -> bool:
-    return plain in _SIGNS or (len(plain) == 1 and unicodedata.category(plain).startswith("P"))
+def _is_punctuation(plain: str) -> bool:
+    return plain in _PUNCTUATION or (len(plain) == 1 and unicodedata.category(plain).startswith("P"))

@@ -1,1 +1,1 @@
-"""Quipu in other people's frameworks: their interfaces, over a `quipu.sync.Memory`. Each imports its framework itself."""
+"""The interfaces of other frameworks over a memory. A module that needs a framework's package imports it itself."""

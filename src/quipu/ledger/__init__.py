@@ -1,1 +1,1 @@
-"""The truth: implementations of the ledger port."""
+"""The system of record: one implementation over two drivers."""

@@ -1,1 +1,1 @@
-"""What things are: frozen values, standard library only."""
+"""The words that everybody uses."""

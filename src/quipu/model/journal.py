@@ -1,60 +1,18 @@
-"""The journal: everything that happened, as a chain of entries without content."""
-
-from __future__ import annotations
+"""The journal: everything that happened, as a hash chain of entries without content."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from quipu.model.value import Json, JsonObject
 
-GENESIS = "0" * 64
-
-
-class Op(StrEnum):
-    """What an entry tells."""
-
-    GENESIS = "genesis"
-    REMEMBER = "remember"
-    UPDATE = "update"
-    RECALL = "recall"
-    READ = "read"
-    FORGET = "forget"
-    ERASE = "erase"
-    MERGE = "merge"
-    EXPIRE = "expire"
-    ARCHIVE = "archive"
-    DEMOTE = "demote"
-    RESTORE = "restore"
-    SWEEP = "sweep"
-    PRUNE = "prune"
-    HOLD = "hold"
-    DECIDE = "decide"
-    APPROVE = "approve"
-    CHANGE_RULES = "change_rules"
-    CREATE_STORE = "create_store"
-    DELETE_STORE = "delete_store"
-    IMPORT = "import"
-    EXPORT = "export"
-    REEMBED = "reembed"
-    ISSUE_TOKEN = "issue_token"
-    END_TOKEN = "end_token"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    KEEP_SECRET = "keep_secret"
-    DROP_SECRET = "drop_secret"
-    OPEN_RUN = "open_run"
-    STEP_RUN = "step_run"
-    EXPIRE_RUN = "expire_run"
-    KEEP_REF = "keep_ref"
-    ADD_WEBHOOK = "add_webhook"
-    DROP_WEBHOOK = "drop_webhook"
-    DISMISS_RULE = "dismiss_rule"
-    DENY = "deny"
+#: The hash that the first entry of a tenant follows.
+GENESIS = bytes(32)
+#: What an entry's detail holds for whoever verifies: rows by digest, versions that ended, records that were erased.
+WITNESS = frozenset({"nonce", "side", "ends", "erased"})
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A version that an entry speaks of."""
+    """A version that an entry names."""
 
     id: str
     version: int
@@ -65,52 +23,59 @@ class Mention:
 class Draft:
     """An entry before the ledger gives it its place in the chain."""
 
-    op: Op
+    #: What happened: the name of the operation, or of its effect (`hold`, `approve`, `deny`, `sweep`).
+    op: str
     actor: str
     at: int
     store: str | None = None
     agent: str | None = None
     run: str | None = None
     node: str | None = None
+    #: Ids, numbers and fixed words only: the journal cannot be erased.
     detail: JsonObject = field(default_factory=dict[str, Json])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One knot on the cord."""
+    """One entry. `hash` is the SHA-256 of the canonical JSON of all the others, the tenant with them."""
 
-    tenant: str
     seq: int
     at: int
     actor: str
-    op: Op
+    op: str
     store: str | None
     agent: str | None
     run: str | None
     node: str | None
     records: tuple[Mention, ...]
     detail: JsonObject
-    prev: str
-    hash: str
+    prev: bytes
+    hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The end of a tenant's chain. `horizon`: the oldest position that can still be read as of."""
+    """The end of a tenant's chain, and what moves with it."""
 
-    seq: int
-    hash: str
-    at: int
+    seq: int = 0
+    hash: bytes = GENESIS
+    at: int = 0
+    #: The last position at which a record, a mark or a link changed.
+    changed: int = 0
+    #: Positions before this one can no longer be read as of.
     horizon: int = 0
+    #: The position at which secrets or rules last changed.
+    guarded: int = 0
+    #: While set, none of the tenant's credentials is good.
+    suspended_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A signed statement of where the chain stood."""
 
-    tenant: str
     seq: int
-    hash: str
+    hash: bytes
     at: int
     key_id: str
     signature: str

@@ -1,6 +1,4 @@
-"""Who is asking."""
-
-from __future__ import annotations
+"""Who asks."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,48 +32,61 @@ class Principal:
     permissions: frozenset[Permission]
     #: Glob patterns of the agents it may act for.
     agents: tuple[str, ...] = ("*",)
-    #: What it may see and decide on as a reviewer: glob patterns of stores, and operations; `*` is any.
-    review_stores: tuple[str, ...] = ("*",)
-    review_operations: tuple[str, ...] = ("*",)
+    #: The agent it acts for where a request names none.
+    default_agent: str | None = None
     #: When set, the only user whose records it may touch.
     user_id: str | None = None
-    trust: Trust = Trust.AGENT
-    #: The single person at an embedded file: may decide on their own proposals.
+    #: What it sees and decides on: glob patterns of stores, and names of operations; `*` is any.
+    review_stores: tuple[str, ...] = ("*",)
+    review_operations: tuple[str, ...] = ("*",)
+    trust: Trust = "agent"
+    #: The id of the token that was shown; none for local use and OIDC.
+    token_id: str | None = None
+    #: The single person at an embedded file.
     is_local: bool = False
     #: Requests per minute and hits per hour; None leaves both to the server.
     rate: int | None = None
     recall_budget: int | None = None
-    #: When the credential ends, in milliseconds; a stream that it opened ends with it.
+    #: When the credential ends; a stream that it opened ends with it.
     expires_at: int | None = None
 
     def may(self, permission: Permission) -> bool:
         """An admin may everything within the tenant; running the server is a matter of its own.
 
-        What needs an admin is told and done without limits, so a credential that has limits is none.
+        What needs an admin is shown and done without limits, so a credential that has limits is none.
         """
-        if permission is Permission.ADMIN and self.is_limited:
-            return False
-        return permission in self.permissions or (
-            Permission.ADMIN in self.permissions and permission is not Permission.OPERATE
-        )
+        is_admin = Permission.ADMIN in self.permissions and not self.has_review_limits
+        if permission is Permission.ADMIN:
+            return is_admin
+        return permission in self.permissions or (is_admin and permission is not Permission.OPERATE)
 
     def may_act_for(self, agent_id: str) -> bool:
         return "*" in self.agents or any(fnmatchcase(agent_id, pattern) for pattern in self.agents)
 
     @property
-    def is_limited(self) -> bool:
+    def has_review_limits(self) -> bool:
         """Whether there are stores that it does not see, or operations that it does not decide on."""
         return "*" not in self.review_stores or "*" not in self.review_operations
 
-    def reviews_store(self, name: str) -> bool:
+    @property
+    def is_whole(self) -> bool:
+        """Whether it reaches everything of its tenant: all agents, all users, all stores, all operations."""
+        return "*" in self.agents and self.user_id is None and not self.has_review_limits
+
+    def reaches_store(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.review_stores)
 
     def reviews_operation(self, operation: str) -> bool:
         return "*" in self.review_operations or operation in self.review_operations
 
 
-def local(tenant: str = DEFAULT_TENANT) -> Principal:
-    """Embedded use: one process, one person, every scope."""
+def local(tenant: str = DEFAULT_TENANT, agent_id: str | None = None) -> Principal:
+    """Embedded use: one process, one person, every permission."""
     return Principal(
-        tenant=tenant, name="local", permissions=frozenset(Permission), trust=Trust.USER, is_local=True
+        tenant=tenant,
+        name="local",
+        permissions=frozenset(Permission),
+        default_agent=agent_id,
+        trust="user",
+        is_local=True,
     )

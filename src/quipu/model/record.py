@@ -1,65 +1,26 @@
-"""A memory, in versions. One `Record` is one version; a change closes it and adds the next."""
-
-from __future__ import annotations
+"""A memory, in versions. One `Record` is one version; a change ends it and begins the next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from quipu.model.value import Json, JsonObject
 
+#: memorywire's four kinds of memory, fixed at the first write.
+MemoryType: TypeAlias = Literal["semantic", "episodic", "procedural", "emotional"]
+Tier: TypeAlias = Literal["short_term", "long_term"]
+#: What a reader may do with a version. A held write is a proposal, not a record in a state.
+State: TypeAlias = Literal["live", "archived", "forgotten", "erased"]
+#: Why a version is no longer the current one.
+Ending: TypeAlias = Literal["replaced", "forgotten", "merged", "expired"]
+#: How far the writer is trusted: stamped by the server, never by the caller.
+Trust: TypeAlias = Literal["operator", "user", "agent", "external", "unknown"]
+Sensitivity: TypeAlias = Literal["public", "internal", "confidential", "secret"]
 
-class MemoryType(StrEnum):
-    """memorywire's four kinds of memory, pinned at the write."""
-
-    SEMANTIC = "semantic"
-    EPISODIC = "episodic"
-    PROCEDURAL = "procedural"
-    EMOTIONAL = "emotional"
-
-
-class Tier(StrEnum):
-    """Where in the life of a memory it stands: still in the window, or settled."""
-
-    SHORT_TERM = "short_term"
-    LONG_TERM = "long_term"
-
-
-class State(StrEnum):
-    """What a reader may do with a version. A held write is a proposal, not a record in a state."""
-
-    LIVE = "live"
-    ARCHIVED = "archived"
-    FORGOTTEN = "forgotten"
-    ERASED = "erased"
-
-
-class Ending(StrEnum):
-    """Why a version is no longer the current one."""
-
-    REPLACED = "replaced"
-    FORGOTTEN = "forgotten"
-    MERGED = "merged"
-    EXPIRED = "expired"
-
-
-class Trust(StrEnum):
-    """How far the writer is trusted, stamped by the server, never by the caller. Least trusted last."""
-
-    OPERATOR = "operator"
-    USER = "user"
-    AGENT = "agent"
-    EXTERNAL = "external"
-    UNKNOWN = "unknown"
-
-
-class Sensitivity(StrEnum):
-    """How carefully a memory must be handled, in rising order."""
-
-    PUBLIC = "public"
-    INTERNAL = "internal"
-    CONFIDENTIAL = "confidential"
-    SECRET = "secret"  # noqa: S105  a level of sensitivity, not a password
+#: Most trusted first.
+TRUST_ORDER: tuple[Trust, ...] = ("operator", "user", "agent", "external", "unknown")
+#: Least sensitive first.
+SENSITIVITY_ORDER: tuple[Sensitivity, ...] = ("public", "internal", "confidential", "secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +37,7 @@ class Provenance:
 
     #: The principal that wrote this version.
     written_by: str
-    trust: Trust = Trust.UNKNOWN
+    trust: Trust = "unknown"
     #: The run and the node of the workflow that wrote it.
     run_id: str | None = None
     node_id: str | None = None
@@ -102,7 +63,6 @@ class PrivacyIntent:
 class Record:
     """One version of one memory."""
 
-    tenant: str
     id: str
     #: 1 for the first; each change adds one.
     version: int
@@ -111,8 +71,9 @@ class Record:
     user_id: str | None = None
     session_id: str | None = None
     type: MemoryType
-    tier: Tier = Tier.LONG_TERM
-    state: State = State.LIVE
+    tier: Tier = "long_term"
+    #: What the version was born with: live or archived. What became of it: `standing`.
+    state: State = "live"
     #: The text; for a procedure, its machine as JSON text.
     content: str
     metadata: JsonObject = field(default_factory=dict[str, Json])
@@ -122,43 +83,49 @@ class Record:
     importance: float | None = None
     source: str | None = None
     provenance: Provenance
-    #: The fields that only one type has: event_time, location, participants; sentiment, valence, …
+    #: The fields that only one type has: `DETAIL_FIELDS`.
     details: JsonObject = field(default_factory=dict[str, Json])
     privacy: PrivacyIntent | None = None
     created_at: int
     updated_at: int
     expires_at: int | None = None
-    #: Journal positions: visible at snapshot s when born <= s < died. 0 until committed.
+    #: A named fact: a new value of the key supersedes the old one, which keeps its time of validity.
+    key: str | None = None
+    valid_from: int | None = None
+    valid_until: int | None = None
+
+    # What follows is the ledger's: the digest covers everything above.
+    #: Journal positions: visible at position s when born <= s < died. 0 until committed.
     born: int = 0
     died: int | None = None
     ending: Ending | None = None
     merged_into: str | None = None
-    #: digest = sha256(salt ‖ canonical bytes of everything above `born`); the salt dies with an erasure.
+    #: digest = sha256(salt, canonical JSON of everything above `born`); the salt goes with an erasure.
     salt: bytes = b""
     digest: str = ""
 
     @property
     def is_emptied(self) -> bool:
         """Erased, or pruned by retention: only the tombstone is left."""
-        return not self.salt
+        return self.born > 0 and not self.salt
 
     @property
     def standing(self) -> State:
-        """What became of this version: `state` is what it was born with and what its digest covers."""
+        """What became of this version."""
         if self.is_emptied:
-            return State.ERASED
-        if self.ending not in (None, Ending.REPLACED):
-            return State.FORGOTTEN
+            return "erased"
+        if self.ending not in (None, "replaced"):
+            return "forgotten"
         return self.state
 
-    def expired(self, now: int) -> bool:
+    def is_expired(self, now: int) -> bool:
         """Invisible from that very millisecond on."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is known beside a record and is not versioned: use and standing."""
+    """What is known of a record and is not versioned: how it was used, and whether it is demoted."""
 
     id: str
     last_recalled_at: int | None = None
@@ -168,12 +135,12 @@ class Mark:
 
 #: The fields of one type only, and which type that is.
 DETAIL_FIELDS: Mapping[str, MemoryType] = {
-    "event_time": MemoryType.EPISODIC,
-    "location": MemoryType.EPISODIC,
-    "participants": MemoryType.EPISODIC,
-    "sentiment": MemoryType.EMOTIONAL,
-    "valence": MemoryType.EMOTIONAL,
-    "arousal": MemoryType.EMOTIONAL,
-    "emotion": MemoryType.EMOTIONAL,
-    "target": MemoryType.EMOTIONAL,
+    "event_time": "episodic",
+    "location": "episodic",
+    "participants": "episodic",
+    "sentiment": "emotional",
+    "valence": "emotional",
+    "arousal": "emotional",
+    "emotion": "emotional",
+    "target": "emotional",
 }

@@ -1,17 +1,16 @@
-"""What a ledger is asked to find, and what it tells about each candidate."""
+"""What a search is asked to find, and what it says of each candidate."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from quipu.model.record import MemoryType, State
+from quipu.model.record import MemoryType, Record, State
 from quipu.model.value import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Whose records are in reach. Statistics are taken over exactly these, so nobody else's text moves a score."""
+    """Whose records are in reach. Word statistics are taken over exactly these, so nobody else's text moves a score."""
 
     tenant: str
     #: None only together with a shared store: all agents' records in it.
@@ -20,7 +19,7 @@ class Scope:
     store_id: str | None = None
     #: Who asks, where the scope is a shared store: others' records are in reach as far as they may be shared.
     reader: str | None = None
-    #: Where who asks is limited to some stores: the ids of those; None is any.
+    #: Where the caller is limited to some stores: the ids of those; None is any.
     stores: frozenset[str] | None = None
 
 
@@ -42,12 +41,16 @@ class Restriction:
     filter: JsonObject | None = None
     #: Leave these sensitivities out.
     without_sensitivity: frozenset[str] = frozenset()
+    #: Leave out facts whose validity has ended.
+    without_superseded: bool = True
     #: Only these records, and all of them that are in reach, however little they match.
     ids: frozenset[str] | None = None
+    #: Names of stores by id, where the filter speaks of stores.
+    store_names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class SessionContext:
     """A turn of a session is understood by its neighbours: these shares of theirs are added to its own."""
 
     previous_words: float = 0.0
@@ -62,7 +65,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """One hybrid search: a keyword leg over `text`, a vector leg over `vector`, `limit` candidates each."""
+    """One hybrid search: keywords of `text`, nearest neighbours of `vector`, `limit` candidates of each."""
 
     scope: Scope
     snapshot: Snapshot
@@ -70,10 +73,9 @@ class Search:
     text: str
     vector: bytes | None
     limit: int
-    #: The model that made the vector; a ledger that has moved to another one refuses it.
+    #: The model that made the vector; a tenant that has moved to another one refuses it.
     model: str | None = None
-    #: How much of the previous and the next turn's words, and of their nearness, count for a turn.
-    context: Context
+    context: SessionContext
     #: A word is common when more than this share of the records in reach, and more than two of them, have it.
     common_from: float = 1.0
     #: Words of `text` that name users; those that do, though others' records have them more often; and the users, whose
@@ -85,7 +87,7 @@ class Search:
 
 @dataclass(slots=True)
 class Candidate:
-    """A record some leg found, with what each leg says of it.
+    """A record that keywords or vectors found, with what each says of it.
 
     Not frozen, though nobody changes one: a recall makes hundreds, and a frozen one takes three times as long to make.
     """
@@ -109,40 +111,18 @@ class Candidate:
     #: How many words it has, and whether it ends by asking.
     length: int
     asks: bool
-    #: Whose it is, and the share of the users' names in the query that it has; at least `rules.names.SHARED` with a
-    #: name that others' records have more often.
+    #: Whose it is, and the share of the users' names in the query that it has.
     user_id: str | None = None
     named: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The union of both legs' best, how many records were in reach, and how many of them the restrictions left."""
+    """The best by keywords and by vectors, how many records were in reach, and how many the restrictions left."""
 
     candidates: tuple[Candidate, ...]
     in_reach: int
     searched: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Records to walk through, newest id first."""
-
-    tenant: str
-    agent_id: str | None = None
-    user_id: str | None = None
-    session_id: str | None = None
-    store_id: str | None = None
-    types: frozenset[MemoryType] = frozenset()
-    states: frozenset[State] = frozenset({State.LIVE})
-    filter: JsonObject | None = None
-    #: What stands in the JSON of the metadata, as it is written there: plain letters.
-    in_metadata: str | None = None
-    created_to: int | None = None
-    confidence_below: float | None = None
-    #: Continue below this id.
-    below: str | None = None
-    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +154,25 @@ class SharedWord:
     members: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Records to walk through, newest id first."""
+
+    tenant: str
+    agent_id: str | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+    store_id: str | None = None
+    types: frozenset[MemoryType] = frozenset()
+    states: frozenset[State] = frozenset({"live"})
+    #: What a filter says of a record.
+    matches: Callable[[Record], bool] | None = None
+    created_to: int | None = None
+    confidence_below: float | None = None
+    #: Continue below this id.
+    below: str | None = None
+    limit: int | None = None
+
+
 #: One hop in the graph: record id → neighbouring record ids.
-Neighbours = Mapping[str, frozenset[str]]
+Neighbours: TypeAlias = Mapping[str, frozenset[str]]

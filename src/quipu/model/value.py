@@ -1,7 +1,5 @@
 """JSON values, the only free-form data a record carries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

@@ -1,105 +1,78 @@
-"""Content on its way out: the hook first, then JSON text that stays JSON when it is cut."""
-
-from __future__ import annotations
+"""Content on its way to a span: the hook first, then text, or JSON text that stays JSON when it is cut."""
 
 import json
-import logging
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
-from quipu.model.value import Json
 from quipu.telemetry.settings import RedactContent
 
-_log = logging.getLogger("quipu.telemetry")
-_warned: list[bool] = []
+#: So many characters stand on a span.
+LONGEST = 4096
 
 
 def redacted(
-    records: Sequence[Mapping[str, Json]], operation: str, hook: RedactContent | None
-) -> Sequence[Mapping[str, Json]]:
-    """What the hook lets through; nothing where it fails, or gives back what is no list of records."""
+    records: Sequence[Mapping[str, Any]], operation: str, hook: RedactContent | None
+) -> Sequence[Mapping[str, Any]]:
+    """What the hook lets through. Raises whatever it raises, and TypeError for what is no list of records."""
     if hook is None or not records:
         return records
-    try:
-        return _as_records(hook(records, operation))
-    except Exception as error:  # noqa: BLE001  somebody else's code; what it did not pass is not shown
-        if not _warned:
-            _warned.append(True)
-            _log.warning("The redaction hook failed (%s); content is left off.", type(error).__name__)
-        return []
-
-
-def _as_records(passed: object) -> Sequence[Mapping[str, Json]]:
-    """As they will be shown. A hook may give back anything, and what is no JSON would fail only where the span ends."""
+    passed = cast("object", hook(records, operation))
     if passed is None:
-        return []
-    if not isinstance(passed, Sequence) or isinstance(passed, (str, bytes)):
-        raise TypeError
-    records: list[Mapping[str, Json]] = []
+        return ()
+    if not isinstance(passed, Sequence) or isinstance(passed, str | bytes):
+        raise TypeError("the hook gave back no list of records")
+    found: list[Mapping[str, Any]] = []
     for record in cast("Sequence[object]", passed):
         if not isinstance(record, Mapping):
-            raise TypeError
-        records.append(dict(cast("Mapping[str, Json]", record)))
-    _json(records)
-    return records
+            raise TypeError("the hook gave back something that is no record")
+        found.append(dict(cast("Mapping[str, Any]", record)))
+    _json(found)  # what is no JSON is found out here
+    return found
 
 
-def text_of(content: Json, limit: int) -> tuple[str, bool]:
-    """A string as it is, anything else as JSON text; and whether it had to be shortened.
-
-    JSON that is too long is shortened to a JSON string of its beginning, so that it can still be parsed.
-    """
+def text_of(content: Any, most: int = LONGEST) -> tuple[str, bool]:
+    """A string as it is, anything else as JSON text; and whether it was cut. Cut JSON is a JSON string of its beginning."""
     if isinstance(content, str):
-        return content[:limit], len(content) > limit
+        return content[:most], len(content) > most
     whole = _json(content)
-    if len(whole) <= limit:
+    if len(whole) <= most:
         return whole, False
-    return _longest(whole, limit), True
+    return _json(whole[: _longest(len(whole), lambda size: len(_json(whole[:size])) <= most)]), True
 
 
-def records_text(records: Sequence[Mapping[str, Json]], limit: int) -> tuple[str, bool]:
-    """A JSON array: whole records go from the end first, then the last content is shortened."""
+def records_text(records: Sequence[Mapping[str, Any]], most: int = LONGEST) -> tuple[str, bool]:
+    """A JSON array: records are left off from the end, then the content of the only one is cut."""
     kept: list[str] = []
     length = len("[]")
-    # No more of them is made than is shown: a search may have found a thousand long ones.
     for record in records:
-        text = _json(dict(record))
+        text = _json(record)
         length += len(text) + (1 if kept else 0)
-        if kept and length > limit:
-            return f"[{','.join(kept)}]", True
+        if length > most:
+            return (f"[{','.join(kept)}]" if kept else _cut(record, most)), True
         kept.append(text)
-        if length > limit:
-            return _shortened(record, limit), True
     return f"[{','.join(kept)}]", False
 
 
-def _shortened(record: Mapping[str, Json], limit: int) -> str:
-    """One record with as much of its content as there is room for."""
-    content = record.get("content")
+def _cut(record: Mapping[str, Any], most: int) -> str:
+    """One record with as much of its content as there is room for; an empty list where its other fields fill it."""
+    content = record.get("content", "")
     whole = content if isinstance(content, str) else _json(content)
-    low, high = 0, min(len(whole), limit)
-    while low < high:  # escapes make the length of the text a matter of trying
-        middle = (low + high + 1) // 2
-        if len(_json([{**record, "content": whole[:middle]}])) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    text = _json([{**record, "content": whole[:low]}])
-    if len(text) > limit:
-        return "[]" if limit >= 2 else ""
-    return text
+
+    def cut_to(size: int) -> str:
+        return _json([{**record, "content": whole[:size]}])
+
+    text = cut_to(_longest(len(whole), lambda size: len(cut_to(size)) <= most))
+    return text if len(text) <= most else "[]"
 
 
-def _longest(whole: str, limit: int) -> str:
-    low, high = 0, min(len(whole), limit)
+def _longest(most: int, fits: Callable[[int], bool]) -> int:
+    """The greatest number that fits: how long escapes make a text can only be tried."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if len(_json(whole[:middle])) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return _json(whole[:low])
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
-def _json(value: object) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

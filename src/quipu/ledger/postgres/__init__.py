@@ -1,1 +1,1 @@
-"""The ledger on PostgreSQL."""
+"""The driver of a server."""

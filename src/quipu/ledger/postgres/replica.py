@@ -1,129 +1,92 @@
-"""Reading from a replica, where it has got as far as the reader has.
+"""Reading from a replica, where it has reached what this process has seen.
 
-A replica that is away, or answers nobody, holds up those who ask just then, once and for seconds. From then on the primary
-answers, until somebody who looks now and then, for nobody in particular, finds it there again.
+A replica that is away, or answers nobody, is left alone for a while: the primary answers, and nobody waits for it twice.
 """
 
-from __future__ import annotations
-
-import asyncio
 import logging
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
-from quipu.errors import BackendUnavailableError
-from quipu.ledger.postgres import statements
-from quipu.ledger.postgres.database import Database
+import psycopg
+from psycopg_pool import PoolTimeout
 
-T = TypeVar("T")
+from quipu.ledger.driver import Cursor
+from quipu.ledger.queries import SQL
+
 _log = logging.getLogger("quipu.ledger")
-#: How long a replica may take to say how far it is, and how long one that does not is left alone.
-_PATIENCE_S = 3.0
-_REST_S = 5.0
+#: How long a replica may take to give a connection at first, and once it was away; how long one that does not is left alone.
+_PATIENCE_S, _LATER_PATIENCE_S, _REST_S = 1.0, 0.05, 5.0
+
+#: Position of the head, and how often its index was made anew: a reader of either is shown nothing older.
+Reached: TypeAlias = tuple[int, int]
+Reading: TypeAlias = Callable[[float], Any]
 
 
-class Readers:
-    """The primary, and perhaps a replica beside it."""
+def reached_by(cursor: Cursor, tenant: str) -> Reached:
+    """How far a tenant has come, as this cursor sees it."""
+    row = cursor.row(SQL["head"], tenant=tenant)
+    return (0, 0) if row is None else (row[0], row[8])
 
-    def __init__(self, primary: Database, replica: Database | None) -> None:
-        self._primary, self._replica = primary, replica
-        #: The furthest position of each tenant that this process has written or read.
-        self._seen: dict[str, int] = {}
-        #: Tenants whose chains have grown by somebody's hand, nobody here knows how far.
-        self._heard: set[str] = set()
+
+class Replica:
+    """Decides who may be answered by the replica. `reading` opens a transaction there, within so many seconds."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._lock = threading.Lock()
+        self._seen: dict[str, Reached] = {}
+        #: Tenants of which nobody has written since the primary was asked how far they are.
+        self._asked: set[str] = set()
         self._is_away, self._rests_until = False, 0.0
-        self._looking: asyncio.Task[None] | None = None
 
-    def note(self, tenant: str, seq: int) -> None:
-        """Nobody here is shown anything older from now on."""
-        if self._replica is not None:
-            self._seen[tenant] = max(seq, self._seen.get(tenant, 0))
+    def wrote(self, tenant: str | None) -> None:
+        """Somebody has written, perhaps erased: how far the tenant has come is asked before it is read again."""
+        with self._lock:
+            self._asked.clear() if tenant is None else self._asked.discard(tenant)
 
-    def heard(self, tenants: frozenset[str]) -> None:
-        """Somebody has written, perhaps erased: how far their chains have come is asked before they are read again."""
-        if self._replica is not None:
-            self._heard |= tenants
+    def note(self, tenant: str, reached: Reached) -> None:
+        """This process has seen so much: from now on it is shown nothing older."""
+        with self._lock:
+            seq, refilled = self._seen.get(tenant, (0, 0))
+            self._seen[tenant] = (max(seq, reached[0]), max(refilled, reached[1]))
 
-    async def choose(self, tenant: str, seq: int | None = None) -> Database:
-        """Where to read: the replica if it has reached the position, and all this process knows of; else the primary."""
-        replica = self._replica
-        if replica is None:
-            return self._primary
-        if self._is_away:
-            self._look_again(replica, tenant)
-            return self._primary
-        if tenant in self._heard:
-            self._heard.discard(tenant)
+    @contextmanager
+    def reading(self, tenant: str, reached: int, ask: Callable[[], Reached]) -> Generator[Cursor | None]:
+        """A cursor there, or None where the primary has to answer. `ask` says how far the primary is."""
+        if self._is_away and time.monotonic() < self._rests_until:
+            yield None
+            return
+        with self._lock:
+            is_asked = tenant in self._asked
+            self._asked.add(tenant)
+        if not is_asked:
             try:
-                await self._ask_how_far(tenant)
+                self.note(tenant, ask())
             except BaseException:
-                self._heard.add(tenant)
+                self.wrote(tenant)
                 raise
+        is_read = False
         try:
-            head = await self._how_far(replica, tenant)
-        except BackendUnavailableError as error:
-            self._leave_alone(error)
-            return self._primary
-        if head is None or head[0] < max(seq or 0, self._seen.get(tenant, 0)):
-            return self._primary
-        return replica
-
-    async def _ask_how_far(self, tenant: str) -> None:
-        head = await self._primary.run(lambda connection: statements.first(connection, "head", tenant=tenant))
-        if head is not None:
-            self.note(tenant, head[0])
-
-    async def read(self, tenant: str, seq: int | None, work: Callable[[Database], Awaitable[T]]) -> T:
-        """What is read near; a replica that breaks it off (it may, to get on with its own work) is made up for."""
-        near = await self.choose(tenant, seq)
-        try:
-            return await work(near)
-        except BackendUnavailableError as error:
-            if near is self._primary:
+            with self._reading(_LATER_PATIENCE_S if self._is_away else _PATIENCE_S) as cursor:
+                there = reached_by(cursor, tenant)
+                if self._is_away:
+                    self._is_away = False
+                    _log.warning("The replica answers again.")
+                seq, refilled = self._seen.get(tenant, (0, 0))
+                if there[0] >= max(seq, reached) and there[1] >= refilled:
+                    is_read = True
+                    yield cursor
+                    return
+        except (psycopg.OperationalError, PoolTimeout):
+            self._leave_alone()
+            if is_read:  # it broke off the read, which is done again on the primary
                 raise
-            self._leave_alone(error)
-        return await work(self._primary)
+        yield None
 
-    @staticmethod
-    async def _how_far(replica: Database, tenant: str) -> Sequence[Any] | None:
-        """The head as the replica has it. One that does not answer in time is not waited for, not even to be cancelled."""
-        asking = asyncio.ensure_future(
-            replica.run(lambda connection: statements.first(connection, "head", tenant=tenant))
-        )
-        try:
-            await asyncio.wait({asking}, timeout=_PATIENCE_S)
-        finally:
-            if not asking.done():
-                asking.cancel()
-                asking.add_done_callback(lambda task: task.cancelled() or task.exception())
-        if asking.done():
-            return asking.result()
-        raise BackendUnavailableError("The replica did not answer in time.", reason="unreachable")
-
-    def _leave_alone(self, error: BackendUnavailableError) -> None:
+    def _leave_alone(self) -> None:
         if not self._is_away:
-            _log.warning("the replica does not answer, reading from the primary: %s", error.message)
+            _log.warning("The replica does not answer; the primary is read from.")
         self._is_away, self._rests_until = True, time.monotonic() + _REST_S
-
-    def _look_again(self, replica: Database, tenant: str) -> None:
-        """Whether it is there again; nobody waits for that."""
-        is_at_it = self._looking is not None and not self._looking.done()
-        if not is_at_it and time.monotonic() >= self._rests_until:
-            self._looking = asyncio.create_task(self._looked(replica, tenant))
-
-    async def _looked(self, replica: Database, tenant: str) -> None:
-        try:
-            await self._how_far(replica, tenant)
-        except BackendUnavailableError as error:
-            self._leave_alone(error)
-        else:
-            self._is_away = False
-            _log.warning("the replica answers again")
-
-    async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        if self._replica is not None:
-            await self._replica.close()

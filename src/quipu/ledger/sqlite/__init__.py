@@ -1,1 +1,1 @@
-"""The embedded ledger: one SQLite file."""
+"""The driver of one file."""

@@ -21,8 +21,6 @@ class TestMyBackend(BackendContract):
 A case that needs a promise is skipped, by its name, where the promise is not made.
 """
 
-from __future__ import annotations
-
 from quipu.testing.backend.apart import ApartContract
 from quipu.testing.backend.deleting import DeletingContract
 from quipu.testing.backend.failing import FailingContract

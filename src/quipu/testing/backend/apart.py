@@ -1,10 +1,8 @@
 """Tenants, stores, agents and users are kept apart, before the best are chosen and whatever they are called."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from quipu.ports.backend import Capability, Container
+from quipu.mirrors.backend import Container
 from quipu.testing.backend.case import HOME, BackendCase, Keeper, place
 
 _ODD = (
@@ -92,11 +90,11 @@ class ApartContract(BackendCase):
             assert await keeper.found("tea at noon", 5, home) == [copy.native_id]
 
     async def test_a_walk_stays_in_its_container(self, keeper: Keeper) -> None:
-        self.needs(keeper.backend, Capability.LIST)
+        self.needs(keeper.backend, "list")
         mine = await keeper.put("tea at noon")
         other = replace(HOME, user_id="u10")
         await keeper.put("tea at noon", other)
-        assert [one.record_id for one in await keeper.held()] == [mine.record_id]
+        assert [one.mark for one in await keeper.held()] == [mine.mark]
         assert await keeper.held(replace(HOME, agent_id="nobody")) == []
         await keeper.backend.delete([place(mine)])
         assert len(await keeper.held(other)) == 1

@@ -1,17 +1,17 @@
 """What every case of the suite has at hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 import pytest
 
-from quipu.model.record import MemoryType
-from quipu.ports.backend import Answer, Backend, Capability, Container, Copy, Kept, Place, Query
-from quipu.testing.builders import START_MS, CountedIds
+from quipu.mirrors.backend import Answer, Backend, Capability, Container, Copy, Kept, Place, Query
+from quipu.search.filters import canonical
 
+#: 2026-01-01.
+START_MS: Final = 1_767_225_600_000
 HOME: Final = Container(tenant="acme", store_id="ms_01", agent_id="ana", user_id="alice")
 
 
@@ -20,14 +20,14 @@ class Keeper:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._ids = CountedIds("B")
+        self._ids = count(1)
 
     def copy(self, content: str = "tea at noon", container: Container = HOME, **fields: Any) -> Copy:
         """A copy of a record of its own, not yet kept."""
         known: dict[str, Any] = {
-            "record_id": fields.pop("record_id", None) or self._ids("mem"),
+            "record_id": fields.pop("record_id", None) or f"mem_{next(self._ids):026d}",
             "version": 1,
-            "type": MemoryType.SEMANTIC,
+            "type": "semantic",
             "created_at": START_MS,
             "updated_at": START_MS,
         }
@@ -45,13 +45,15 @@ class Keeper:
     async def change(self, copy: Copy, content: str) -> Copy:
         """The next version, as the service sends it to this backend."""
         following = replace(copy, version=copy.version + 1, content=content, updated_at=copy.updated_at + 1)
-        if Capability.UPDATE not in self.backend.capabilities:
+        if "update" not in self.backend.capabilities:
             await self.backend.delete([place(copy)])
             following = replace(following, native_id=None)
         return (await self.put_all([following]))[0]
 
     async def asked(self, text: str, limit: int = 10, container: Container = HOME, **fields: Any) -> Answer:
         """Search in a container, or wider where a field is given as None."""
+        if fields.get("filter"):
+            fields["filter"] = canonical(fields["filter"], plain_names="metadata")
         query = Query(
             tenant=fields.pop("tenant", container.tenant),
             agent_id=fields.pop("agent_id", container.agent_id),

@@ -1,11 +1,9 @@
 """What is deleted is gone, and what is erased leaves no trace."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from quipu.ports.backend import Capability, Container, Copy, Erasing, Place
+from quipu.mirrors.backend import Container, Copy, Erasing, Place
 from quipu.testing.backend.case import HOME, BackendCase, Keeper, place
 
 _MARKER = "zyzzyvaxylophone"
@@ -34,17 +32,17 @@ class DeletingContract(BackendCase):
         assert await keeper.found("tea at noon") == []
 
     async def test_what_is_not_there_is_not_counted(self, keeper: Keeper) -> None:
-        self.needs(keeper.backend, Capability.DELETE_REPORTS_ABSENCE)
+        self.needs(keeper.backend, "delete_reports_absence")
         copy, gone = await keeper.put("tea at noon"), await keeper.put("coffee at four")
         await keeper.backend.delete([place(gone)])
         assert await keeper.backend.delete([place(gone)]) == 0
         assert await keeper.backend.delete([place(gone), place(copy)]) == 1
 
     async def test_deleted_is_not_walked_over(self, keeper: Keeper) -> None:
-        self.needs(keeper.backend, Capability.LIST)
+        self.needs(keeper.backend, "list")
         gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
         await keeper.backend.delete([place(gone)])
-        assert [kept.record_id for kept in await keeper.held()] == [stays.record_id]
+        assert [kept.mark for kept in await keeper.held()] == [stays.mark]
 
     async def test_what_was_deleted_may_come_back(self, keeper: Keeper) -> None:
         copy = await keeper.put("tea at noon")

@@ -1,1 +1,0 @@
-"""The same work on SQLite, PostgreSQL and other people's stores."""

@@ -1,1 +1,0 @@
-"""Text into vectors: a model on this machine, or an endpoint."""

@@ -1,1 +1,0 @@
-"""The interfaces of other frameworks over a memory. A module that needs a framework's package imports it itself."""

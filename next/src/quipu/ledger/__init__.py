@@ -1,1 +1,0 @@
-"""The system of record: one implementation over two drivers."""

@@ -1,1 +1,0 @@
-"""Keeps, finds, changes and takes away records."""

@@ -1,1 +1,0 @@
-"""What OpenTelemetry is told of memory."""

@@ -1,1 +1,0 @@
-"""Fakes and scenarios for testing what is built on Quipu, and Quipu itself."""

@@ -1,1 +1,0 @@
-"""Canonical bytes, keys and signatures."""

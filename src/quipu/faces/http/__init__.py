@@ -1,1 +1,0 @@
-"""The plumbing under every face that speaks HTTP: ids, logs, limits, credentials, problems, metrics, the server."""

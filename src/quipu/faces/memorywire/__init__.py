@@ -1,1 +1,0 @@
-"""memorywire: the published schemas and the bodies that mirror them."""

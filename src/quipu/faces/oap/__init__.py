@@ -1,1 +1,0 @@
-"""OAP RFC 0010, memory exchange: the host's side on the wire."""

@@ -1,1 +1,0 @@
-"""OpenWOP's memory layer over HTTP: runs, their logs, forks, agents, and the seams that conformance runs look through."""

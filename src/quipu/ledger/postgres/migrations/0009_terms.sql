@@ -1,2 +1,0 @@
--- Which rules the terms of all versions were cut by. What is there was cut by nobody knows which.
-ALTER TABLE tenant ADD COLUMN terms integer NOT NULL DEFAULT 0;

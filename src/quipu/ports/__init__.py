@@ -1,1 +1,0 @@
-"""What the product needs from the outside: protocols and the types in their signatures, no code."""

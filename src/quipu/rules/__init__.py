@@ -1,1 +1,0 @@
-"""What is decided: pure functions, the clock passed in."""

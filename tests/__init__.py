@@ -1,1 +1,0 @@
-"""Everything that proves Quipu right. A test's name is a sentence."""
