@@ -30,9 +30,9 @@ _SAID: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("POST", "/oap/memory/export"): ("Everything as a file, or what a grant shows.", False),
     ("GET", "/oap/memory/item/{id}/log"): ("The log of an item that was shown: hashes.", False),
     ("GET", "/oap/memory/vec/{id}.bin"): ("The vector of an item that was shown.", False),
-    ("GET", "/oap/audit"): ("Receipts: yours, those that name you, or of calls that anybody made.", False),
+    ("GET", "/oap/audit"): ("Receipts: yours, those that name you, or of calls that anybody made.", True),
     ("POST", "/oap/incident"): ("Report that something went wrong.", False),
-    ("POST", "/oap/invoke"): ("Public facts about this host: `describe_service`.", False),
+    ("POST", "/oap/invoke"): ("Public facts about this host: `describe_service`.", True),
     ("POST", "/oap/data/delete"): ("Delete what is here, and what others were shown of it.", False),
 }
 _JSON = "application/json"
@@ -80,13 +80,13 @@ def described(routes: Iterable[BaseRoute]) -> dict[str, Any]:
 
 def _described(method: str, path: str) -> dict[str, Any]:
     said, is_public = _SAID.get((method, path), ("", False))
-    is_bare = is_public or path.endswith("/token")
+    is_bare = (is_public and path != "/oap/invoke") or path.endswith("/token")
     words = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
     names = [part.partition("}")[0] for part in path.split("{")[1:]]
     places = [(name, "path") for name in names] + [("grant_id", "query")] * path.endswith("revocation")
     headers = {name: {"description": text, "required": True, "schema": _ID} for name, text in _TOLD.items()}
     answer = {_JSON: {"schema": {"type": "object"}}} if is_bare else {MEDIA_TYPE: {"schema": _ENVELOPE}}
-    if path == _FILE:
+    if path == _FILE or path.endswith(".bin"):
         answer = {"*/*": {"schema": _TEXT}}
     item: dict[str, Any] = {
         "operationId": f"oap_{method.lower()}_{words}",
