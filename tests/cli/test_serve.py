@@ -111,7 +111,7 @@ def test_a_server_is_also_named_as_a_store(
 def test_what_is_wrong_with_a_server_is_said_in_its_exit_code(
     cli: Cli, server: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("QUIPU_TIMEOUT_S", "1")
+    monkeypatch.setenv("QUIPU_TIMEOUT_S", "30")
     assert cli.problem("list", "--server", "http://127.0.0.1:9", code=2)["code"] == "backend_unavailable"
     assert cli.problem("list", "--server", "http://memory.example.org")["code"] == "validation_error"
     monkeypatch.delenv("QUIPU_TOKEN")
