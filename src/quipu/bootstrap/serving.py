@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: How often runs are looked after: those whose server has gone, and histories that have had their time.
 _RUNS_S = 30.0
-#: How often erasures are followed, and those told of them who have not answered.
+#: How often grantees who have not answered are asked again to erase, and other erasures looked for.
 _ERASURES_S = 10.0
 #: How often webhooks are sent what is due.
 _WEBHOOKS_S = 2.0

@@ -74,7 +74,7 @@ class AuditRoutes:
             raise invalid([Fault("/action", "missing_field", ACTION)])
         if action != ACTION:
             raise NotFoundError("There is no such action here.", reason="action")
-        said = await dispatch(self.grants.stranger("anybody"), ops.DESCRIBE_SERVICE, {})
+        said = await dispatch(self.grants.anonymous("anybody"), ops.DESCRIBE_SERVICE, {})
         output = said.to_dict()
         receipt = self._noted(body.get("input", {}), output)
         return self.wire.enveloped(

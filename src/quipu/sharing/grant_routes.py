@@ -59,7 +59,7 @@ class GrantRoutes:
         ctx = self.wire.authentication.context(who)
         return GrantContext(ctx.principal, ctx.clock, ctx.services, use=use)
 
-    def stranger(self, name: str) -> Context:
+    def anonymous(self, name: str) -> Context:
         """The context of somebody who has shown nothing yet."""
         who = Principal(tenant=DEFAULT_TENANT, name=name[:200], permissions=frozenset(), agents=())
         return self.wire.authentication.context(who)
@@ -81,7 +81,7 @@ class GrantRoutes:
         else:
             shown = self.wire.shown(http)
             given = {"id": grant_id, "proof": shown.proof, "url": shown.url}
-            made = await dispatch(self.stranger(f"grant {grant_id}"), ops.EXCHANGE_GRANT, given)
+            made = await dispatch(self.anonymous(f"grant {grant_id}"), ops.EXCHANGE_GRANT, given)
         return self.wire.bare(made.to_dict(), headers=_SECRET)
 
     async def log(self, http: HttpRequest) -> HttpResponse:
@@ -107,7 +107,7 @@ class GrantRoutes:
         """A grant that its owner has signed, from anybody; or the draft of one, from the owner."""
         given = await self.wire.body(http)
         if "signature" in given:
-            made = await dispatch(self.stranger("a signed grant"), ops.REGISTER_GRANT, {"grant": given})
+            made = await dispatch(self.anonymous("a signed grant"), ops.REGISTER_GRANT, {"grant": given})
         else:
             ctx = await self.wire.owner(http)
             made = await dispatch(ctx, ops.SHARE, self._drafted(ctx, given))

@@ -56,7 +56,7 @@ class Cascade:
             if await self._is_receipt(receipt, step):
                 return replace(tried, status="done", receipt=receipt)
         except (QuipuError, ValueError, RecursionError):
-            pass  # whatever somebody answers, the others are told all the same, and this one again; it is in the report
+            pass  # a bad answer is no receipt: the step stays open, is tried again, and the report says so
         if now - erasure.requested_at > _WINDOW_MS:
             return replace(tried, status="unreachable", next_at=now + DAY_MS)
         return replace(tried, next_at=now + min(_LONGEST_MS, _FIRST_MS << min(step.attempts, 16)))

@@ -61,7 +61,7 @@ class Erasures:
     pipeline: Pipeline
     choice: Choice
     cascade: Cascade
-    #: Erasures that are being told of right now: a background job leaves them alone.
+    #: Erasures whose grantees are being notified right now: the background job leaves these alone.
     _at_work: set[str] = field(default_factory=set[str], init=False)
     #: Up to where in an owner's journal erasures were followed.
     _followed: dict[str, int] = field(default_factory=dict[str, int], init=False)
