@@ -201,7 +201,7 @@ async def test_a_fixture_run_whose_server_has_gone_fails_after_a_minute(tmp_path
     upkeep = office.container.runs.upkeep
     office.clock.now += 59_999
     await upkeep.work("default", office.container.context)
-    assert (await office(ops.GET_RUN, run_id=run)).status == "pending", "not before"
+    assert (await office(ops.GET_RUN, run_id=run)).status in ("pending", "running"), "not before"
     office.clock.now += 1
     await upkeep.work("default", office.container.context)
     view = await office(ops.GET_RUN, run_id=run)
