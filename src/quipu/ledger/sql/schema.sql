@@ -460,6 +460,10 @@ CREATE TABLE run (
   CONSTRAINT run_ended CHECK ((ended_at IS NULL) = (status IN ('pending', 'running', 'cancelling')))
 ) $table_end;
 
+CREATE INDEX run_by_status ON run (tenant, status, id);
+CREATE INDEX run_expired ON run (tenant, is_expired, id);
+CREATE INDEX run_source ON run (tenant, source_run_id, id) WHERE source_run_id IS NOT NULL;
+
 CREATE TABLE run_event (
   tenant $text NOT NULL,
   run_id $text NOT NULL,
