@@ -73,6 +73,7 @@ PLACES: Mapping[str, str] = {
     "end_run": "quipu.runs.operations:END_RUN",
     "cancel_run": "quipu.runs.operations:CANCEL_RUN",
     "fork_run": "quipu.runs.operations:FORK_RUN",
+    "compare_runs": "quipu.runs.operations:COMPARE_RUNS",
     "list_run_events": "quipu.runs.operations:LIST_RUN_EVENTS",
     "run_notes": "quipu.runs.operations:RUN_NOTES",
     "mint_memory_ref": "quipu.runs.operations:MINT_MEMORY_REF",

@@ -127,6 +127,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "open_run": {"workflow_id": "orders"},
     "get_workflow": {"workflow_id": "conformance-noop"},
     "get_run": {"run_id": RUN},
+    "compare_runs": {"run_id": RUN, "other_id": OVER},
     "record_node": {"run_id": RUN, "node_id": "n", "status": "completed", "variables": {"v": 1}},
     "end_run": {"run_id": RUN},
     "cancel_run": {"run_id": RUN},

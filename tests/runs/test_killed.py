@@ -67,7 +67,7 @@ async def test_a_server_that_is_killed_leaves_whole_logs_and_its_runs_go_on(
 
 async def _goes_on(office: Office, run: str) -> None:
     office.clock.now += 60_001
-    await office.container.runs.upkeep.work("default", office.container.context)
+    await office.container.runs.work("default", office.container.context)
     if (await office(ops.GET_RUN, run_id=run)).status == "running":
         await office(ops.END_RUN, run_id=run)
     kinds = [one.type for one in (await office(ops.LIST_RUN_EVENTS, run_id=run, limit=500)).events]

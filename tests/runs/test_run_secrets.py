@@ -198,17 +198,17 @@ async def test_a_fixture_run_whose_server_has_gone_fails_after_a_minute(tmp_path
     place = str(tmp_path / "memory.db")
     run = await interrupted(place)
     office = await open_office(place, settings=Settings(openwop_conformance=True))
-    upkeep = office.container.runs.upkeep
+    runs = office.container.runs
     office.clock.now += 59_999
-    await upkeep.work("default", office.container.context)
+    await runs.work("default", office.container.context)
     assert (await office(ops.GET_RUN, run_id=run)).status in ("pending", "running"), "not before"
     office.clock.now += 1
-    await upkeep.work("default", office.container.context)
+    await runs.work("default", office.container.context)
     view = await office(ops.GET_RUN, run_id=run)
     assert (view.status, view.error.code) == ("failed", "host_lost")
     own = await opened(office)
     office.clock.now += 10**9
-    await upkeep.work("default", office.container.context)
+    await runs.work("default", office.container.context)
     assert (await office(ops.GET_RUN, run_id=own)).status == "running", "whoever drives a run may take long"
     await office.container.close()
 
@@ -254,7 +254,7 @@ async def test_an_end_that_was_decided_and_never_said_is_said_by_whoever_comes_n
                 await filed(ops.END_RUN, run_id=runs[name])
     other = await open_office(str(tmp_path / "memory.db"))
     other.clock.now = filed.clock.now + 60_001
-    await other.container.runs.upkeep.work("default", other.container.context)
+    await other.container.runs.work("default", other.container.context)
     for run in runs.values():
         kinds = [one.type for one in (await other(ops.LIST_RUN_EVENTS, run_id=run)).events]
         assert kinds == ["run.started", "memory.written", "run.completed"], (

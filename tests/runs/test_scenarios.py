@@ -204,9 +204,9 @@ async def test_replay_fork_and_replay_determinism(a: Client) -> None:
 @requirement("openwop:scenario.replay-fork")
 async def test_a_fork_of_what_is_gone_is_refused_with_its_reason(conformance: Host, a: Client) -> None:
     run_id, events = await noop(a)
-    upkeep = replace(conformance.office.container.runs.upkeep, history_ms=1)
+    runs = replace(conformance.office.container.runs, history_ms=1)
     conformance.office.clock.now += 1
-    assert await upkeep.drop_histories(conformance.office.context()) == 1
+    assert await runs.drop_histories(conformance.office.context()) == 1
     for body in ({"mode": "replay", "fromSeq": 0}, {"mode": "branch", "fromSeq": 1}):
         refused = await a.post(f"/v1/runs/{run_id}:fork", body, 422)
         assert refused["error"] == "replay_memory_snapshot_unavailable"

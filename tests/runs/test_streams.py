@@ -192,11 +192,11 @@ async def test_whoever_follows_a_run_whose_history_is_dropped_comes_to_an_end(
     host: Host, admin: Client
 ) -> None:
     run = await driven(admin)
-    upkeep = host.office.container.runs.upkeep
-    object.__setattr__(upkeep, "history_ms", 1)
+    runs = host.office.container.runs
+    object.__setattr__(runs, "history_ms", 1)
     host.office.clock.now += 10
-    assert await upkeep.drop_histories(host.office.context()) == 1
-    assert await upkeep.drop_histories(host.office.context()) == 0
+    assert await runs.drop_histories(host.office.context()) == 1
+    assert await runs.drop_histories(host.office.context()) == 0
     call = await admin.stream(run).done()
     assert kinds(call.body) == []
     page = await admin.get(f"/v1/runs/{run}/events/poll")

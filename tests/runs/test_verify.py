@@ -142,9 +142,9 @@ async def test_what_a_run_saw_is_served_after_its_history_is_gone_and_refused_af
     kept = await office(REMEMBER, content="seen before")
     run = await office(ops.OPEN_RUN, workflow_id="orders")
     await office(ops.END_RUN, run_id=run.id)
-    upkeep = replace(office.container.runs.upkeep, history_ms=1)
+    runs = replace(office.container.runs, history_ms=1)
     office.clock.now += 2
-    assert await upkeep.drop_histories(office.context(local())) == 1
+    assert await runs.drop_histories(office.context(local())) == 1
     assert [hit.content for hit in await office(RECALL, query="seen", as_of=run.id)] == ["seen before"]
     await office(FORGET, ids=[kept.id])
     ledger = office.container.ledger
@@ -164,6 +164,6 @@ async def test_without_a_setting_histories_are_kept_for_good(any_office: Office)
     run = await office(ops.OPEN_RUN, workflow_id="orders")
     await office(ops.END_RUN, run_id=run.id)
     office.clock.now += 10_000 * DAY
-    await office.container.runs.upkeep.work(T, office.container.context)
+    await office.container.runs.work(T, office.container.context)
     assert not (await office(ops.GET_RUN, run_id=run.id)).history_expired
     assert (await office(VERIFY)).verified

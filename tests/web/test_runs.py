@@ -169,7 +169,7 @@ async def test_what_retention_dropped_is_said() -> None:
     run = await opened(house)
     await happens(house, ops.END_RUN, run)
     house.clock.now += 2 * 86_400_000
-    await house.container.runs.upkeep.work("default", house.container.context)
+    await house.container.runs.work("default", house.container.context)
     seen = await (await house.person("ana", "admin")).get(f"/runs/{run}")
     assert seen.status == 200
     assert "Its history was dropped" in seen.text

@@ -38,8 +38,8 @@ from quipu.operation import AnyBinding, Clock
 from quipu.outbound import HttpOutbound, Outbound
 from quipu.procedures.service import Procedures
 from quipu.runs.lookup import RunLookup, VariablesReach
-from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.service import Runs, runs_service
+from quipu.runs.steps import RunSecrets
 from quipu.sharing.dids import is_did
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
@@ -254,7 +254,6 @@ def runs_of(
         memory=memory,
         scopes=core.scopes,
         budget=access.budgets,
-        clock=core.clock,
         signal=CommitSignal(core.ledger),
         is_conformance=core.settings.openwop_conformance,
         history_ms=core.settings.run_history_days * _DAY_MS,

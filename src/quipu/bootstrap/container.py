@@ -52,8 +52,8 @@ from quipu.operation import AnyOperation, Clock, Context, Services
 from quipu.outbound import Outbound
 from quipu.runs.attribution import Attribution
 from quipu.runs.conformance import TEST_SECRETS
-from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.service import Runs
+from quipu.runs.steps import RunSecrets
 from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry

@@ -69,8 +69,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.http.jobs import Job
     from quipu.http.problems import problem_response
     from quipu.mcp.http import McpEndpoint
-    from quipu.runs.refusals import openwop_refusal
-    from quipu.runs.routes import OpenWopRoutes
+    from quipu.runs.routes import OpenWopRoutes, openwop_refusal
     from quipu.sharing.grant_routes import GrantRoutes
     from quipu.sharing.routes import OapRoutes
     from quipu.transfer.oap_routes import MoveRoutes
@@ -97,7 +96,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     openwop = OpenWopRoutes(
         authentication=authentication,
         follower=container.runs.follower,
-        workflows=container.runs.player,
+        player=container.runs.player,
     )
 
     def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
@@ -254,7 +253,7 @@ def background_jobs(container: Container) -> "list[Job]":
             name="runs",
             every_s=_RUNS_S,
             work=for_each_tenant(
-                "runs", tenants, lambda tenant: container.runs.upkeep.work(tenant, container.context)
+                "runs", tenants, lambda tenant: container.runs.work(tenant, container.context)
             ),
         ),
         Job(

@@ -338,6 +338,11 @@ class Ledger:
                 return
             below = (page[-1].created_at, page[-1].born, page[-1].id)
 
+    async def changed(
+        self, tenant: str, agent_id: str, after: int, until: int, below: str, limit: int
+    ) -> Sequence[str]:
+        return await self.read(tenant, lambda reader: reader.changed(agent_id, after, until, below, limit))
+
     async def every_version(self, tenant: str) -> AsyncIterator[Record]:
         """All versions in the order of id and version."""
         after = ("", 0)

@@ -270,6 +270,12 @@ class Reader:
         )
         return [record_of(row) for row in rows]
 
+    def changed(self, agent_id: str, after: int, until: int, below: str, limit: int) -> list[str]:
+        """Memories of an agent of which a version began or ended between two positions, newest id first."""
+        place: dict[str, Any] = {"after": after, "until": until, "below": below, "limit": limit}
+        rows = self.cursor.rows(SQL["changed_between"], tenant=self.tenant, agent_id=agent_id, **place)
+        return [row[0] for row in rows]
+
     def facts(self, agent_id: str, user_id: str | None, store_id: str, key: str) -> list[Record]:
         """Current records that state a named fact."""
         rows = self.cursor.rows(

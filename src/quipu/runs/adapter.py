@@ -6,6 +6,7 @@
 3. A write is a write like any other, and goes through the one pipeline.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.memory.forget import Forget
 from quipu.memory.model import ForgetRequest, RememberRequest, RememberResponse
-from quipu.memory.pipeline import Pipeline, Plan, Planning
+from quipu.memory.pipeline import PASSING, Pipeline, Plan, Planning, naming
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall.budget import RecallBudget
 from quipu.memory.remember import Remember
@@ -28,7 +29,7 @@ from quipu.model.search import Scope, Snapshot
 from quipu.operation import Context, invalid
 from quipu.runs import messages as m
 from quipu.runs.attribution import MEMORY_REF
-from quipu.runs.lookup import RunLookup
+from quipu.runs.lookup import RunLookup, entry_view
 from quipu.runs.model import MEMORY_REFS, MemoryRef, Run
 from quipu.runs.rules import (
     ENTRY_BYTES,
@@ -41,8 +42,7 @@ from quipu.runs.rules import (
     minted_ref,
     reserved,
 )
-from quipu.runs.steps import once_for
-from quipu.runs.views import entry_view, number_of
+from quipu.runs.steps import first_answer, once_for
 
 _DEFAULT, _MOST = 100, 500
 
@@ -74,23 +74,36 @@ class Adapter:
 
     async def mint(self, ctx: Context, request: m.MintMemoryRefRequest) -> m.MemoryRefView:
         """Always the same one for an agent and a store, so that it does not matter who asks first."""
+        once = once_for(ctx.principal, "mint_memory_ref", request)
         while True:
+            if (
+                first := await first_answer(self.ledger, ctx, once)
+            ) is not None and first.replayed is not None:
+                return m.MemoryRefView(memory_ref=str(first.replayed["memory_ref"]), replayed=True)
             guard = await self.pipeline.redactor.guard(ctx.tenant, None)
             guard.clean(request)
             store = await self.scopes.store(ctx.principal, request.store)
-            ref = minted_ref(ctx.tenant, request.agent, store.id)
-            if await self.ledger.get(MEMORY_REFS, ctx.tenant, ref) is not None:
+            ref, now = minted_ref(ctx.tenant, request.agent, store.id), ctx.clock()
+            is_there = await self.ledger.get(MEMORY_REFS, ctx.tenant, ref) is not None
+            if is_there and once is None:
                 return m.MemoryRefView(memory_ref=ref)
-            now = ctx.clock()
             kept = MemoryRef(ref=ref, agent_id=request.agent, store_id=store.id, created_at=now)
-            draft = Draft(
-                op="mint_memory_ref", actor=ctx.principal.name, at=now, store=store.id, agent=request.agent
+            commit = Commit(
+                tenant=ctx.tenant,
+                draft=Draft(
+                    op="mint_memory_ref",
+                    actor=ctx.principal.name,
+                    at=now,
+                    store=store.id,
+                    agent=request.agent,
+                ),
+                changes=() if is_there else (Keep(MEMORY_REFS, kept, 0),),
+                once=once and replace(once, answer={"memory_ref": ref}),
             )
-            commit = Commit(tenant=ctx.tenant, draft=draft, changes=(Keep(MEMORY_REFS, kept, 0),))
             try:
                 await self.ledger.commit(commit, checked_at=guard.checked_at)
             except ConflictError as conflict:
-                if conflict.reason not in ("secrets_changed", "row_changed"):
+                if conflict.reason not in PASSING:
                     raise
 
     async def _place(self, ctx: Context, ref: str) -> Place | None:
@@ -110,14 +123,10 @@ class Adapter:
             raise foreign_ref()
         return place
 
-    async def _scope(self, ctx: Context, place: Place, run: Run | None) -> Scope:
+    async def scope(self, ctx: Context, place: Place, run: Run | None) -> Scope:
         user_id = ctx.principal.user_id or (None if run is None else run.user_id)
         scope = await self.scopes.of(ctx.principal, place.agent_id, user_id)
         return replace(scope, store_id=place.store_id)
-
-    async def _snapshot(self, ctx: Context, run: Run | None) -> Snapshot:
-        """Nothing found where retention has emptied what was there would be no answer: that is refused."""
-        return await self.snapshots.of(ctx, None if run is None else run.id)
 
     async def _run(self, ctx: Context, run_id: str | None) -> Run | None:
         return None if run_id is None else await self.lookup.found(ctx, run_id)
@@ -127,47 +136,34 @@ class Adapter:
     async def list_entries(self, ctx: Context, request: m.ListEntriesRequest) -> m.ListEntriesResponse:
         run = await self._run(ctx, request.run_id)
         place = await self._place(ctx, request.memory_ref)
-        below = number_of(request.cursor, 3)
+        below, tag = None if request.cursor is None else _read_cursor(request.cursor), request.options.tag
         if place is None:
             return m.ListEntriesResponse(entries=())
         limit = min(request.options.limit or _DEFAULT, _MOST)
-        scope, snapshot = await self._scope(ctx, place, run), await self._snapshot(ctx, run)
+        scope, snapshot = await self.scope(ctx, place, run), await self.snapshots.of(ctx, request.run_id)
         async with self.budget.reserved(ctx, place.agent_id, limit) as allowed:
-            found = await self._newest(ctx, scope, snapshot, below, request.options.tag, allowed.count + 1)
-            page = found[: allowed.count]
+            page: list[Record] = []
+            last: Record | None = None
+            async for record in self.ledger.newest(scope, snapshot, below):
+                if (tag is None or tag in record.tags) and may_see(ctx, record):
+                    if len(page) == allowed.count:
+                        last = page[-1] if page else None
+                        break
+                    page.append(record)
             allowed.spend(len(page))
         if page:
             self.read_log.read(ctx, place.agent_id, page)
-        last = page[-1] if len(found) > len(page) and page else None
         return m.ListEntriesResponse(
             entries=tuple(entry_view(record) for record in page),
             next_cursor=None if last is None else f"{last.created_at}.{last.born}.{last.id}",
         )
-
-    async def _newest(
-        self,
-        ctx: Context,
-        scope: Scope,
-        snapshot: Snapshot,
-        below: tuple[str, ...] | None,
-        tag: str | None,
-        most: int,
-    ) -> list[Record]:
-        start = None if below is None else (_whole(below[0]), _whole(below[1]), below[2])
-        found: list[Record] = []
-        async for record in self.ledger.newest(scope, snapshot, start):
-            if (tag is None or tag in record.tags) and _may_see(ctx, record):
-                found.append(record)
-                if len(found) == most:
-                    break
-        return found
 
     async def get_entry(self, ctx: Context, request: m.GetEntryRequest) -> m.GetEntryResponse:
         run = await self._run(ctx, request.run_id)
         place = await self._place(ctx, request.memory_ref)
         if place is None:
             return m.GetEntryResponse(entry=None)
-        record = await self._found(ctx, place, request.id, run, await self._snapshot(ctx, run))
+        record = await self._found(ctx, place, request.id, run, await self.snapshots.of(ctx, request.run_id))
         if record is None:
             return m.GetEntryResponse(entry=None)
         async with self.budget.reserved(ctx, place.agent_id, 1) as allowed:
@@ -179,11 +175,9 @@ class Adapter:
         self, ctx: Context, place: Place, entry_id: str, run: Run | None, snapshot: Snapshot
     ) -> Record | None:
         """An entry, if a list would have it."""
-        scope = await self._scope(ctx, place, run)
+        scope = await self.scope(ctx, place, run)
         record = (await self.ledger.records(ctx.tenant, [entry_id], snapshot.seq)).get(entry_id)
-        if record is None or record.is_emptied or record.state != "live" or record.is_expired(snapshot.now):
-            return None
-        return record if in_scope(record, scope) and _may_see(ctx, record) else None
+        return record if record is not None and is_entry(ctx, record, scope, snapshot.now) else None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -206,11 +200,7 @@ class Adapter:
             kept[:] = planned.after[:1]
             if place.ref == place.agent_id:
                 return planned
-            commits = tuple(
-                replace(one, draft=replace(one.draft, detail={**one.draft.detail, MEMORY_REF: place.ref}))
-                for one in planned.commits
-            )
-            return replace(planned, commits=commits)
+            return replace(planned, commits=naming(planned.commits, MEMORY_REF, place.ref))
 
         try:
             answer = await self.pipeline.write(ctx, replace(self.remember.write, plan=plan), asked, once=once)
@@ -307,11 +297,19 @@ def _held(answer: Any) -> m.HeldEntry:
     return m.HeldEntry(proposal_id=answer.proposal_id or "", approval_url=answer.approval_url)
 
 
-def _may_see(ctx: Context, record: Record) -> bool:
+def is_entry(ctx: Context, record: Record, scope: Scope, now: int) -> bool:
+    """Whether a list of this scope would have it."""
+    is_there = not record.is_emptied and record.state == "live" and not record.is_expired(now)
+    return is_there and in_scope(record, scope) and may_see(ctx, record)
+
+
+def may_see(ctx: Context, record: Record) -> bool:
     return not is_secret(record) or ctx.principal.may(Permission.ADMIN)
 
 
-def _whole(text: str) -> int:
-    if not text.isdigit() or len(text) > 18:
+def _read_cursor(cursor: str) -> tuple[int, int, str]:
+    """Behind which entry a page begins: when that was created, where it was born, and its id."""
+    found = re.fullmatch(r"([0-9]{1,18})\.([0-9]{1,18})\.([!-~]+)", cursor)
+    if found is None:
         raise invalid([Fault("/cursor", "bad_value", "next_cursor of the page before")])
-    return int(text)
+    return int(found[1]), int(found[2]), found[3]

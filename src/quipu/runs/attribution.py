@@ -96,7 +96,7 @@ def _keeps_run(changes: Sequence[Change]) -> bool:
 
 def _check_names(commit: Commit) -> None:
     """Nobody but this server writes, or takes away, where its own names are."""
-    if commit.draft.detail.get(OWN) is True:
+    if OWN in commit.draft.detail:
         return
     if is_reserved(commit.draft.agent) or any(
         isinstance(change, Put) and is_reserved(change.record.agent_id) for change in commit.changes

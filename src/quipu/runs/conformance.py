@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from quipu.errors import ForbiddenError, InvalidError, QuipuError
-from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Guard
 from quipu.model.principal import Permission, Principal
 from quipu.model.value import JsonObject
-from quipu.operation import Clock, Context
+from quipu.operation import Context
 from quipu.runs import messages as m
 from quipu.runs.adapter import Adapter
 from quipu.runs.model import RUNS, Run
@@ -253,43 +252,35 @@ def _stranger() -> Principal:
 # -- the player -------------------------------------------------------------------------------------------------------
 
 
-class Fixtures(Protocol):
-    """The workflows that this server carries out."""
-
-    @property
-    def workflows(self) -> Mapping[str, JsonObject]: ...
-
-
 class Driving(Protocol):
     """What a run is driven by."""
 
     async def record_node(self, ctx: Context, request: m.RecordNodeRequest) -> m.RunView: ...
     async def end(self, ctx: Context, request: m.EndRunRequest) -> m.RunView: ...
     async def fail(self, ctx: Context, run_id: str, code: str, message: str) -> None: ...
-    async def finish(self, ctx: Context, run_id: str) -> Run: ...
 
 
 @dataclass(slots=True, kw_only=True)
 class FixturePlayer:
-    """Carries fixture workflows out while the server runs. A run whose server has gone is failed by `lose_overdue`."""
+    """Carries fixture workflows out while the server runs. A run whose server has gone is failed by `Runs.work`."""
 
-    ledger: Ledger
     steps: Steps
     adapter: Adapter
-    clock: Clock
     is_on: bool
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    runs: Driving | None = None
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
 
     @property
     def workflows(self) -> Mapping[str, JsonObject]:
         return FIXTURES if self.is_on else {}
 
-    def start(self, ctx: Context, run: Run) -> None:
-        task = asyncio.create_task(self._play(ctx, run))
+    def start(self, ctx: Context, run: Run, runs: Driving) -> None:
+        task = asyncio.create_task(self._play(ctx, run, runs))
         self._tasks[run.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+
+    def is_playing(self, run_id: str) -> bool:
+        return run_id in self._tasks
 
     def stop(self, run_id: str) -> None:
         if (task := self._tasks.get(run_id)) is not None:
@@ -302,9 +293,7 @@ class FixturePlayer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _play(self, ctx: Context, run: Run) -> None:
-        runs = self.runs
-        assert runs is not None
+    async def _play(self, ctx: Context, run: Run, runs: Driving) -> None:
         node_id = ""
         try:
             await self._begin(ctx, run.id)
@@ -337,7 +326,7 @@ class FixturePlayer:
 
     async def _begin(self, ctx: Context, run_id: str) -> None:
         async def plan(guard: Guard) -> Step | None:
-            kept = await self.ledger.kept(RUNS, ctx.tenant, run_id)
+            kept = await self.steps.ledger.kept(RUNS, ctx.tenant, run_id)
             if kept is None or kept.value.status != "pending":
                 return None
             run, changes = moved(kept, (), ctx.clock(), status="running")
@@ -349,7 +338,7 @@ class FixturePlayer:
         """The value of a secret, whose label the run's row has before anything is written with it."""
 
         async def plan(guard: Guard) -> Step | None:
-            kept = await self.ledger.kept(RUNS, ctx.tenant, run_id)
+            kept = await self.steps.ledger.kept(RUNS, ctx.tenant, run_id)
             if kept is None or label in kept.value.secrets:
                 return None
             run, changes = moved(kept, (), ctx.clock(), secrets=(*kept.value.secrets, label))
@@ -358,27 +347,6 @@ class FixturePlayer:
         value = await self.steps.secrets.resolve(ctx.tenant, run_id, label)
         await self.steps.take(ctx, "resolve_secret", run_id, plan)
         return value
-
-    async def lose_overdue(self, ctx: Context) -> int:
-        """Runs that were at work on a server that has gone, and ends that were decided and never said."""
-        runs = self.runs
-        assert runs is not None
-        now, lost = self.clock(), 0
-        for status in ("pending", "running", "cancelling"):
-            after: tuple[str] | None = None
-            while page := await self.ledger.page(RUNS, ctx.tenant, {"status": status}, after, 500):
-                for run in page:
-                    if run.id in self._tasks or run.created_at > now - LOST_MS:
-                        continue
-                    if run.ending is not None:
-                        await runs.finish(ctx, run.id)
-                    elif run.driver == "fixture":
-                        await runs.fail(ctx, run.id, "host_lost", "The server that carried it out has gone.")
-                    else:
-                        continue
-                    lost += 1
-                after = (page[-1].id,)
-        return lost
 
 
 def _node(run_id: str, node_id: str, status: Any, **more: Any) -> m.RecordNodeRequest:

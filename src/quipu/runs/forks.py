@@ -1,8 +1,6 @@
 """Forks: a replay repeats what was recorded and writes nothing; a branch goes on from a point, and sees what its source saw."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from quipu.errors import ConflictError, Fault, InvalidError
 from quipu.ledger.commit import Change, Keep
@@ -10,7 +8,7 @@ from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Guard
 from quipu.operation import Context
 from quipu.runs import messages as m
-from quipu.runs.lookup import RunLookup
+from quipu.runs.lookup import RunLookup, every_row
 from quipu.runs.model import (
     ENDS,
     EVENTS,
@@ -23,43 +21,32 @@ from quipu.runs.model import (
     event_id,
 )
 from quipu.runs.rules import Happening, node_states, numbered
-from quipu.runs.steps import Step, Steps, once_for
-from quipu.runs.views import every_row
+from quipu.runs.steps import Step, Steps
 
 _TERMINAL = frozenset(ENDS.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Forks:
     """New runs out of old ones. The order of checks is the contract's: the run, the bounds, then what it saw."""
 
     ledger: Ledger
     lookup: RunLookup
     steps: Steps
-    new_id: Callable[[str], str]
 
-    async def fork(self, ctx: Context, request: m.ForkRunRequest) -> tuple[Run, bool]:
-        """The new run, and whether an equal request made it before."""
-        once = once_for(ctx.principal, "fork_run", request)
-        if (first := await self.steps.first(ctx, once)) is not None:
-            return await self._as_first(ctx, first), True
-        run_id = self.new_id("run")
+    async def fork(self, ctx: Context, request: m.ForkRunRequest, run_id: str) -> tuple[Run, bool]:
+        """The new run, which gets this id; or the one that an equal request made before, and that it did."""
 
         async def plan(guard: Guard) -> Step:
             clean = guard.clean(request)
             source = await self.lookup.found(ctx, clean.run_id)
-            return await (self._replay if clean.mode == "replay" else self._branch)(
-                ctx, source, clean, run_id
-            )
+            make = self._replay if clean.mode == "replay" else self._branch
+            return await make(ctx, source, clean, run_id)
 
-        done = await self.steps.take(ctx, "fork_run", request.run_id, plan, once=once)
-        if done is not None and done.replayed is not None:
-            return await self._as_first(ctx, done.replayed), True
+        done = await self.steps.take(ctx, "fork_run", request.run_id, plan, request)
+        if done is not None and (first := done.replayed) is not None:
+            return replace(await self.lookup.found(ctx, str(first["run_id"])), status=first["status"]), True
         return await self.lookup.found(ctx, run_id), False
-
-    async def _as_first(self, ctx: Context, first: Mapping[str, Any]) -> Run:
-        """The run that an equal request made, as that was answered."""
-        return replace(await self.lookup.found(ctx, first["run_id"]), status=first["status"])
 
     async def _replay(self, ctx: Context, source: Run, request: m.ForkRunRequest, run_id: str) -> Step:
         if not source.is_over:

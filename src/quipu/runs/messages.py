@@ -34,6 +34,7 @@ ListSize = Annotated[int, Field(ge=0, lt=2**31), WHOLE]
 _KEY = "Repeat it with the same request, and it happens once; a key is the whole tenant's."
 
 
+DifferenceKind: TypeAlias = Literal["fact", "event", "variable", "wrote", "sees"]
 ModelClass: TypeAlias = Literal[
     "reasoning",
     "tool-using",
@@ -235,6 +236,43 @@ class ForkRunResponse(Response):
     replayed: bool = Field(default=False, description="True: the first answer again, for a repeated key.")
 
 
+class CompareRunsRequest(Request):
+    """Compare two runs: where their events part, what each wrote, what each sees of memory, and which variables differ."""
+
+    run_id: Name = Field(description="The one run.")
+    other_id: Name = Field(description="The other.")
+    limit: PageSize = Field(default=50, description="So many differences of each kind at most.")
+
+
+class Difference(Response):
+    """One thing in which two runs differ."""
+
+    kind: DifferenceKind = Field(
+        description="`fact`: what is said of the run; `event`: from where they part; `variable`; `wrote`: a memory that it wrote; `sees`: a memory that it sees."
+    )
+    name: str = Field(description="What it is: a name, the number of an event, the id of a memory.")
+    run: Any = Field(
+        description="How it is in the one run; none: it is not there. Of a memory that was written its memoryRef, of one that is seen its text."
+    )
+    other: Any = Field(description="How it is in the other.")
+
+
+class RunComparison(Response):
+    """Two runs, and what is different."""
+
+    run: RunView = Field(description="The one, without its variables.")
+    other: RunView = Field(description="The other, without its variables.")
+    parts_at: int | None = Field(
+        default=None,
+        description="The number of the first event that is different, ids of memories and times aside; none: no event is.",
+    )
+    differences: tuple[Difference, ...] = Field(description="Kind by kind.")
+    is_cut: bool = Field(default=False, description="True: there are more of some kind.")
+    not_compared: str | None = Field(
+        default=None, description="Why what they see of memory is not compared; none: it is."
+    )
+
+
 # -- events and notes -------------------------------------------------------------------------------------------------
 
 
@@ -311,6 +349,7 @@ class MemoryRefView(Response):
     """A name that was given out."""
 
     memory_ref: str = Field(description="It names memory; nothing can be read off it.")
+    replayed: bool = Field(default=False, description="True: the first answer again, for a repeated key.")
 
 
 class ListOptions(Message):

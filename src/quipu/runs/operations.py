@@ -89,6 +89,21 @@ FORK_RUN = Operation(
     ),
     repeat="with_key",
 )
+COMPARE_RUNS = Operation(
+    name="compare_runs",
+    request=m.CompareRunsRequest,
+    response=m.RunComparison,
+    permission=Permission.READ,
+    limits=FILTERED,
+    http=get(f"{_RUN}/compare/{{other_id}}"),
+    cli=Command(
+        name="run compare",
+        arguments=("run_id", "other_id"),
+        columns=("kind", "name", "run", "other"),
+        examples=("quipu run compare run_01… run_02…",),
+    ),
+    repeat="safe",
+)
 LIST_RUN_EVENTS = Operation(
     name="list_run_events",
     request=m.ListRunEventsRequest,
@@ -156,6 +171,15 @@ DELETE_ENTRY = Operation(
 )
 
 OPERATIONS = (
-    *(OPEN_RUN, GET_RUN, LIST_RUNS, RECORD_NODE, END_RUN, CANCEL_RUN, FORK_RUN, LIST_RUN_EVENTS, RUN_NOTES),
-    *(MINT_MEMORY_REF, LIST_ENTRIES, GET_ENTRY, PUT_ENTRY, DELETE_ENTRY, GET_WORKFLOW),
+    *(OPEN_RUN, GET_RUN, LIST_RUNS, RECORD_NODE, END_RUN, CANCEL_RUN, FORK_RUN, COMPARE_RUNS),
+    *(
+        LIST_RUN_EVENTS,
+        RUN_NOTES,
+        MINT_MEMORY_REF,
+        LIST_ENTRIES,
+        GET_ENTRY,
+        PUT_ENTRY,
+        DELETE_ENTRY,
+        GET_WORKFLOW,
+    ),
 )

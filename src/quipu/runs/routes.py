@@ -1,4 +1,4 @@
-"""OpenWOP's addresses: each translates and calls `dispatch`. Errors are told in `refusals.py`, streams made in `streams.py`."""
+"""OpenWOP's addresses: each translates and calls `dispatch`. Streams are made in `streams.py`."""
 
 import hashlib
 import json
@@ -10,18 +10,20 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quipu.errors import Fault, ForbiddenError, NotFoundError, UnsupportedError
+from quipu.errors import Fault, ForbiddenError, InternalError, NotFoundError, QuipuError, UnsupportedError
 from quipu.http.authentication import Authentication
+from quipu.http.exchange import exchange_of
 from quipu.http.limits import allowance_of
-from quipu.http.problems import wrong_method
+from quipu.http.problems import problem_response, status_of, wrong_method
 from quipu.http.read import json_body
 from quipu.http.streams import Pieces
+from quipu.model.principal import Permission
 from quipu.operation import Context, Operation, RequestT, Response, ResponseT, dispatch, invalid
 from quipu.runs import operations as ops
 from quipu.runs import streams, wire
-from quipu.runs.conformance import Fixtures
-from quipu.runs.discovery import discovery_document
+from quipu.runs.conformance import FixturePlayer
 from quipu.runs.messages import RunView
+from quipu.runs.rules import RunOverError
 from quipu.schemas import from_texts
 
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -44,7 +46,7 @@ class OpenWopRoutes:
 
     authentication: Authentication
     follower: streams.RunFollower
-    workflows: Fixtures
+    player: FixturePlayer
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -86,7 +88,7 @@ class OpenWopRoutes:
     # -- discovery ----------------------------------------------------------------------------------------------------
 
     async def _discovery(self, http: HttpRequest) -> HttpResponse:
-        body = _dumped(discovery_document(list(self.workflows.workflows)))
+        body = _dumped(wire.discovery_document(list(self.player.workflows)))
         headers = {"Cache-Control": _A_MINUTE, "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
         known = {tag.strip().removeprefix("W/") for tag in http.headers.get("if-none-match", "").split(",")}
         if known & {headers["ETag"], "*"}:
@@ -105,7 +107,7 @@ class OpenWopRoutes:
         if body.get("callbackUrl") is not None:
             raise UnsupportedError("Nobody is called back here.", reason="callback_url")
         name = body.get("workflowId")
-        if isinstance(name, str) and name not in self.workflows.workflows:
+        if isinstance(name, str) and name not in self.player.workflows:
             raise NotFoundError("There is no such workflow.", reason="workflow")
         return await self._opened(http, ctx, body, {})
 
@@ -294,7 +296,7 @@ class OpenWopRoutes:
         body = await json_body(http, is_required=False)
         tenant = body.get("tenantId")
         # The published suite names tenants that nobody has. The credential decides in any case.
-        if tenant is not None and tenant != ctx.tenant and not self.workflows.workflows:
+        if tenant is not None and tenant != ctx.tenant and not self.player.workflows:
             raise ForbiddenError("The credential belongs to another tenant.", reason="tenant")
         if known:
             wire.closed(body, (*known, "tenantId"), "")
@@ -398,3 +400,75 @@ _ENVELOPE = {
         "details": {"type": "object"},
     },
 }
+
+
+# -- errors: exactly `error`, `message` and perhaps `details` ---------------------------------------------------------
+
+#: Our codes as OpenWOP has them; what is missing is `internal_error`.
+CODES: Mapping[str, str] = {
+    "validation_error": "validation_error",
+    "secret_leakage": "secret_leakage",
+    "unauthenticated": "unauthenticated",
+    "forbidden": "forbidden",
+    "approval_rejected": "forbidden",
+    "not_found": "not_found",
+    "conflict": "validation_error",
+    "rate_limited": "rate_limited",
+    "quota_exceeded": "rate_limited",
+    "unsupported": "capability_not_provided",
+}
+#: Where the reason says which code it is.
+_BY_REASON: Mapping[str, tuple[str, int]] = {
+    "idempotency_key_mismatch": ("idempotency_key_mismatch", 409),
+    "run_already_active": ("run_already_active", 409),
+    "unsupported_stream_mode": ("unsupported_stream_mode", 400),
+    "invalid_from_seq": ("invalid_from_seq", 422),
+    "retention_expired": ("replay_memory_snapshot_unavailable", 422),
+    "event_log_unavailable": ("replay_memory_snapshot_unavailable", 422),
+    "credential_unavailable": ("credential_unavailable", 422),
+    "expired_token": ("key_expired", 401),
+    "revoked_token": ("key_revoked", 401),
+    "too_large": ("validation_error", 400),
+    "bad_content_type": ("validation_error", 400),
+    "callback_url": ("capability_not_provided", 400),
+}
+_SCOPES = {Permission.READ: "runs:read", Permission.WRITE: "runs:create", Permission.DELETE: "runs:create"}
+_PLACES = ("/v1/runs/", "/v1/workflows/", "/v1/x-host-quipu-", "/.well-known/openwop")
+
+
+def openwop_refusal(scope: Scope, error: QuipuError) -> HttpResponse | None:
+    """The answer to whoever asked at one of OpenWOP's addresses; None for all others."""
+    path: str = scope["path"]
+    if path != "/v1/runs" and not path.startswith(_PLACES):
+        return None
+    problem = problem_response(error, exchange_of(scope).request_id)
+    names = ("retry-after", "allow", "www-authenticate")
+    headers = {name: problem.headers[name] for name in names if name in problem.headers}
+    code = CODES.get(error.code, InternalError.code)
+    code, status = _BY_REASON.get(error.reason or "", (code, status_of(error)))
+    is_ours = code == InternalError.code
+    body: dict[str, Any] = {"error": code, "message": InternalError().message if is_ours else error.message}
+    if details := _details(scope, error, code):
+        body["details"] = details
+    return _answer(body, status, headers)
+
+
+def _details(scope: Scope, error: QuipuError, code: str) -> dict[str, Any]:
+    if code == InternalError.code:
+        return {"correlationId": exchange_of(scope).request_id}
+    if code == "unsupported_stream_mode":
+        return {"supported": list(streams.MODES)}
+    if code == "replay_memory_snapshot_unavailable":
+        return {**scope["state"].get("fork", {}), "reason": error.reason}
+    if isinstance(error, RunOverError):
+        return {"status": error.status}
+    if error.reason == "permission":
+        return {"scopeRequired": _SCOPES.get(scope["state"].get("openwop_needs"), "runs:read")}
+    if error.faults and code in ("validation_error", "secret_leakage", "invalid_from_seq"):
+        return {
+            "faults": [
+                {"pointer": fault.pointer, "reason": fault.reason, "accepted": fault.accepted}
+                for fault in wire.in_wire_words(error.faults)
+            ]
+        }
+    return {}

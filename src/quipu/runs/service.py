@@ -1,31 +1,43 @@
-"""Runs: opened, driven from outside, ended, cancelled, looked at. Read `finish`: every end goes through it."""
+"""Runs: opened, driven from outside, ended, cancelled, forked, looked at. Read `finish`: every end goes through it."""
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError
-from quipu.ledger.commit import Change, Drop, Keep
+from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError, SecretLeakageError
+from quipu.ledger.commit import Change, Committed, Drop, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.model import RememberRequest, RememberResponse
-from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning
+from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, naming
 from quipu.memory.recall.budget import RecallBudget
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes
 from quipu.memory.service import MemoryService
-from quipu.model.principal import Permission, Principal
-from quipu.model.value import JsonObject
-from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
+from quipu.model.principal import Permission, Principal, local
+from quipu.operation import AnyBinding, Binding, Context
 from quipu.runs import messages as m
 from quipu.runs import operations as ops
 from quipu.runs.adapter import Adapter
 from quipu.runs.attribution import OWN
-from quipu.runs.conformance import FixturePlayer
+from quipu.runs.compare import Comparison
+from quipu.runs.conformance import LOST_MS, FixturePlayer
 from quipu.runs.forks import Forks
-from quipu.runs.lookup import RunLookup
-from quipu.runs.model import ENDS, NOTES, RUNS, Driver, EventType, Note, Run
+from quipu.runs.lookup import RunLookup, event_views, every_row, run_view, variables_of
+from quipu.runs.model import (
+    ENDS,
+    EVENTS,
+    NOTES,
+    RUNS,
+    VARIABLE_RECORDS,
+    VARIABLES,
+    Driver,
+    EventType,
+    Note,
+    Run,
+    RunStatus,
+)
 from quipu.runs.rules import (
     SUMMARIES,
     SUMMARY_TAG,
@@ -42,11 +54,8 @@ from quipu.runs.rules import (
     summary_text,
     variable_rows,
 )
-from quipu.runs.run_secrets import RunSecrets
-from quipu.runs.steps import Step, Steps, once_for
+from quipu.runs.steps import RunSecrets, Step, Steps
 from quipu.runs.streams import RunFollower
-from quipu.runs.upkeep import RunUpkeep
-from quipu.runs.views import event_views, every_row, log_of, run_view, variables_of
 
 _PAGE = 500
 _NODE_EVENTS: Mapping[str, EventType] = {
@@ -54,6 +63,10 @@ _NODE_EVENTS: Mapping[str, EventType] = {
     "completed": "node.completed",
     "failed": "node.failed",
 }
+_UNFINISHED: tuple[RunStatus, ...] = ("pending", "running", "cancelling")
+#: What goes with the history of a run, and what its row still says of it then.
+_HISTORY = (EVENTS, VARIABLES, VARIABLE_RECORDS, NOTES)
+_STAYS = ("tags", "agent")
 _log = logging.getLogger("quipu.runs")
 
 
@@ -67,11 +80,11 @@ class Runs:
     pipeline: Pipeline
     remember: Remember
     scopes: Scopes
-    forks: Forks
     adapter: Adapter
     player: FixturePlayer
     signal: CommitSignal
-    upkeep: RunUpkeep
+    #: How long a history is kept once its run has ended; 0: for good.
+    history_ms: int
 
     @property
     def follower(self) -> RunFollower:
@@ -89,6 +102,7 @@ class Runs:
             Binding(ops.END_RUN, self.end),
             Binding(ops.CANCEL_RUN, self.cancel),
             Binding(ops.FORK_RUN, self.fork),
+            Binding(ops.COMPARE_RUNS, Comparison(self.ledger, self.lookup, adapter).compare),
             Binding(ops.LIST_RUN_EVENTS, self.events),
             Binding(ops.RUN_NOTES, self.notes),
             Binding(ops.MINT_MEMORY_REF, adapter.mint),
@@ -106,15 +120,12 @@ class Runs:
             raise reserved()
         if ctx.principal.has_review_limits:
             raise ForbiddenError(hint="A run needs a credential without limits to stores and operations.")
-        once = once_for(ctx.principal, ops.OPEN_RUN.name, request)
-        if (first := await self.steps.first(ctx, once)) is not None:
-            return await self._as_first(ctx, first)
         run_id = self.pipeline.new_id("run")
         driver: Driver = "fixture" if request.workflow_id in self.player.workflows else "external"
 
         async def plan(guard: Guard) -> Step:
             clean = guard.clean(request)
-            now = ctx.clock()
+            agent, now = clean.described_agent, ctx.clock()
             run, rows = numbered(
                 Run(
                     id=run_id,
@@ -125,7 +136,13 @@ class Runs:
                     user_id=clean.user_id,
                     opened_by=ctx.principal.name,
                     taken_at=now,
-                    body=_body(clean),
+                    body={
+                        "inputs": clean.inputs,
+                        "configurable": clean.configurable,
+                        "metadata": clean.metadata,
+                        "tags": list(clean.tags),
+                        "agent": None if agent is None else agent.model_dump(exclude_none=True),
+                    },
                     created_at=now,
                 ),
                 [Happening(type="run.started")],
@@ -133,18 +150,14 @@ class Runs:
             )
             return Step(run, (Keep(RUNS, run, 0), *rows))
 
-        done = await self.steps.take(ctx, ops.OPEN_RUN.name, run_id, plan, once=once)
-        if done is not None and done.replayed is not None:
-            return await self._as_first(ctx, done.replayed)
+        done = await self.steps.take(ctx, ops.OPEN_RUN.name, run_id, plan, request)
+        if done is not None and (first := done.replayed) is not None:
+            run = await self.lookup.found(ctx, str(first["run_id"]))
+            return run_view(replace(run, status=first["status"]), {}, replayed=True)
         run = await self.lookup.found(ctx, run_id)
         if driver == "fixture":
-            self.player.start(ctx, run)
+            self.player.start(ctx, run, self)
         return run_view(run, {})
-
-    async def _as_first(self, ctx: Context, first: Mapping[str, Any]) -> m.RunView:
-        """The run that an equal request opened, as that was answered."""
-        run = await self.lookup.found(ctx, first["run_id"])
-        return run_view(replace(run, status=first["status"]), {}, replayed=True)
 
     async def workflow(self, ctx: Context, request: m.GetWorkflowRequest) -> m.WorkflowView:
         found = self.player.workflows.get(request.workflow_id)
@@ -153,11 +166,12 @@ class Runs:
         return m.WorkflowView(workflow=dict(found))
 
     async def get(self, ctx: Context, request: m.GetRunRequest) -> m.RunView:
-        return await self.view(ctx, request.run_id)
+        return await self._shown(ctx, await self.lookup.found(ctx, request.run_id), None)
 
-    async def view(self, ctx: Context, run_id: str, *, replayed: bool = False) -> m.RunView:
-        run = await self.lookup.found(ctx, run_id)
-        return run_view(run, await variables_of(self.ledger, ctx.tenant, run.id), replayed=replayed)
+    async def _shown(self, ctx: Context, run: Run, done: Committed | None) -> m.RunView:
+        """A run with its variables, as the answer to what was done."""
+        variables = await variables_of(self.ledger, ctx.tenant, run.id)
+        return run_view(run, variables, replayed=_is_again(done))
 
     async def listed(self, ctx: Context, request: m.ListRunsRequest) -> m.ListRunsResponse:
         """Those of the caller's; what is not is passed over."""
@@ -183,7 +197,8 @@ class Runs:
 
     async def events(self, ctx: Context, request: m.ListRunEventsRequest) -> m.ListRunEventsResponse:
         run = await self.lookup.found(ctx, request.run_id)
-        events = await log_of(self.ledger, ctx.tenant, run.id, request.after, request.limit)
+        after = (run.id, request.after)
+        events = await self.ledger.page(EVENTS, ctx.tenant, {"run_id": run.id}, after, request.limit)
         seen = events[-1].sequence if events else request.after
         return m.ListRunEventsResponse(
             events=await event_views(ctx, self.ledger, self.scopes, run, events),
@@ -193,80 +208,67 @@ class Runs:
     # -- driving ------------------------------------------------------------------------------------------------------
 
     async def record_node(self, ctx: Context, request: m.RecordNodeRequest) -> m.RunView:
-        once = once_for(ctx.principal, ops.RECORD_NODE.name, request)
-        first = await self.steps.first(ctx, once)
-        if first is None:
+        async def plan(guard: Guard) -> Step:
+            clean = _checked(guard, request)
+            kept = await self.lookup.unfinished(ctx, clean.run_id)
+            error = clean.error or (m.Failure(code="failed") if clean.status == "failed" else None)
+            payload = {} if error is None else {"error": failure(error.code, error.message)}
+            node = Happening(type=_NODE_EVENTS[clean.status], node_id=clean.node_id, payload=payload)
+            results, is_first = set_variables(clean.variables, clean.node_id), clean.status == "started"
+            run, changes = moved(kept, [node, *results] if is_first else [*results, node], ctx.clock())
+            rows = variable_rows(run.id, kept.value.last + 1 + is_first, clean.variables)
+            return Step(run, (*changes, *rows), clean.node_id)
 
-            async def plan(guard: Guard) -> Step:
-                clean = _checked(guard, request)
-                kept = await self.lookup.unfinished(ctx, clean.run_id)
-                error = clean.error or (m.Failure(code="failed") if clean.status == "failed" else None)
-                payload = {} if error is None else {"error": failure(error.code, error.message)}
-                node = Happening(type=_NODE_EVENTS[clean.status], node_id=clean.node_id, payload=payload)
-                number = kept.value.last + 1
-                happenings = [*set_variables(clean.variables, clean.node_id), node]
-                if clean.status == "started":
-                    happenings, number = [node, *happenings[:-1]], number + 1
-                run, changes = moved(kept, happenings, ctx.clock())
-                rows = variable_rows(run.id, number, clean.variables)
-                return Step(run, (*changes, *rows), clean.node_id)
-
-            done = await self.steps.take(ctx, ops.RECORD_NODE.name, request.run_id, plan, once=once)
-            first = None if done is None else done.replayed
-        view = await self.view(ctx, request.run_id, replayed=first is not None)
-        return view if first is None else view.model_copy(update={"status": first["status"]})
+        done = await self.steps.take(ctx, ops.RECORD_NODE.name, request.run_id, plan, request)
+        run = await self.lookup.found(ctx, request.run_id)
+        if done is not None and done.replayed is not None:
+            run = replace(run, status=done.replayed["status"])
+        return await self._shown(ctx, run, done)
 
     async def end(self, ctx: Context, request: m.EndRunRequest) -> m.RunView:
-        once = once_for(ctx.principal, ops.END_RUN.name, request)
-        is_again = await self.steps.first(ctx, once) is not None
-        if not is_again:
+        async def plan(guard: Guard) -> Step | None:
+            clean = _checked(guard, request)
+            kept = await self.lookup.unfinished(ctx, clean.run_id)
+            if kept.value.ending is not None:
+                return None  # somebody has ended it: it only remains to be said
+            given = clean.error or m.Failure(code="failed")
+            error = failure(given.code, given.message) if clean.status == "failed" else None
+            run, changes = moved(
+                kept, set_variables(clean.variables), ctx.clock(), ending=clean.status, error=error
+            )
+            rows = variable_rows(run.id, kept.value.last + 1, clean.variables)
+            return Step(run, (*changes, *rows))
 
-            async def plan(guard: Guard) -> Step | None:
-                clean = _checked(guard, request)
-                kept = await self.lookup.unfinished(ctx, clean.run_id)
-                if kept.value.ending is not None:
-                    return None  # somebody has ended it: it only remains to be said
-                given = clean.error or m.Failure(code="failed")
-                error = failure(given.code, given.message) if clean.status == "failed" else None
-                run, changes = moved(
-                    kept, set_variables(clean.variables), ctx.clock(), ending=clean.status, error=error
-                )
-                rows = variable_rows(run.id, kept.value.last + 1, clean.variables)
-                return Step(run, (*changes, *rows))
-
-            done = await self.steps.take(ctx, ops.END_RUN.name, request.run_id, plan, once=once)
-            run = await self.finish(ctx, request.run_id)
-            if done is None:
-                raise RunOverError(run)
-            is_again = done.replayed is not None
-        return await self.view(ctx, request.run_id, replayed=is_again)
+        done = await self.steps.take(ctx, ops.END_RUN.name, request.run_id, plan, request)
+        run = await self.finish(ctx, request.run_id)
+        if done is None:
+            raise RunOverError(run)
+        return await self._shown(ctx, run, done)
 
     async def cancel(self, ctx: Context, request: m.CancelRunRequest) -> m.RunView:
         """Whoever cancels before an end was decided, wins."""
-        once = once_for(ctx.principal, ops.CANCEL_RUN.name, request)
-        is_again = await self.steps.first(ctx, once) is not None
-        if not is_again:
 
-            async def plan(guard: Guard) -> Step | None:
-                guard.clean(request)
-                kept = await self.lookup.unfinished(ctx, request.run_id)
-                if kept.value.ending is not None:
-                    return None
-                run, changes = moved(kept, (), ctx.clock(), status="cancelling", ending="cancelled")
-                return Step(run, tuple(changes))
+        async def plan(guard: Guard) -> Step | None:
+            guard.clean(request)
+            kept = await self.lookup.unfinished(ctx, request.run_id)
+            if kept.value.ending is not None:
+                return None
+            run, changes = moved(kept, (), ctx.clock(), status="cancelling", ending="cancelled")
+            return Step(run, tuple(changes))
 
-            done = await self.steps.take(ctx, ops.CANCEL_RUN.name, request.run_id, plan, once=once)
-            self.player.stop(request.run_id)
-            run = await self.finish(ctx, request.run_id)
-            if done is None and run.status != "cancelled":
-                raise RunOverError(run)
-            is_again = done is not None and done.replayed is not None
-        return await self.view(ctx, request.run_id, replayed=is_again)
+        done = await self.steps.take(ctx, ops.CANCEL_RUN.name, request.run_id, plan, request)
+        self.player.stop(request.run_id)
+        run = await self.finish(ctx, request.run_id)
+        if done is None and run.status != "cancelled":
+            raise RunOverError(run)
+        return await self._shown(ctx, run, done)
 
     async def fork(self, ctx: Context, request: m.ForkRunRequest) -> m.ForkRunResponse:
-        run, is_again = await self.forks.fork(ctx, request)
+        run, is_again = await Forks(self.ledger, self.lookup, self.steps).fork(
+            ctx, request, self.pipeline.new_id("run")
+        )
         if run.driver == "fixture" and not is_again:
-            self.player.start(ctx, run)
+            self.player.start(ctx, run, self)
         return m.ForkRunResponse(
             run=run_view(run, await variables_of(self.ledger, ctx.tenant, run.id)),
             source_run_id=request.run_id,
@@ -279,38 +281,34 @@ class Runs:
 
     async def notes(self, ctx: Context, request: m.RunNotesRequest) -> m.RunNotesResponse:
         """They are of the run alone: redacted, in no recall, and gone with its last step."""
-        once = once_for(ctx.principal, ops.RUN_NOTES.name, request)
-        is_again = request.action != "list" and await self.steps.first(ctx, once) is not None
-        if request.action != "list" and not is_again:
 
-            async def plan(guard: Guard) -> Step | None:
-                clean = guard.clean(request)
-                kept = await self.lookup.unfinished(ctx, clean.run_id)
-                changes: list[Change] = []
-                if clean.action == "add":
-                    note = Note(
-                        run_id=clean.run_id,
-                        backend=clean.backend,
-                        id=self.pipeline.new_id("note"),
-                        text=clean.content or "",
-                    )
-                    changes.append(Keep(NOTES, note, 0))
-                else:
-                    rows = await every_row(self.ledger, NOTES, ctx.tenant, clean.run_id)
-                    changes += [
-                        Drop(NOTES, NOTES.key_of(row)) for row in rows if row.backend == clean.backend
-                    ]
-                return Step(kept.value, (Keep(RUNS, kept.value, kept.seq), *changes))
+        async def plan(guard: Guard) -> Step:
+            clean = guard.clean(request)
+            kept = await self.lookup.unfinished(ctx, clean.run_id)
+            changes: list[Change] = []
+            if clean.action == "add":
+                note = Note(
+                    run_id=clean.run_id,
+                    backend=clean.backend,
+                    id=self.pipeline.new_id("note"),
+                    text=clean.content or "",
+                )
+                changes.append(Keep(NOTES, note, 0))
+            else:
+                rows = await every_row(self.ledger, NOTES, ctx.tenant, clean.run_id)
+                changes += [Drop(NOTES, NOTES.key_of(row)) for row in rows if row.backend == clean.backend]
+            return Step(kept.value, (Keep(RUNS, kept.value, kept.seq), *changes))
 
-            done = await self.steps.take(ctx, ops.RUN_NOTES.name, request.run_id, plan, once=once)
-            is_again = done is not None and done.replayed is not None
+        done = None
+        if request.action != "list":
+            done = await self.steps.take(ctx, ops.RUN_NOTES.name, request.run_id, plan, request)
         run = await self.lookup.found(ctx, request.run_id)
         rows = await every_row(self.ledger, NOTES, ctx.tenant, run.id)
         return m.RunNotesResponse(
             notes=tuple(
                 m.NoteView(id=row.id, text=row.text) for row in rows if row.backend == request.backend
             ),
-            replayed=is_again,
+            replayed=_is_again(done),
         )
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -330,10 +328,10 @@ class Runs:
             now, ending = ctx.clock(), kept.value.ending
             if kept.value.is_over or ending is None:
                 return None
-            payload: JsonObject = {} if kept.value.error is None else {"error": kept.value.error}
-            last, changes = moved(
-                kept, [Happening(type=ENDS[ending], payload=payload)], now, status=ending, ended_at=now
+            said = Happening(
+                type=ENDS[ending], payload={} if kept.value.error is None else {"error": kept.value.error}
             )
+            last, changes = moved(kept, [said], now, status=ending, ended_at=now)
             notes = await every_row(self.ledger, NOTES, ctx.tenant, run_id)
             return Step(last, (*changes, *(Drop(NOTES, NOTES.key_of(note)) for note in notes)))
 
@@ -373,13 +371,63 @@ class Runs:
                 there = RememberResponse(id=record_id, stored_at=planning.now)
                 return Plan(commits=(), answer=lambda _: there)
             planned = await self.remember.plan(replace(planning, new_id=_always(record_id)), request)
-            commits = tuple(
-                replace(one, draft=replace(one.draft, detail={**one.draft.detail, OWN: True}))
-                for one in planned.commits
-            )
-            return replace(planned, commits=commits)
+            return replace(planned, commits=naming(planned.commits, OWN, "summary"))
 
         await self.pipeline.write(own, replace(self.remember.write, plan=plan), request)
+
+    # -- what a server does by itself ---------------------------------------------------------------------------------
+
+    async def work(self, tenant: str, context: Callable[[Principal], Context]) -> None:
+        """Fail runs whose server has gone, and drop histories that have had their time."""
+        ctx = context(replace(local(tenant), name="system"))
+        await self._lose_overdue(ctx)
+        if self.history_ms:
+            await self.drop_histories(ctx)
+
+    async def _lose_overdue(self, ctx: Context) -> None:
+        """Fixture runs that were at work on a server that has gone, and ends that were decided and never said."""
+        until = ctx.clock() - LOST_MS
+        for status in _UNFINISHED:
+            after: tuple[str] | None = None
+            while page := await self.ledger.page(RUNS, ctx.tenant, {"status": status}, after, _PAGE):
+                for run in page:
+                    if run.created_at > until or self.player.is_playing(run.id):
+                        continue
+                    if run.ending is not None:
+                        await self.finish(ctx, run.id)
+                    elif run.driver == "fixture":
+                        await self.fail(ctx, run.id, "host_lost", "The server that carried it out has gone.")
+                after = (page[-1].id,)
+
+    async def drop_histories(self, ctx: Context) -> int:
+        """The row of a run stays, so that it is known that there was one. Returns how many histories went."""
+        until, count = ctx.clock() - self.history_ms, 0
+        after: tuple[str] | None = None
+        while page := await self.ledger.page(RUNS, ctx.tenant, {"is_expired": 0}, after, _PAGE):
+            for run in page:
+                if run.ended_at is not None and run.ended_at <= until:
+                    await self._drop_history(ctx, run.id)
+                    count += 1
+            if page[-1].created_at > until:
+                break  # ids are in the order of opening: what was opened since has not been over for long enough
+            after = (page[-1].id,)
+        return count
+
+    async def _drop_history(self, ctx: Context, run_id: str) -> None:
+        async def plan(guard: Guard) -> Step | None:
+            kept = await self.ledger.kept(RUNS, ctx.tenant, run_id)
+            if kept is None or kept.value.is_expired:
+                return None
+            body = {name: value for name, value in kept.value.body.items() if name in _STAYS}
+            last = replace(kept.value, is_expired=True, body=body, nodes={})
+            rows = [
+                Drop(table, table.key_of(row))
+                for table in _HISTORY
+                for row in await every_row(self.ledger, table, ctx.tenant, run_id)
+            ]
+            return Step(last, (Keep(RUNS, last, kept.seq), *rows))
+
+        await self.steps.take(ctx, "drop_run_history", run_id, plan)
 
 
 def runs_service(
@@ -390,7 +438,6 @@ def runs_service(
     memory: MemoryService,
     scopes: Scopes,
     budget: RecallBudget,
-    clock: Clock,
     signal: CommitSignal,
     is_conformance: bool,
     history_ms: int,
@@ -408,45 +455,32 @@ def runs_service(
         read_log=memory.read_log,
         budget=budget,
     )
-    player = FixturePlayer(ledger=ledger, steps=steps, adapter=adapter, clock=clock, is_on=is_conformance)
-    runs = Runs(
+    return Runs(
         ledger=ledger,
         lookup=lookup,
         steps=steps,
         pipeline=pipeline,
         remember=memory.remember,
         scopes=scopes,
-        forks=Forks(ledger=ledger, lookup=lookup, steps=steps, new_id=pipeline.new_id),
         adapter=adapter,
-        player=player,
+        player=FixturePlayer(steps=steps, adapter=adapter, is_on=is_conformance),
         signal=signal,
-        upkeep=RunUpkeep(ledger=ledger, steps=steps, player=player, history_ms=history_ms),
+        history_ms=history_ms,
     )
-    player.runs = runs
-    return runs
 
 
 def _always(record_id: str) -> Callable[[str], str]:
-    def new_id(prefix: str) -> str:
-        return record_id
-
-    return new_id
+    return lambda prefix: record_id
 
 
-def _body(request: m.OpenRunRequest) -> JsonObject:
-    agent = request.described_agent
-    return {
-        "inputs": request.inputs,
-        "configurable": request.configurable,
-        "metadata": request.metadata,
-        "tags": list(request.tags),
-        "agent": None if agent is None else agent.model_dump(exclude_none=True),
-    }
+def _is_again(done: Committed | None) -> bool:
+    """Whether it was done before, under the same key."""
+    return done is not None and done.replayed is not None
 
 
 def _checked(guard: Guard, request: Any) -> Any:
     """The request without secrets. Names of results mean something to whoever gave them: one in them is refused."""
     clean = guard.clean(request)
     if list(clean.variables) != list(request.variables):
-        raise invalid([Fault("/variables", "secret_found", "names without a secret")])
+        raise SecretLeakageError(faults=[Fault("/variables", "secret_found", "names without a secret")])
     return clean

@@ -1,32 +1,67 @@
-"""Steps of runs: one journal entry each, checked for secrets, and taken once where the caller gave a key."""
+"""Steps of runs: one journal entry each, kept clear of secrets, and taken once where the caller gave a key."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from quipu.errors import ConflictError
+from quipu.errors import ConflictError, InvalidError
 from quipu.ledger.commit import Change, Commit, Committed, Once
 from quipu.ledger.ledger import Ledger
-from quipu.memory.pipeline import Guard, once_of
+from quipu.memory.pipeline import PASSING, Guard, once_of
 from quipu.model.journal import Draft
 from quipu.model.principal import Principal
 from quipu.operation import Context, Request
-from quipu.runs.model import Run
-from quipu.runs.rules import RunOverError
-from quipu.runs.run_secrets import RunSecrets
+from quipu.runs.model import RUNS, Run
+from quipu.runs.rules import RunOverError, is_run_id
+from quipu.secrets.service import Secrets
 
 _MOST_ATTEMPTS = 256
-#: Conflicts that pass when the step is checked and planned again.
-_PASSING = frozenset({"secrets_changed", "row_changed"})
 #: Keys are the tenant's: whoever repeats a request, it happens once.
 _EVERYBODY = ""
 #: What is done at an address of a run's own.
 _OF_A_RUN = frozenset({"record_node", "end_run", "cancel_run", "fork_run", "run_notes"})
 
 
-def once_for(principal: Principal, operation: str, request: Request) -> Once | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSecrets:
+    """The redactor that also knows what a run has resolved. Its row names the labels; the values are in memory only, and
+    are resolved again after a restart."""
+
+    ledger: Ledger
+    secrets: Secrets
+    #: Those of the conformance mode: label → value.
+    built_in: Mapping[str, str]
+    #: Tenant and run → the labels whose values are in memory.
+    _known: dict[tuple[str, str], frozenset[str]] = field(
+        default_factory=dict[tuple[str, str], frozenset[str]], init=False
+    )
+
+    async def guard(self, tenant: str, run_id: str | None) -> Guard:
+        if run_id is not None and is_run_id(run_id):
+            run = await self.ledger.get(RUNS, tenant, run_id)
+            known = self._known.get((tenant, run_id), frozenset())
+            for label in () if run is None else run.secrets:
+                if label not in known:
+                    await self.resolve(tenant, run_id, label)
+        return await self.secrets.guard(tenant, run_id)
+
+    async def resolve(self, tenant: str, run_id: str, label: str) -> str:
+        """The value, which from now on is kept out of whatever the run writes."""
+        value = self.built_in.get(label) or await self.secrets.value(tenant, label)
+        if value is None:
+            raise InvalidError("The run needs a secret that is not there.", reason="credential_unavailable")
+        self.secrets.resolve(tenant, run_id, label, value)
+        self._known[tenant, run_id] = self._known.get((tenant, run_id), frozenset()) | {label}
+        return value
+
+    def end_run(self, tenant: str, run_id: str) -> None:
+        """The run is over: its values are forgotten, and resolved anew for what a person approves late."""
+        self._known.pop((tenant, run_id), None)
+        self.secrets.end_run(tenant, run_id)
+
+
+def once_for(principal: Principal, operation: str, request: Request | None) -> Once | None:
     """Under which key a request happens once; None where the caller gave none."""
-    found = once_of(principal, operation, request)
+    found = None if request is None else once_of(principal, operation, request)
     if found is None:
         return None
     # One key may be used for each of several runs; where a run is a part of the request and not its place, it may not.
@@ -51,60 +86,56 @@ class Steps:
     ledger: Ledger
     secrets: RunSecrets
 
-    async def first(self, ctx: Context, once: Once | None) -> dict[str, Any] | None:
-        """What the same request was answered before."""
-        done = await self._done(ctx, once)
-        return None if done is None else dict(done.replayed or {})
-
-    async def _done(self, ctx: Context, once: Once | None) -> Committed | None:
-        if once is None:
-            return None
-        return await self.ledger.replayed(
-            ctx.tenant, once.principal, once.operation, once.key, once.fingerprint, ctx.clock()
-        )
-
     async def take(
         self,
         ctx: Context,
         operation: str,
         run_id: str,
         plan: Callable[[Guard], Awaitable[Step | None]],
-        *,
-        once: Once | None = None,
+        request: Request | None = None,
     ) -> Committed | None:
         """Plan and commit, again where somebody else came in between; None: there was nothing to do.
 
-        An equal request may be what came in between: then its answer is the answer.
+        An equal request may have come first, or in between: then its answer, `replayed`, is the answer.
         """
+        once = once_for(ctx.principal, operation, request)
+        if (first := await first_answer(self.ledger, ctx, once)) is not None:
+            return first
         for _ in range(_MOST_ATTEMPTS):
             guard = await self.secrets.guard(ctx.tenant, run_id)
             try:
                 step = await plan(guard)
             except RunOverError:
-                if (done := await self._done(ctx, once)) is None:
+                if (first := await first_answer(self.ledger, ctx, once)) is None:
                     raise
-                return done
+                return first
             if step is None:
-                return await self._done(ctx, once)
-            commit = Commit(
-                tenant=ctx.tenant,
-                draft=Draft(
-                    op=operation,
-                    actor=ctx.principal.name,
-                    at=ctx.clock(),
-                    agent=step.run.agent_id,
-                    run=step.run.id,
-                    node=step.node_id,
-                ),
-                changes=step.changes,
-                once=once and replace(once, answer={"run_id": step.run.id, "status": step.run.status}),
+                return await first_answer(self.ledger, ctx, once)
+            draft = Draft(
+                op=operation,
+                actor=ctx.principal.name,
+                at=ctx.clock(),
+                agent=step.run.agent_id,
+                run=step.run.id,
+                node=step.node_id,
             )
+            answer = once and replace(once, answer={"run_id": step.run.id, "status": step.run.status})
+            commit = Commit(tenant=ctx.tenant, draft=draft, changes=step.changes, once=answer)
             try:
                 (done,) = await self.ledger.commit(commit, checked_at=guard.checked_at)
             except ConflictError as conflict:
-                if conflict.reason not in _PASSING:
+                if conflict.reason not in PASSING:
                     raise
             else:
                 ctx.facts.seq = done.seq
                 return done
         raise ConflictError("The run keeps being changed by others.", reason="row_changed")
+
+
+async def first_answer(ledger: Ledger, ctx: Context, once: Once | None) -> Committed | None:
+    """What the same request was answered before."""
+    if once is None:
+        return None
+    return await ledger.replayed(
+        ctx.tenant, once.principal, once.operation, once.key, once.fingerprint, ctx.clock()
+    )

@@ -24,6 +24,8 @@ PAGE = 500
 _LOOK_S = 0.25
 #: So often it is asked again whose credential it is, and so often a stream that has nothing to say shows that it is alive.
 _RENEW_S, HEARTBEAT_S = 1.0, 15.0
+#: No event has such a number: whoever waits for one behind it waits for the end.
+_NOTHING_BEHIND = 2**53
 _Types: TypeAlias = frozenset[EventType]
 _UPDATES = _Types({"run.started", *ENDS.values(), "node.completed", "node.failed", "memory.written"})
 _SHOWN: dict[str, _Types] = {
@@ -84,7 +86,7 @@ class RunFollower:
                 ctx = await renew()
                 page = await self._page(ctx, run_id, after)
                 if gather_s and page.events and not page.is_complete:
-                    await self._gathered(ctx.tenant, run_id, loop.time() + gather_s)
+                    await self.news(ctx.tenant, run_id, _NOTHING_BEHIND, gather_s)
                     ctx = await renew()
                     page = await self._page(ctx, run_id, after)
             except QuipuError:
@@ -121,14 +123,6 @@ class RunFollower:
     async def _page(self, ctx: Context, run_id: str, after: int) -> ListRunEventsResponse:
         request = ListRunEventsRequest(run_id=run_id, after=after, limit=PAGE)
         return await self.events(ctx, authorised(ctx.principal, LIST_RUN_EVENTS, request))
-
-    async def _gathered(self, tenant: str, run_id: str, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        while (left := until - loop.time()) > 0:
-            run = await self.ledger.get(RUNS, tenant, run_id)
-            if run is None or run.is_over:
-                return
-            await self.signal.wait(tenant, min(left, _LOOK_S))
 
 
 # -- frames -----------------------------------------------------------------------------------------------------------

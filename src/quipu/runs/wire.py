@@ -10,6 +10,7 @@ from urllib.parse import quote
 from quipu.errors import Fault
 from quipu.operation import invalid
 from quipu.runs.messages import MemoryEntry, RunEventView, RunView
+from quipu.runs.rules import ENTRY_BYTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENTRY = ("content", "tags", "expiresAt")
@@ -197,3 +198,37 @@ def opened_body(run: RunView, fork: Mapping[str, Any] | None = None) -> dict[str
     place = f"/v1/runs/{quote(run.id, safe='')}"
     body = {"runId": run.id, "status": run.status, "eventsUrl": f"{place}/events", "statusUrl": place}
     return body | dict(fork or {})
+
+
+def discovery_document(fixtures: Sequence[str]) -> dict[str, Any]:
+    """Families stand at the root, and again under `capabilities` in the RFC's own form.
+
+    `fixtures` are the workflows of the conformance mode; outside of it there are none, and none are named.
+    """
+    memory: dict[str, Any] = {
+        "supported": True,
+        "maxEntrySizeBytes": ENTRY_BYTES,
+        "ttlSupported": True,
+        "attribution": {"supported": True, "emitsWriteEvents": True},
+    }
+    found: dict[str, Any] = {
+        "protocolVersion": "1.0",
+        "supportedEnvelopes": [],
+        "schemaVersions": {},
+        "limits": {"clarificationRounds": 0, "schemaRounds": 0, "envelopesPerTurn": 0},
+        "replay": {"supported": True, "modes": ["replay", "branch"]},
+        "secrets": {"supported": True, "scopes": ["tenant"], "resolution": "host-managed"},
+        # The published list of backends has this one name.
+        "agents": {"supported": True, "memoryBackends": ["long-term"]},
+        "memory": memory
+        | {
+            "writable": True,
+            "search": {"supported": True, "modes": ["filter"]},
+            "retention": {"ttl": True, "forget": True},
+        },
+        "capabilities": {
+            "agents": {"memoryBackends": ["scratchpad", "conversation", "longTerm"]},
+            "memory": memory,
+        },
+    }
+    return found | ({"fixtures": list(fixtures)} if fixtures else {})

@@ -265,6 +265,14 @@ WHERE tenant = :tenant AND died IS NULL AND state = 'live' AND born <= :seq
   AND (expires_at IS NULL OR expires_at > :now)
 GROUP BY type
 
+-- name: changed_between
+SELECT id FROM record
+WHERE tenant = :tenant AND agent_id = :agent_id AND born > :after AND born <= :until AND id < :below
+UNION
+SELECT id FROM record
+WHERE tenant = :tenant AND agent_id = :agent_id AND died > :after AND died <= :until AND id < :below
+ORDER BY id DESC LIMIT :limit
+
 -- name: links_at
 SELECT from_id, to_id FROM link WHERE tenant = :tenant AND (from_id IN $ids OR to_id IN $ids)
   AND born <= :seq AND (died IS NULL OR died > :seq)
