@@ -176,3 +176,40 @@ async def test_what_retention_dropped_is_said() -> None:
     assert not (seen.html.has_form("branch"))
     assert not (seen.html.has_form("replay"))
     await house.close()
+
+
+async def test_a_run_is_compared_with_its_fork_and_with_any_other(house: House) -> None:
+    before = await house.remember("Ana lives in Lisbon")
+    run = await opened(house)
+    kept = await house(REMEMBER, content="Ana ordered shoes", run_id=run, node_id="write")
+    await happens(house, ops.RECORD_NODE, run, node_id="write", status="completed", variables={"size": 43})
+    await happens(house, ops.END_RUN, run)
+    fork = (await happens(house, ops.FORK_RUN, run, mode="branch", from_seq=1)).run.id
+    await house(UPDATE, id=before, content="Ana lives in Porto")
+    other = await opened(house)
+    await happens(house, ops.RECORD_NODE, other, node_id="write", status="failed", error={"code": "sold_out"})
+    person = await house.person("ana", "admin")
+    page = await person.get(f"/runs/{run}")
+    assert f'<option value="{other}">' in page.html.source
+    link = next(one for one in page.html.links if one.endswith(f"/compare?with={fork}"))
+    seen = await person.get(link)
+    for text in (
+        "1 event at the beginning is the same",
+        "variable.changed write: size",
+        "43",
+        "Both see memory as of entry",
+    ):
+        assert text in seen.text, text
+    seen = await person.get(f"/runs/{run}/compare?with={other}")
+    for text in (
+        "node.failed write: sold_out",
+        "Ana lives in Lisbon",
+        "Ana lives in Porto",
+        "memory.written",
+    ):
+        assert text in seen.text, text
+    assert {f"/memories/{kept.id}", f"/memories/{before}", f"/runs/{other}"} <= set(seen.html.links)
+    assert "With which run?" in (await person.get(f"/runs/{run}/compare")).text
+    limited = await house.person("limited", "agent", agents=("shop",))
+    for query in ("", f"?with={other}", f"?with={run}"):
+        assert (await limited.get(f"/runs/{run}/compare{query}")).status == 404

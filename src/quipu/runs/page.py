@@ -1,6 +1,7 @@
-"""The pages of runs: all of them, and one with its log, what it saw, its notes and its forks."""
+"""The pages of runs: all of them, and one with its log, what it saw, its notes and its forks, and two side by side."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 from urllib.parse import quote
 
 from quipu.errors import QuipuError
@@ -10,7 +11,7 @@ from quipu.runs import messages as m
 from quipu.runs import operations as ops
 from quipu.runs.model import TRANSITIONS
 
-_RUNS, _EVENTS, _SEEN, _FORKS = 50, 200, 12, 50
+_RUNS, _EVENTS, _SEEN, _FORKS, _OTHERS, _DIFFERENCES = 50, 200, 12, 50, 20, 100
 _FILTERS = {"agent": "agent_id", "workflow": "workflow_id", "status": "status"}
 
 
@@ -44,11 +45,41 @@ async def _one(ctx: Context, query: Fields) -> dict[str, Any]:
         "next_after": last if last < run.last_sequence else None,
         "forks": forks.runs,
         "has_more_forks": forks.next_cursor is not None,
+        "others": await _others(ctx, run, forks.runs),
         "notes": {} if is_over else await _notes(ctx, run.id),
         "is_over": is_over,
         "can_cancel": not is_over and may_use(ctx.principal, ops.CANCEL_RUN),
         "can_fork": not run.history_expired and may_use(ctx.principal, ops.FORK_RUN),
         **await _seen(ctx, run),
+    }
+
+
+async def _others(ctx: Context, run: m.RunView, forks: Sequence[m.RunView] = ()) -> list[str]:
+    """Runs that it is likely to be compared with: where it comes from, its forks, and others of its workflow."""
+    recent = await dispatch(ctx, ops.LIST_RUNS, {"workflow_id": run.workflow_id, "limit": _OTHERS})
+    ids = [run.source_run_id, *(one.id for one in (*forks[:_OTHERS], *recent.runs))]
+    return [one for one in dict.fromkeys(ids) if one not in (None, run.id)]
+
+
+async def _compare(ctx: Context, query: Fields) -> dict[str, Any]:
+    other = query.text("with")
+    if other is None:
+        run: m.RunView = await dispatch(ctx, ops.GET_RUN, {"run_id": query["id"]})
+        return {"run": run, "other": None, "others": await _others(ctx, run)}
+    found: m.RunComparison = await dispatch(
+        ctx, ops.COMPARE_RUNS, {"run_id": query["id"], "other_id": other, "limit": _DIFFERENCES}
+    )
+    by_kind: dict[str, list[m.Difference]] = {kind: [] for kind in get_args(m.DifferenceKind)}
+    for one in found.differences:
+        by_kind[one.kind].append(one)
+    return {
+        "run": found.run,
+        "other": found.other,
+        "others": await _others(ctx, found.run),
+        "parts_at": found.parts_at,
+        "by_kind": by_kind,
+        "is_cut": found.is_cut,
+        "not_compared": found.not_compared,
     }
 
 
@@ -119,6 +150,15 @@ PAGES = (
         load=_one,
         actions={"cancel": _cancel, "replay": _replay, "branch": _branch},
         needs=ops.GET_RUN,
+        parent="/runs",
+    ),
+    Page(
+        path="/runs/{id}/compare",
+        group="activity",
+        title="Compare runs",
+        template="run_compare.html",
+        load=_compare,
+        needs=ops.COMPARE_RUNS,
         parent="/runs",
     ),
 )
