@@ -211,6 +211,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "fork_run",
         "Fork a run. A replay repeats its log and does nothing; a branch is a new run that sees what the old one saw.",
     ),
+    "run compare": (
+        "compare_runs",
+        "Compare two runs: where their events part, what each wrote, what each sees of memory, and which variables differ.",
+    ),
     "did": ("get_identity", "Say by which DIDs others know you and this server."),
     "did rotate": (
         "rotate_key",
