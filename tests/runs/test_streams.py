@@ -115,13 +115,24 @@ async def test_without_an_end_a_batch_is_sent_when_its_time_is_over(admin: Clien
 
 
 @requirement("openwop:stream.resume")
-async def test_a_stream_goes_on_behind_the_event_that_was_seen_last(admin: Client) -> None:
+@pytest.mark.parametrize("mode", ["updates", "debug", "values", "messages", "messages,updates"])
+async def test_a_stream_goes_on_behind_the_event_that_was_seen_last(admin: Client, mode: str) -> None:
     run = await driven(admin)
+    whole = frames((await admin.stream(run, f"?streamMode={mode}").done()).body)
     for last in range(8):
-        call = await admin.stream(run, "?streamMode=debug", **{"last-event-id": str(last)}).done()
-        assert kinds(call.body) == EVERYTHING[last + 1 :]
-    call = await admin.stream(run, "?streamMode=values", **{"last-event-id": "6"}).done()
-    assert [number for number, _, _ in frames(call.body)] == [6, 7]
+        resumed = {"last-event-id": str(last)}
+        for buffer in ("", "&bufferMs=5000"):
+            call = await admin.stream(run, f"?streamMode={mode}{buffer}", **resumed).done()
+            numbers = [number for number, _, _ in frames(call.body)]
+            # `values` begins with the run as it stands; a batch has the number of its last event.
+            begins = [last] if mode == "values" else []
+            behind = [number for number, _, _ in whole if number > last]
+            assert numbers == [*begins, *(behind[-1:] if buffer else behind)], (last, buffer)
+
+
+@requirement("openwop:stream.resume")
+async def test_what_is_no_number_of_an_event_is_refused(admin: Client) -> None:
+    run = await admin.run()
     for wrong in ("-1", "x", "9" * 30):
         answer = await admin("GET", f"/v1/runs/{run}/events", headers={"Last-Event-ID": wrong})
         assert answer.status_code == 400

@@ -101,10 +101,12 @@ class Adapter:
                 once=once and replace(once, answer={"memory_ref": ref}),
             )
             try:
-                await self.ledger.commit(commit, checked_at=guard.checked_at)
+                (done,) = await self.ledger.commit(commit, checked_at=guard.checked_at)
             except ConflictError as conflict:
                 if conflict.reason not in PASSING:
                     raise
+            else:
+                return m.MemoryRefView(memory_ref=ref, replayed=done.replayed is not None)
 
     async def _place(self, ctx: Context, ref: str) -> Place | None:
         """What a ref stands for; None where it is no ref at all."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from quipu.errors import ConflictError
 from quipu.ledger.commit import Change, Commit, Keep, Put
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Kept, Reader
@@ -33,6 +34,7 @@ class Attribution:
     async def contributed(self, ctx: Context, commits: Sequence[Commit]) -> Sequence[Commit]:
         for commit in commits:
             _check_names(commit)
+            _check_end(commit)
         names = {run for commit in commits if (run := commit.draft.run) is not None and is_run_id(run)}
         if not names:
             return commits
@@ -102,3 +104,14 @@ def _check_names(commit: Commit) -> None:
         isinstance(change, Put) and is_reserved(change.record.agent_id) for change in commit.changes
     ):
         raise reserved()
+
+
+def _check_end(commit: Commit) -> None:
+    """What was held until nobody would see it any more is not written."""
+    if _is_approved(commit) and any(
+        isinstance(change, Put) and change.record.version == 1 and change.record.is_expired(commit.draft.at)
+        for change in commit.changes
+    ):
+        raise ConflictError(
+            "This memory would have ended by now.", reason="expired", hint="Reject it: nobody would see it."
+        )

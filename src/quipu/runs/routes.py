@@ -286,7 +286,7 @@ class OpenWopRoutes:
         ctx, body = await self._read(http, "agentId", "store")
         given = wire.asked(body, "agentId", "store")
         done = await self._done(http, ops.MINT_MEMORY_REF, given, ctx)
-        return _answer({"memoryRef": done.memory_ref}, 201)
+        return _answer({"memoryRef": done.memory_ref}, 201, _again(done))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
