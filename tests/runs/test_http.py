@@ -284,12 +284,9 @@ async def test_a_repeated_request_is_answered_as_the_first_was_whatever_became_o
             path
         )
         assert again.headers["openwop-idempotent-replay"] == "true", path
-        other = (
-            {**body, "agentId": "bo"} if "refs" in path else {**body, "tenantId": "default", "nodeId": "m"}
-        )
-        if "refs" in path or "nodes" in path:
-            said = await admin.post(path, other, 409, key=f"k{number}")
-            assert said["error"] == "idempotency_key_mismatch", path
+    for number, other in ((1, {"nodeId": "m", "status": "started"}), (5, {"agentId": "bo"})):
+        said = await admin.post(attempts[number][0], other, 409, key=f"k{number}")
+        assert said["error"] == "idempotency_key_mismatch"
     kinds = [event["type"] for event in await admin.events(run)]
     assert kinds.count("node.started") == 1
     assert len(await admin.list("agent")) == 1

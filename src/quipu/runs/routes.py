@@ -33,7 +33,7 @@ _A_MINUTE = "public, max-age=60"
 _LONGEST_POLL_S = 25
 _FORK = ":fork"
 _STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_OPENED = ("workflowId", "inputs", "configurable", "metadata", "tags")
+_OPENED = ("workflowId", "inputs", "configurable", "metadata", "tags", "agent")
 _RUNS, _RUN = "/v1/runs", "/v1/runs/{run_id}"
 _OWN, _OWN_RUN = "/v1/x-host-quipu-runs", "/v1/x-host-quipu-runs/{run_id}"
 _MEMORY = "/v1/x-host-quipu-memory"
@@ -96,8 +96,7 @@ class OpenWopRoutes:
         return HttpResponse(body, headers=headers, media_type="application/json")
 
     async def _workflow(self, http: HttpRequest) -> HttpResponse:
-        given = {"workflow_id": http.path_params["workflow_id"]}
-        return _answer((await self._done(http, ops.GET_WORKFLOW, given)).workflow)
+        return _answer((await self._done(http, ops.GET_WORKFLOW, http.path_params)).workflow)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -121,10 +120,9 @@ class OpenWopRoutes:
         if not isinstance(body.get("scopeId", ""), str):
             raise invalid([Fault("/scopeId", "bad_value", "a text")])
         given |= wire.asked(body, *_OPENED)
-        if body.get("agent") is not None:
-            given["described_agent"] = wire.agent_ref(body["agent"])
-            if (named := wire.named_agent(body["agent"])) is not None:
-                given.setdefault("agent_id", named)
+        agent: Any = given.get("described_agent")
+        if isinstance(agent, dict) and "agent_id" in agent:
+            given = {"agent_id": agent["agent_id"], **given}
         run = await self._done(http, ops.OPEN_RUN, given, ctx)
         return _answer(wire.opened_body(run), 201, _again(run))
 
@@ -133,7 +131,7 @@ class OpenWopRoutes:
         return _answer(wire.run_body(await self._run(http, ctx), ctx.tenant))
 
     async def _run(self, http: HttpRequest, ctx: Context) -> RunView:
-        return await self._done(http, ops.GET_RUN, {"run_id": http.path_params["run_id"]}, ctx)
+        return await self._done(http, ops.GET_RUN, http.path_params, ctx)
 
     async def _list(self, http: HttpRequest) -> HttpResponse:
         ctx = await self.authentication(http)
@@ -143,32 +141,22 @@ class OpenWopRoutes:
         return _answer({"runs": runs, "nextCursor": found.next_cursor})
 
     async def _cancel(self, http: HttpRequest) -> HttpResponse:
-        ctx, _ = await self._read(http)
-        run = await self._done(http, ops.CANCEL_RUN, {"run_id": http.path_params["run_id"]}, ctx)
-        return _state(run)
+        return _state(await self._posted(http, ops.CANCEL_RUN))
 
     async def _node(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http)
-        given = wire.asked(body, "nodeId", "status", "error", "variables")
-        run = await self._done(http, ops.RECORD_NODE, given | {"run_id": http.path_params["run_id"]}, ctx)
-        return _state(run)
+        return _state(await self._posted(http, ops.RECORD_NODE, "nodeId", "status", "error", "variables"))
 
     async def _end(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http)
-        given = wire.asked(body, "status", "error", "variables")
-        run = await self._done(http, ops.END_RUN, given | {"run_id": http.path_params["run_id"]}, ctx)
-        return _state(run)
+        return _state(await self._posted(http, ops.END_RUN, "status", "error", "variables"))
 
     async def _fork(self, http: HttpRequest) -> HttpResponse:
         named: str = http.path_params["run_id"]
         if not named.endswith(_FORK):
             raise wrong_method("GET, HEAD")
         ctx, body = await self._read(http)
-        given = wire.asked(body, "mode", "fromSeq")
+        given = wire.asked(body, "mode", "fromSeq", "runOptionsOverlay")
         if "mode" not in given:
             raise invalid([Fault("/mode", "missing_field", "replay or branch")])
-        if body.get("runOptionsOverlay") is not None:
-            given["overlay"] = wire.overlay(body["runOptionsOverlay"])
         source = named.removesuffix(_FORK)
         http.state.fork = {"fromSeq": given.get("from_seq", 0), "sourceRunId": source}
         made = await self._done(http, ops.FORK_RUN, given | {"run_id": source}, ctx)
@@ -178,13 +166,11 @@ class OpenWopRoutes:
     # -- notes --------------------------------------------------------------------------------------------------------
 
     async def _notes(self, http: HttpRequest) -> HttpResponse:
-        found = await self._done(http, ops.RUN_NOTES, dict(http.path_params))
+        found = await self._done(http, ops.RUN_NOTES, http.path_params)
         return _answer({"notes": [{"id": note.id, "text": note.text} for note in found.notes]})
 
     async def _add_note(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http)
-        given = {**http.path_params, "action": "add", **wire.asked(body, "content")}
-        done = await self._done(http, ops.RUN_NOTES, given, ctx)
+        done = await self._posted(http, ops.RUN_NOTES, "content", action="add")
         return _answer({"added": True}, 201, _again(done))
 
     async def _clear_notes(self, http: HttpRequest) -> HttpResponse:
@@ -253,39 +239,27 @@ class OpenWopRoutes:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     async def _list_entries(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http, "memoryRef", "options", "cursor", "runId")
-        given = wire.asked(body, "memoryRef", "cursor", "runId")
-        if body.get("options") is not None:
-            given["options"] = wire.list_options(body["options"])
-        found = await self._done(http, ops.LIST_ENTRIES, given, ctx)
-        entries = [wire.entry_body(entry) for entry in found.entries]
+        names = ("memoryRef", "options", "cursor", "runId")
+        found = await self._posted(http, ops.LIST_ENTRIES, *names, is_closed=True)
         more = {} if found.next_cursor is None else {"nextCursor": found.next_cursor}
-        return _answer({"entries": entries, **more})
+        return _answer({"entries": [wire.entry_body(entry) for entry in found.entries], **more})
 
     async def _get_entry(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http, "memoryRef", "id", "runId")
-        found = await self._done(http, ops.GET_ENTRY, wire.asked(body, "memoryRef", "id", "runId"), ctx)
-        return _answer({"entry": None if found.entry is None else wire.entry_body(found.entry)})
+        found = await self._posted(http, ops.GET_ENTRY, "memoryRef", "id", "runId", is_closed=True)
+        return _answer(_entry(found))
 
     async def _put_entry(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http, "memoryRef", "entry", "runId", "nodeId")
-        given = wire.asked(body, "memoryRef", "runId", "nodeId")
-        if body.get("entry") is not None:
-            given["entry"] = wire.new_entry(body["entry"])
-        done = await self._done(http, ops.PUT_ENTRY, given, ctx)
-        entry = None if done.entry is None else wire.entry_body(done.entry)
-        return _answer({"entry": entry, **_held(done)}, 202 if done.is_held else 201, _again(done))
+        names = ("memoryRef", "entry", "runId", "nodeId")
+        done = await self._posted(http, ops.PUT_ENTRY, *names, is_closed=True)
+        return _answer(_entry(done) | _held(done), 202 if done.is_held else 201, _again(done))
 
     async def _delete_entry(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http, "memoryRef", "id", "runId", "nodeId")
-        given = wire.asked(body, "memoryRef", "id", "runId", "nodeId")
-        done = await self._done(http, ops.DELETE_ENTRY, given, ctx)
+        names = ("memoryRef", "id", "runId", "nodeId")
+        done = await self._posted(http, ops.DELETE_ENTRY, *names, is_closed=True)
         return _answer({"deleted": done.deleted, **_held(done)}, 202 if done.is_held else 200, _again(done))
 
     async def _mint(self, http: HttpRequest) -> HttpResponse:
-        ctx, body = await self._read(http, "agentId", "store")
-        given = wire.asked(body, "agentId", "store")
-        done = await self._done(http, ops.MINT_MEMORY_REF, given, ctx)
+        done = await self._posted(http, ops.MINT_MEMORY_REF, "agentId", "store", is_closed=True)
         return _answer({"memoryRef": done.memory_ref}, 201, _again(done))
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -302,17 +276,30 @@ class OpenWopRoutes:
             wire.closed(body, (*known, "tenantId"), "")
         return ctx, body
 
+    async def _posted(
+        self,
+        http: HttpRequest,
+        operation: Operation[RequestT, ResponseT],
+        *names: str,
+        is_closed: bool = False,
+        **more: Any,
+    ) -> ResponseT:
+        """Carry out what a body asks for in these members; with `is_closed` it may have no others."""
+        ctx, body = await self._read(http, *(names if is_closed else ()))
+        given = {**http.path_params, **wire.asked(body, *names), **more}
+        return await self._done(http, operation, given, ctx)
+
     async def _done(
         self,
         http: HttpRequest,
         operation: Operation[RequestT, ResponseT],
-        given: dict[str, Any],
+        given: Mapping[str, Any],
         ctx: Context | None = None,
     ) -> ResponseT:
         http.state.openwop_needs = operation.permission
         key = http.headers.get("idempotency-key")
         if key is not None and http.method != "GET" and "idempotency_key" in operation.request.model_fields:
-            given = given | {"idempotency_key": key}
+            given = {**given, "idempotency_key": key}
         return await dispatch(ctx or await self.authentication(http), operation, given)
 
 
@@ -356,6 +343,10 @@ def _state(run: RunView) -> HttpResponse:
 def _again(response: Response) -> dict[str, str]:
     """That an answer was given before."""
     return {"openwop-Idempotent-Replay": "true"} if getattr(response, "replayed", False) else {}
+
+
+def _entry(done: Any) -> dict[str, Any]:
+    return {"entry": None if done.entry is None else wire.entry_body(done.entry)}
 
 
 def _held(done: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """OpenWOP's spelling: camelCase and moments as texts, as its published v1 schemas have them. Names and shapes only."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,19 +13,14 @@ from quipu.runs.messages import MemoryEntry, RunEventView, RunView
 from quipu.runs.rules import ENTRY_BYTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ENTRY = ("content", "tags", "expiresAt")
-_OPTIONS = ("limit", "tag")
-_OVERLAY = ("inputs", "configurable", "tags")
-_AGENT = ("agentId", "name", "modelClass", "memoryRef", "version", "channel", "sourceManifestId")
 #: Fields that are called otherwise here than in our own operations, and those whose names within are the caller's.
 _RENAMED = {
     "described_agent": "agent",
     "overlay": "runOptionsOverlay",
     "idempotency_key": "Idempotency-Key",
 }
+_OURS = {theirs: ours for ours, theirs in _RENAMED.items()}
 _FREE = ("inputs", "configurable", "metadata", "variables")
-#: Of profiles that are not advertised: known, and passed over.
-_IGNORED_OPTIONS = ("tokenBudget", "query")
 
 
 def snake(name: str) -> str:
@@ -58,52 +53,54 @@ def moment(text: object, pointer: str) -> int:
 
 
 def asked(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Those of the known fields that are there, in our spelling; what is not known is passed over."""
-    return {snake(name): body[name] for name in names if body.get(name) is not None}
+    """Those of the known members that are there, in our spelling; what is not known is passed over."""
+    return {
+        _OURS.get(name) or snake(name): _CLOSED[name](body[name]) if name in _CLOSED else body[name]
+        for name in names
+        if body.get(name) is not None
+    }
 
 
-def agent_ref(given: object) -> Any:
-    """An AgentRef in our spelling, closed."""
-    if not isinstance(given, Mapping):
-        return given
-    agent: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
-    closed(agent, _AGENT, "/agent")
-    return asked(agent, *_AGENT)
+def _member(
+    name: str, *known: str, read: Callable[[dict[str, Any]], None] | None = None
+) -> Callable[[Any], Any]:
+    """Reads an object that is a member of the body, closed. What is no object the model refuses."""
+
+    def member(given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        body: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  the model checks the values
+        closed(body, known, f"/{name}")
+        found = asked(body, *known)
+        if read is not None:
+            read(found)
+        return found
+
+    return member
 
 
-def named_agent(given: object) -> Any:
-    """The id in an AgentRef, if there is one."""
-    return given.get("agentId") if isinstance(given, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  checked by the model
+def _read_entry(entry: dict[str, Any]) -> None:
+    if "expires_at" in entry:
+        entry["expires_at"] = moment(entry["expires_at"], "/entry/expiresAt")
 
 
-def new_entry(given: object) -> Any:
-    """A new entry in our spelling. Who writes may give neither an id nor a time."""
-    if not isinstance(given, Mapping):
-        return given
-    entry: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
-    closed(entry, _ENTRY, "/entry")
-    found = asked(entry, *_ENTRY)
-    if "expires_at" in found:
-        found["expires_at"] = moment(found["expires_at"], "/entry/expiresAt")
-    return found
-
-
-def list_options(given: object) -> Any:
-    """MemoryListOptions in our spelling."""
-    if not isinstance(given, Mapping):
-        return given
-    options: Mapping[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  checked below and by the model
-    closed(options, (*_OPTIONS, *_IGNORED_OPTIONS, "rank"), "/options")
-    if options.get("rank") not in (None, "recency"):
+def _read_options(options: dict[str, Any]) -> None:
+    """Those of profiles that are not advertised are known and passed over; there is one rank."""
+    if options.pop("rank", "recency") != "recency":
         raise invalid([Fault("/options/rank", "bad_value", "recency")])
-    return asked(options, *_OPTIONS)
+    options.pop("token_budget", None)
+    options.pop("query", None)
 
 
-def overlay(given: object) -> Any:
-    """What is different in a branch, closed."""
-    if isinstance(given, Mapping):
-        closed(given, _OVERLAY, "/runOptionsOverlay")  # pyright: ignore[reportUnknownArgumentType]  checked by the model
-    return given  # pyright: ignore[reportUnknownVariableType]
+_CLOSED: Mapping[str, Callable[[Any], Any]] = {
+    "agent": _member(
+        "agent", "agentId", "name", "modelClass", "memoryRef", "version", "channel", "sourceManifestId"
+    ),
+    "runOptionsOverlay": _member("runOptionsOverlay", "inputs", "configurable", "tags"),
+    # Who writes may give neither an id nor a time.
+    "entry": _member("entry", "content", "tags", "expiresAt", read=_read_entry),
+    "options": _member("options", "limit", "tag", "tokenBudget", "query", "rank", read=_read_options),
+}
 
 
 def closed(given: Mapping[str, Any], known: Sequence[str], pointer: str) -> None:
