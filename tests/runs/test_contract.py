@@ -8,6 +8,7 @@ from quipu.access.operations import REVOKE_TOKEN
 from quipu.config import Settings
 from quipu.errors import ConflictError
 from quipu.governance.operations import LIST_REVIEWS
+from quipu.runs.model import EVENTS
 from quipu.secrets.operations import ADD_SECRET
 from tests.governance.office import HOLD_ALL, open_office
 from tests.requirement import requirement
@@ -72,18 +73,26 @@ async def ways_to_write(client: Client, run: str) -> list[tuple[str, str, Any, d
 
 
 @requirement("openwop:attribution.every-way")
-async def test_every_way_of_writing_is_named_in_the_log_of_the_run(admin: Client) -> None:
-    run = await admin.run()
+async def test_every_way_of_writing_is_named_in_the_log_of_the_run_and_a_refused_one_is_not(
+    host: Host, admin: Client
+) -> None:
+    office, run = host.office, await admin.run()
     for method, path, body, headers in await ways_to_write(admin, run):
         before = await written(admin, run)
         answer = await admin(method, path, body, headers=headers)
         assert answer.is_success, (path, answer.text)
-        after = await written(admin, run)
-        assert len(after) > len(before), (path, answer.text)
-        assert len({*after[len(before) :]}) == len(after) - len(before), path
-    assert (await admin.get(f"/v1/runs/{run}"))["vendor.quipu"]["lastSequence"] == len(
-        await written(admin, run)
-    )
+        new = (await written(admin, run))[len(before) :]
+        assert new, (path, answer.text)
+        assert len({*new}) == len(new), "one event for each memory"
+    rows = await office.container.ledger.page(EVENTS, "default", {"run_id": run}, limit=500)
+    assert {row.position for row in rows if row.type == "memory.written"} == {
+        entry.seq for entry in await office.entries() if entry.run == run and entry.op != "open_run"
+    }, "an event is in the commit of its write"
+    await office.rules({"id": "no", "effect": "deny", "when": {"content_any": ["passport"]}})
+    for content in ("a passport", ""):
+        answer = await admin("POST", "/v1/memories", {"content": content, "run_id": run})
+        assert answer.status_code in (400, 403)
+    assert len(await office.container.ledger.page(EVENTS, "default", {"run_id": run}, limit=500)) == len(rows)
 
 
 @requirement("openwop:auth.owner")

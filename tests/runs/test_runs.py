@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from quipu.audit.operations import UNDO, VERIFY
-from quipu.errors import ConflictError, InvalidError, NotFoundError
+from quipu.errors import ConflictError, ForbiddenError, NotFoundError
 from quipu.memory.operations import FORGET, GET, RECALL, REMEMBER, REMEMBER_MANY, UPDATE
 from quipu.runs import operations as ops
-from tests.governance.office import HOLD_ALL, Office
+from tests.governance.office import Office
+from tests.requirement import requirement
 
 
 async def opened(office: Office, **fields: object) -> str:
@@ -18,30 +19,6 @@ async def opened(office: Office, **fields: object) -> str:
 async def events(office: Office, run_id: str, kind: str | None = None) -> list[tuple[str, dict[str, object]]]:
     found = await office(ops.LIST_RUN_EVENTS, run_id=run_id)
     return [(one.type, one.payload) for one in found.events if kind in (None, one.type)]
-
-
-async def test_a_run_is_opened_driven_and_ended(office: Office) -> None:
-    run = await office(ops.OPEN_RUN, workflow_id="orders", inputs={"order": 7}, tags=["shop"])
-    assert (run.status, run.driver, run.agent_id, run.last_sequence) == ("running", "external", "agent", 0)
-    await office(ops.RECORD_NODE, run_id=run.id, node_id="look", status="started")
-    await office(ops.RECORD_NODE, run_id=run.id, node_id="look", status="completed", variables={"found": 3})
-    done = await office(ops.END_RUN, run_id=run.id)
-    assert (done.status, done.variables, done.node_states) == (
-        "completed",
-        {"found": 3},
-        {"look": "completed"},
-    )
-    kinds = [kind for kind, _ in await events(office, run.id)]
-    assert kinds == [
-        *("run.started", "node.started", "variable.changed", "node.completed"),
-        *("memory.written", "run.completed"),
-    ]
-    log = await office(ops.LIST_RUN_EVENTS, run_id=run.id)
-    assert [one.sequence for one in log.events] == list(range(6))
-    assert log.is_complete
-    with pytest.raises(InvalidError) as refused:
-        await office(ops.RECORD_NODE, run_id=run.id, node_id="look", status="started")
-    assert refused.value.reason == "run_over"
 
 
 async def test_what_a_run_wrote_is_named_in_its_log_in_the_commit_of_the_write(office: Office) -> None:
@@ -84,20 +61,27 @@ async def test_a_recall_as_of_a_run_sees_what_the_run_saw(office: Office) -> Non
         await office(RECALL, query="Ana", as_of="run_00000000000000000000000000")
 
 
+@requirement("openwop:summary.reserved")
 async def test_a_summary_is_remembered_once_and_nobody_else_writes_where_it_is(office: Office) -> None:
     run = await opened(office)
     await office(ops.END_RUN, run_id=run)
     listed = await office(ops.LIST_ENTRIES, memory_ref="quipu/run-summaries")
     assert [entry.tags for entry in listed.entries] == [("source:run-summary",)]
     assert run in listed.entries[0].content
+    kept = listed.entries[0].id
+    ((_, named),) = await events(office, run, "memory.written")
+    assert (named["memoryRef"], named["memoryId"]) == ("quipu/run-summaries", kept)
+    here, at = {"agent_id": "quipu/run-summaries"}, {"memory_ref": "quipu/run-summaries"}
     for operation, fields in (
-        (REMEMBER, {"content": "mine"}),
-        (FORGET, {"ids": [listed.entries[0].id]}),
-        (UPDATE, {"id": listed.entries[0].id, "content": "other"}),
+        (REMEMBER, {"content": "mine", **here}),
+        (FORGET, {"ids": [kept], **here}),
+        (UPDATE, {"id": kept, "content": "other", **here}),
+        (ops.PUT_ENTRY, {"entry": {"content": "mine"}, **at}),
+        (ops.DELETE_ENTRY, {"id": kept, **at}),
     ):
-        with pytest.raises(Exception, match="own") as refused:
-            await office(operation, agent_id="quipu/run-summaries", **fields)
-        assert getattr(refused.value, "reason", None) == "reserved"
+        with pytest.raises(ForbiddenError) as refused:
+            await office(operation, **fields)
+        assert refused.value.reason == "reserved"
     with pytest.raises(Exception, match="own"):
         await office(ops.OPEN_RUN, workflow_id="w", agent_id="quipu/run-summaries")
 
@@ -123,6 +107,7 @@ async def test_of_a_cancel_and_an_end_at_once_one_is_left_and_the_summary_tells_
         assert view.status in said
 
 
+@requirement("openwop:idempotency.once")
 async def test_ten_equal_requests_make_one_run(any_office: Office) -> None:
     office = any_office
     runs = await asyncio.gather(
@@ -136,27 +121,6 @@ async def test_ten_equal_requests_make_one_run(any_office: Office) -> None:
     assert len((await office(ops.LIST_RUNS)).runs) == 1
 
 
-async def test_a_held_write_leaves_its_event_when_it_is_approved_also_after_the_end(
-    any_office: Office,
-) -> None:
-    office = any_office
-    writer = await office.token("writer")
-    await office.rules(HOLD_ALL)
-    run = (await office(ops.OPEN_RUN, writer, workflow_id="orders")).id
-    held = await office(
-        ops.PUT_ENTRY, writer, memory_ref="agent", entry={"content": "Ana has a cat"}, run_id=run
-    )
-    assert held.is_held
-    assert held.entry is None
-    assert await events(office, run, "memory.written") == []
-    await office(ops.END_RUN, writer, run_id=run)
-    await office.decide(held.held.proposal_id)
-    kinds = [kind for kind, _ in await events(office, run)]
-    assert kinds == ["run.started", "run.completed", "memory.written"]
-    (entry,) = [one for one in await office.entries("remember") if one.run == run]
-    assert "run_event" in [table for table, *_ in entry.detail["side"]]  # pyright: ignore
-
-
 async def test_a_run_can_be_undone_as_a_cause(office: Office) -> None:
     run = await opened(office)
     kept = await office(REMEMBER, content="Ana has a cat", run_id=run)
@@ -165,16 +129,3 @@ async def test_a_run_can_be_undone_as_a_cause(office: Office) -> None:
     assert sorted(one.outcome for one in found.findings) == ["done", "done"]
     with pytest.raises(NotFoundError):
         await office(GET, id=kept.id)
-
-
-async def test_notes_are_gone_when_the_run_ends(office: Office) -> None:
-    run = await opened(office)
-    await office(ops.RUN_NOTES, run_id=run, backend="scratchpad", action="add", content="look again")
-    await office(ops.RUN_NOTES, run_id=run, backend="conversation", action="add", content="hello")
-    noted = await office(ops.RUN_NOTES, run_id=run, backend="scratchpad")
-    assert [note.text for note in noted.notes] == ["look again"]
-    cleared = await office(ops.RUN_NOTES, run_id=run, backend="scratchpad", action="clear")
-    assert cleared.notes == ()
-    await office(ops.END_RUN, run_id=run)
-    assert (await office(ops.RUN_NOTES, run_id=run, backend="conversation")).notes == ()
-    assert (await office(VERIFY)).verified

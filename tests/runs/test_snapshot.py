@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quipu.errors import ForbiddenError, InvalidError
-from quipu.memory.operations import FORGET, MERGE, RECALL, REMEMBER, UPDATE
+from quipu.errors import InvalidError
+from quipu.memory.operations import FORGET, RECALL, REMEMBER, UPDATE
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation
 from quipu.runs import operations as ops
@@ -289,34 +289,3 @@ async def test_what_is_erased_is_in_no_snapshot_variable_fork_tag_and_repeated_a
         await office(ops.PUT_ENTRY, **request)
     assert refused.value.reason == "run_over"
     assert (await office.container.audit.verifier.tenant("default")).faults == ()
-
-
-@requirement("openwop:attribution.every-way")
-async def test_every_way_of_writing_that_names_the_run_is_in_its_log_once_and_a_refused_one_is_not(
-    office: Office,
-) -> None:
-    run = (await office(ops.OPEN_RUN, workflow_id="w")).id
-    first = (await office(REMEMBER, content="first", run_id=run)).id
-    second = (await office(REMEMBER, content="second", run_id=run)).id
-    await office(UPDATE, id=first, content="first, changed", run_id=run)
-    merged = await office(MERGE, canonical=first, duplicates=[second], strategy="merge_content", run_id=run)
-    await office.rules({"id": "no", "effect": "deny", "when": {"content_any": ["passport"]}})
-    for content in ("a passport", ""):
-        with pytest.raises((ForbiddenError, InvalidError)):
-            await office(REMEMBER, content=content, run_id=run)
-    events = (await office(ops.LIST_RUN_EVENTS, run_id=run)).events
-    ids = [event.payload["memoryId"] for event in events if event.type == "memory.written"]
-    assert ids[:3] == [first, second, first]
-    assert set(ids[3:]) <= {first, second}
-    assert merged.canonical_id in ids[3:]
-    entries = await office.entries("remember", "update", "merge")
-    named = [entry for entry in entries if entry.run == run]
-    assert len(named) == 4
-    positions = {row.position for row in await _rows(office, run) if row.type == "memory.written"}
-    assert positions == {entry.seq for entry in named}, "an event is in the commit of its write"
-
-
-async def _rows(office: Office, run: str) -> list[Any]:
-    from quipu.runs.model import EVENTS
-
-    return list(await office.container.ledger.page(EVENTS, "default", {"run_id": run}, limit=500))
