@@ -20,11 +20,11 @@ def texts(log: ConversationLog) -> list[str]:
 
 
 def test_messages_come_back_in_their_order_and_only_those_of_the_conversation(blocking: sync.Memory) -> None:
-    one, other = (ConversationLog(blocking, "chat", name, user_id="mara") for name in ("one", "other"))
+    one, other = (ConversationLog(blocking, name, user_id="mara") for name in ("one", "other"))
     one.add(said("tea", "milk"))
     other.add(said("coffee"))
     one.add(said("sugar"))
-    ConversationLog(blocking, "chat", "one", user_id="bob").add(said("water"))
+    ConversationLog(blocking, "one", user_id="bob").add(said("water"))
     assert texts(one) == ["tea", "milk", "sugar"]
     one.clear()
     assert texts(one) == []
@@ -33,7 +33,7 @@ def test_messages_come_back_in_their_order_and_only_those_of_the_conversation(bl
 
 
 def test_a_message_is_found_like_any_memory(blocking: sync.Memory) -> None:
-    ConversationLog(blocking, "chat", "one", user_id="mara").add(said("Mara eats no meat"))
+    ConversationLog(blocking, "one", user_id="mara").add(said("Mara eats no meat"))
     (hit,) = blocking.recall("who eats meat", user_id="mara")
     assert (hit.type, hit.session_id, hit.source) == ("episodic", "one", "user")
 
@@ -41,13 +41,13 @@ def test_a_message_is_found_like_any_memory(blocking: sync.Memory) -> None:
 def test_it_survives_a_restart(tmp_path: Path) -> None:
     for expected in ([], ["tea"]):
         with sync.Memory("agent", tmp_path / "chat.db", embedder=WordEmbedder()) as memory:
-            log = ConversationLog(memory, "chat", "one")
+            log = ConversationLog(memory, "one")
             assert texts(log) == expected
             log.add(said("tea"))
 
 
 def test_a_conversation_longer_than_one_call_takes(blocking: sync.Memory) -> None:
-    log = ConversationLog(blocking, "chat", "long")
+    log = ConversationLog(blocking, "long")
     log.add(said(*(f"number {n}" for n in range(1_001))))
     assert texts(log) == [f"number {n}" for n in range(1_001)]
     log.clear()
@@ -56,14 +56,14 @@ def test_a_conversation_longer_than_one_call_takes(blocking: sync.Memory) -> Non
 
 def test_what_was_added_together_stays_together_however_many_add(blocking: sync.Memory) -> None:
     def add(n: int) -> None:
-        ConversationLog(blocking, "chat", "one").add(said(f"call {n}", f"answer {n}"))
+        ConversationLog(blocking, "one").add(said(f"call {n}", f"answer {n}"))
 
     threads = [threading.Thread(target=add, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = texts(ConversationLog(blocking, "chat", "one"))
+    found = texts(ConversationLog(blocking, "one"))
     assert len(found) == 16
     for call, answer in zip(found[::2], found[1::2], strict=True):
         assert call.removeprefix("call ") == answer.removeprefix("answer ")
@@ -71,7 +71,7 @@ def test_what_was_added_together_stays_together_however_many_add(blocking: sync.
 
 def test_messages_that_wait_for_a_person_are_an_error(blocking: sync.Memory) -> None:
     blocking.set_rules([{"id": "ask", "effect": "hold"}])
-    log = ConversationLog(blocking, "chat", "one")
+    log = ConversationLog(blocking, "one")
     with pytest.raises(ConflictError, match="wait for approval"):
         log.add(said("tea"))
     assert texts(log) == []

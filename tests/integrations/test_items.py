@@ -7,7 +7,7 @@ import pytest
 
 from quipu import sync
 from quipu.errors import ConflictError
-from quipu.integrations.items import Items, Put
+from quipu.integrations.items import Items
 from quipu.testing.embedders import WordEmbedder
 from tests.fixtures.memories import Clock
 
@@ -22,12 +22,12 @@ def items(blocking: sync.Memory) -> Items:
 def put(
     items: Items, key: str, text: str = "tea", /, namespace: tuple[str, ...] = HOME, **value: Any
 ) -> None:
-    items.put(Put(namespace=namespace, key=key, value={"text": text, **value}, texts=[text]))
+    items.put(namespace, key, {"text": text, **value}, [text])
 
 
 def test_an_item_comes_back_whole_and_is_found_by_its_text(items: Items, blocking: sync.Memory) -> None:
     value = {"text": "Mara is vegetarian", "deep": {"list": [1, 2.5, None, True]}}
-    items.put(Put(namespace=HOME, key="diet", value=value, texts=["Mara is vegetarian"]))
+    items.put(HOME, "diet", value, ["Mara is vegetarian"])
     item = items.get(HOME, "diet")
     assert item is not None
     assert (item.namespace, item.key, item.value) == (HOME, "diet", value)
@@ -52,7 +52,7 @@ def test_an_item_lives_as_long_as_it_was_given_and_a_new_put_without_that_lasts(
     with sync.Memory("agent", ":memory:", embedder=WordEmbedder(), clock=clock) as memory:
         items = Items(memory, template=())
         for key in ("soon", "kept"):
-            items.put(Put(namespace=HOME, key=key, value={}, texts=["tea"], ttl=2))
+            items.put(HOME, key, {}, ["tea"], ttl=2)
         put(items, "kept")
         clock.now += 119_999
         assert items.get(HOME, "soon") is not None
@@ -84,7 +84,7 @@ def test_a_namespace_is_no_prefix_of_its_neighbour(items: Items) -> None:
 
 
 def test_what_is_not_indexed_is_not_found_by_a_query(items: Items) -> None:
-    items.put(Put(namespace=HOME, key="diet", value={}, texts=["vegetarian"], is_indexed=False))
+    items.put(HOME, "diet", {}, ["vegetarian"], is_indexed=False)
     assert items.search(HOME, query="vegetarian") == []
     assert [item.key for item in items.search(HOME)] == ["diet"]
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,14 @@ from transitions import Machine as Library
 from transitions import MachineError
 
 from quipu.errors import ConflictError
-from quipu.model.machine import Transition, faults, machine
+from quipu.model.machine import Machine, Transition, faults, machine
 from quipu.model.record import Provenance, Record
-from quipu.procedures.machine import Note, Table, life, read_note, replayed, stepped, unreachable
+from quipu.procedures.machine import Note, Table, life, read_note, replayed, unreachable
 from tests.procedures.machines import PARCEL, ring
+
+
+def stepped(before: Machine, trigger: str, facts: Mapping[str, bool]) -> Machine:
+    return replace(before, current=Table(before).taken(before.current, trigger, facts).dest)
 
 
 def of(*transitions: dict[str, Any], **fields: Any) -> Any:

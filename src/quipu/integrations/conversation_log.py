@@ -10,6 +10,8 @@ from quipu import sync
 from quipu.errors import ConflictError
 from quipu.memory.model import RecordView
 
+#: Where it is said in the metadata that a memory is a message of a chain.
+_KEY = "langchain"
 _PAGE = 1000
 #: Whose turn it is: a call of a tool and its answer stay side by side, though every request has a log of its own.
 _writing: WeakKeyDictionary[sync.Memory, Lock] = WeakKeyDictionary()
@@ -26,13 +28,10 @@ class Said:
 
 
 class ConversationLog:
-    """Adds and reads the messages of a conversation; `name` tells apart what different frameworks keep."""
+    """Adds and reads the messages of a conversation."""
 
-    def __init__(
-        self, memory: sync.Memory, name: str, session_id: str, *, user_id: str | None = None
-    ) -> None:
-        self._memory, self._name = memory, name
-        self._session_id, self._user_id = session_id, user_id
+    def __init__(self, memory: sync.Memory, session_id: str, *, user_id: str | None = None) -> None:
+        self._memory, self._session_id, self._user_id = memory, session_id, user_id
         with _making:
             self._turn = _writing.setdefault(memory, Lock())
 
@@ -40,7 +39,7 @@ class ConversationLog:
         """Oldest first, as they were added."""
         # Two processes that wrote at once may have given one turn twice: then the older memory comes first.
         records = sorted(self._records(), key=lambda record: (self._place(record), record.id))
-        return [record.metadata[self._name]["message"] for record in records]
+        return [record.metadata[_KEY]["message"] for record in records]
 
     def add(self, messages: Sequence[Said]) -> None:
         """Keep them side by side, in order. ConflictError where they have to wait for a person."""
@@ -61,7 +60,7 @@ class ConversationLog:
             "user_id": self._user_id,
             "session_id": self._session_id,
             "source": message.source,
-            "metadata": {self._name: {"turn": turn, "message": message.whole}},
+            "metadata": {_KEY: {"turn": turn, "message": message.whole}},
         }
 
     def clear(self) -> None:
@@ -71,7 +70,7 @@ class ConversationLog:
             self._memory.forget(ids=ids[start : start + _PAGE], reason="The conversation was cleared.")
 
     def _place(self, record: RecordView) -> int:
-        turn: int = record.metadata[self._name]["turn"]
+        turn: int = record.metadata[_KEY]["turn"]
         return turn
 
     def _records(self) -> list[RecordView]:
@@ -81,7 +80,7 @@ class ConversationLog:
             page = self._memory.list(
                 session_id=self._session_id,
                 user_id=self._user_id,
-                filter={f"metadata.{self._name}.turn": {"$gte": 1}},
+                filter={f"metadata.{_KEY}.turn": {"$gte": 1}},
                 limit=_PAGE,
                 cursor=cursor,
             )

@@ -28,19 +28,6 @@ class Item:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
-    """An item to keep, with the texts that it is searched by."""
-
-    namespace: tuple[str, ...]
-    key: str
-    value: dict[str, Any]
-    texts: Sequence[str]
-    is_indexed: bool = True
-    #: It is gone so many minutes after the write.
-    ttl: float | None = None
-
-
 class Items:
     """Keeps and finds items. A write that waits for a person is told to `on_held`, and raises with `strict`."""
 
@@ -59,23 +46,33 @@ class Items:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def put(self, item: Put) -> None:
+    def put(
+        self,
+        namespace: Sequence[str],
+        key: str,
+        value: dict[str, Any],
+        texts: Sequence[str],
+        *,
+        is_indexed: bool = True,
+        ttl: float | None = None,
+    ) -> None:
+        """Keep an item, which is searched by these texts, and is gone so many minutes from now."""
         kept: dict[str, Any] = {
-            "namespace": list(item.namespace),
-            "depth": len(item.namespace),
-            "key": item.key,
-            "value": item.value,
-            "is_indexed": item.is_indexed,
+            "namespace": list(namespace),
+            "depth": len(namespace),
+            "key": key,
+            "value": value,
+            "is_indexed": is_indexed,
         }
         with self._turn:
-            known = self._record(item.namespace, item.key)
+            known = self._record(namespace, key)
             answer = self._memory.remember(
-                "\n".join(item.texts).strip() or item.key,
+                "\n".join(texts).strip() or key,
                 id=None if known is None else known.id,
                 replace=known is not None,
                 metadata={_KEY: kept},
-                expires_at=None if item.ttl is None else f"{max(1, round(item.ttl * 60))}s",
-                **self._owner(item.namespace),
+                expires_at=None if ttl is None else f"{max(1, round(ttl * 60))}s",
+                **self._owner(namespace),
             )
         if answer.is_held:
             self._held(answer)

@@ -23,7 +23,7 @@ class QuipuChatMessageHistory(_Base):
     """The messages of one session, each an episodic memory. The memory is not closed with it."""
 
     def __init__(self, memory: sync.Memory, session_id: str, *, user_id: str | None = None) -> None:
-        self._log = ConversationLog(memory, "langchain", session_id, user_id=user_id)
+        self._log = ConversationLog(memory, session_id, user_id=user_id)
 
     @property
     def messages(self) -> list[Any]:

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from quipu import sync
-from quipu.integrations.items import Item, Items, Put
+from quipu.integrations.items import Item, Items
 from quipu.memory.model import RememberResponse
 
 if TYPE_CHECKING:  # the package is the user's, and what it hands over is as untyped here as JSON would be
@@ -83,16 +83,7 @@ class QuipuStore(_Base):
             return
         paths: Sequence[str] = self._fields if op.index in (None, False) else op.index
         texts: list[str] = [text for path in paths for text in _base.get_text_at_path(op.value, path)]
-        self._items.put(
-            Put(
-                namespace=op.namespace,
-                key=op.key,
-                value=op.value,
-                texts=texts,
-                is_indexed=op.index is not False,
-                ttl=op.ttl,
-            )
-        )
+        self._items.put(op.namespace, op.key, op.value, texts, is_indexed=op.index is not False, ttl=op.ttl)
 
     def _read(self, op: Any) -> Any:
         if isinstance(op, _base.GetOp):

@@ -46,7 +46,7 @@ class Table:
         for item in choice:
             if _passes(item, facts):
                 return item
-        asked = _facts_of(choice)
+        asked = facts_of(choice)
         possible = self.triggers(state)
         more = ", …" if len(possible) > _MOST_NAMED else ""
         accepted = (
@@ -60,11 +60,6 @@ class Table:
             hint=f"Say in `facts` what is true of: {', '.join(asked[:_MOST_NAMED])}." if choice else None,
             faults=[Fault("/trigger", "invalid_trigger", accepted)],
         )
-
-
-def stepped(before: Machine, trigger: str, facts: Mapping[str, bool]) -> Machine:
-    """The machine after a trigger."""
-    return replace(before, current=Table(before).taken(before.current, trigger, facts).dest)
 
 
 def replayed(before: Machine, triggers: Sequence[str], facts: Mapping[str, bool]) -> Machine:
@@ -85,14 +80,9 @@ def unreachable(known: Machine) -> tuple[str, ...]:
     return tuple(state for state in known.states if state not in reached)
 
 
-def facts_of(known: Machine) -> tuple[str, ...]:
+def facts_of(transitions: Collection[Transition]) -> tuple[str, ...]:
     """Every fact that some guard asks for, in the order of the transitions."""
-    return _facts_of(known.transitions)
-
-
-def asked_now(known: Machine) -> tuple[str, ...]:
-    """The facts that guards ask for in the state it is in."""
-    return _facts_of(Table(known).onward(known.current))
+    return tuple(dict.fromkeys(name for item in transitions for name in (*item.conditions, *item.unless)))
 
 
 # -- life -------------------------------------------------------------------------------------------------------------
@@ -172,7 +162,3 @@ def _passes(item: Transition, facts: Mapping[str, bool]) -> bool:
     return all(facts.get(name, False) for name in item.conditions) and not any(
         facts.get(name, False) for name in item.unless
     )
-
-
-def _facts_of(transitions: Collection[Transition]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for item in transitions for name in (*item.conditions, *item.unless)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from quipu.errors import ConflictError, ForbiddenError
 from quipu.ledger.commit import Committed
 from quipu.ledger.ledger import Ledger
-from quipu.memory.model import RememberResponse, UpdateRequest
+from quipu.memory.model import UpdateRequest
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write, once_of
 from quipu.memory.read_log import ReadLog
 from quipu.memory.recall.budget import RecallBudget
@@ -19,16 +19,11 @@ from quipu.model.record import Record
 from quipu.model.value import JsonObject
 from quipu.operation import AnyBinding, Binding, Context
 from quipu.procedures import operations as ops
-from quipu.procedures.machine import (
-    Note,
-    Table,
-    asked_now,
-    facts_of,
-    life,
-    replayed,
-    unreachable,
-)
+from quipu.procedures.machine import Note, Table, facts_of, life, replayed, unreachable
 from quipu.procedures.model import GetProcedureRequest, ProcedureView, StepRequest, StepResponse
+
+#: What a step says of itself as the write that it is.
+_OF_THE_WRITE = ("stored_at", "stores", "stores_pending", "seq", "store", "warnings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,10 @@ class Procedures:
             planned = await self.remember.plan_update(planning, request)
 
             def answer(done: Sequence[Committed]) -> StepResponse:
-                return _taken(replace(record, version=record.version + 1), after, planned.answer(done))
+                written = planned.answer(done)
+                return _standing(replace(record, version=record.version + 1), after).model_copy(
+                    update={name: getattr(written, name) for name in _OF_THE_WRITE}
+                )
 
             return Plan(commits=planned.commits, answer=answer, before=planned.before, after=planned.after)
 
@@ -123,7 +121,7 @@ class Procedures:
             current=known.current,
             available_triggers=Table(known).triggers(known.current),
             unreachable=unreachable(known),
-            facts=facts_of(known),
+            facts=facts_of(known.transitions),
             life=steps[-request.limit :],
             is_cut=len(versions) > request.limit,
         )
@@ -167,18 +165,11 @@ def _moved(before: Machine, request: StepRequest) -> tuple[Machine, Note | None]
 
 
 def _standing(record: Record, known: Machine) -> StepResponse:
+    table = Table(known)
     return StepResponse(
         id=record.id,
         version=record.version,
         current=known.current,
-        available_triggers=Table(known).triggers(known.current),
-        facts=asked_now(known),
+        available_triggers=table.triggers(known.current),
+        facts=facts_of(table.onward(known.current)),
     )
-
-
-def _taken(record: Record, known: Machine, written: RememberResponse) -> StepResponse:
-    shared = {
-        name: getattr(written, name)
-        for name in ("stored_at", "stores", "stores_pending", "seq", "store", "warnings")
-    }
-    return _standing(record, known).model_copy(update=shared)

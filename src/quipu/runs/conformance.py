@@ -203,7 +203,7 @@ class _Node:
 
     async def _round_trip(self, content: str) -> dict[str, Any]:
         kept = await self.put(content)
-        return {"memoryReadback": shown(await self.get(kept.id))}
+        return {"memoryReadback": _shown(await self.get(kept.id))}
 
     async def _ttl(self) -> dict[str, Any]:
         fresh = await self.put("An entry that stays.", self.ctx.clock() + 3_600_000)
@@ -212,7 +212,7 @@ class _Node:
             if await self.get(expired.id) is None:
                 break
             await self.sleep(_LIFE_MS / 1000)
-        entries = [shown(entry) for entry in await self.entries()]
+        entries = [_shown(entry) for entry in await self.entries()]
         return {"memoryList": entries, "freshId": fresh.id, "expiredId": expired.id}
 
     async def _cross_tenant(self) -> dict[str, Any]:
@@ -229,17 +229,17 @@ class _Node:
             if planted is None or planted.id not in {one.id for one in await self.entries(probed, other)}:
                 raise InvalidError("The other tenant's entry was not kept.", reason="probe_failed")
             try:
-                seen = [shown(one) for one in await self.entries(probed)]
+                seen = [_shown(one) for one in await self.entries(probed)]
             except ForbiddenError:
                 seen = None
         finally:
             if planted is not None:
                 await self.adapter.delete_entry(other, m.DeleteEntryRequest(memory_ref=probed, id=planted.id))
-        mine = [shown(one) for one in await self.entries()]
+        mine = [_shown(one) for one in await self.entries()]
         return {"ownerEntryId": own.id, "ownerProbe": mine, "crossTenantProbe": seen}
 
 
-def shown(entry: m.MemoryEntry | None) -> dict[str, Any] | None:
+def _shown(entry: m.MemoryEntry | None) -> dict[str, Any] | None:
     """An entry in OpenWOP's words."""
     return None if entry is None else entry_body(entry)
 

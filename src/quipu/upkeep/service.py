@@ -1,31 +1,40 @@
 """The capability put together: every operation of upkeep and the function that does it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from quipu.errors import BackendUnavailableError, Fault, InvalidError, NotFoundError, UnverifiableError
 from quipu.fields import DAY_MS
 from quipu.ledger.commit import Commit
+from quipu.ledger.index import VersionKey
 from quipu.ledger.ledger import Ledger
+from quipu.ledger.reader import Reader
+from quipu.ledger.records import StoredVersion
 from quipu.memory.embedding import Embedding
 from quipu.memory.pipeline import Guard, Redactor
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission
 from quipu.operation import AnyBinding, Binding, Context
+from quipu.search.terms import index_terms
+from quipu.search.text import embedding_text
 from quipu.upkeep import operations as ops
 from quipu.upkeep.model import (
     EVERYBODY,
     BackupRequest,
     BackupResponse,
+    ReindexRequest,
+    ReindexStep,
     StatisticsRequest,
     StatisticsResponse,
     VacuumRequest,
     VacuumResponse,
 )
-from quipu.upkeep.reindex import Reindex
 
 _TENANTS = 1_000
+_PAGE = 500
+#: So many texts are embedded between two steps.
+_TEXTS = 64
 
 
 class Upkeep:
@@ -40,18 +49,81 @@ class Upkeep:
         detectors: Guard,
         open_file: Callable[[Path], Ledger],
     ) -> None:
-        self._ledger, self._redactor, self._detectors = ledger, redactor, detectors
+        self._ledger, self._embedding = ledger, embedding
+        self._redactor, self._detectors = redactor, detectors
         self._open_file = open_file
-        self._reindex = Reindex(ledger=ledger, embedding=embedding)
 
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
         return (
-            Binding(ops.REINDEX, self._reindex.run),
+            Binding(ops.REINDEX, self.reindex),
             Binding(ops.STATISTICS, self.statistics),
             Binding(ops.VACUUM, self.vacuum),
             Binding(ops.BACKUP, self.backup),
         )
+
+    # -- the index: words by today's rules and vectors by today's embedder, for versions that have others or none ------
+
+    async def reindex(self, ctx: Context, request: ReindexRequest) -> AsyncIterator[ReindexStep]:
+        """Goes on where it stopped: what is right already is left as it is."""
+        for tenant in await self._tenants(ctx, EVERYBODY):
+            terms = vectors = 0
+            async for count in self._terms(tenant):
+                terms += count
+                yield ReindexStep(tenant=tenant, terms=terms, vectors=vectors, done=False)
+            async for count in self._vectors(tenant):
+                vectors += count
+                yield ReindexStep(tenant=tenant, terms=terms, vectors=vectors, done=False)
+            if terms or vectors:
+                detail = {"terms": terms, "vectors": vectors}
+                draft = Draft(op="reindex", actor=ctx.principal.name, at=ctx.clock(), detail=detail)
+                await self._ledger.commit(Commit(tenant=tenant, draft=draft))
+            yield ReindexStep(tenant=tenant, terms=terms, vectors=vectors, done=True)
+
+    async def _terms(self, tenant: str) -> AsyncIterator[int]:
+        """How many versions had other words, page by page."""
+        after: VersionKey = ("", 0)
+        while True:
+            start = after
+
+            def work(reader: Reader, start: VersionKey = start) -> list[StoredVersion]:
+                return reader.stored_versions(start, _PAGE)
+
+            page = await self._ledger.read(tenant, work)
+            renewed = [
+                ((one.id, one.version), terms)
+                for one in page
+                if one.record is not None and one.emptied is None and one.record.state == "live"
+                if (terms := index_terms(one.record)) != one.terms
+            ]
+            if renewed:
+                await self._ledger.set_terms(tenant, renewed)
+                yield len(renewed)
+            if len(page) < _PAGE:
+                return
+            after = (page[-1].id, page[-1].version)
+
+    async def _vectors(self, tenant: str) -> AsyncIterator[int]:
+        """How many versions got a vector. Recall goes on in the former space until all of them have one."""
+        space = self._embedding.own
+        if space is None:
+            return
+        if await self._ledger.space(tenant) is None:
+            await self._ledger.settle_space(tenant, space)
+        while True:
+            while missing := await self._ledger.without_vector(tenant, space, _TEXTS):
+                vectors = await self._embedding.embed([embedding_text(record) for record in missing])
+                keys = [(record.id, record.version) for record in missing]
+                await self._ledger.add_vectors(tenant, space, list(zip(keys, vectors, strict=True)))
+                yield len(keys)
+            is_there = await self._ledger.space(tenant) == space
+            # A move elsewhere that somebody has begun is given up.
+            await self._ledger.adopt_space(tenant, space)
+            if is_there:
+                return
+            self._embedding.forget_space(tenant)  # and once more: something may have been written meanwhile
+
+    # -- size and copies ------------------------------------------------------------------------------------------------
 
     async def statistics(self, ctx: Context, request: StatisticsRequest) -> StatisticsResponse:
         return StatisticsResponse(**await self._ledger.statistics(ctx.tenant))
