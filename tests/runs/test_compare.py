@@ -6,6 +6,7 @@ import pytest
 
 from quipu.errors import NotFoundError
 from quipu.memory.operations import FORGET, REMEMBER, UPDATE
+from quipu.model.principal import Principal
 from quipu.runs import operations as ops
 from tests.governance.office import Office
 from tests.runs.host import Client, Host
@@ -20,8 +21,10 @@ async def paid(office: Office, **fields: Any) -> str:
     return run
 
 
-async def compared(office: Office, run: str, other: str, **fields: Any) -> tuple[Any, dict[str, list[Any]]]:
-    found = await office(ops.COMPARE_RUNS, run_id=run, other_id=other, **fields)
+async def compared(
+    office: Office, run: str, other: str, who: Principal | None = None, **fields: Any
+) -> tuple[Any, dict[str, list[Any]]]:
+    found = await office(ops.COMPARE_RUNS, who, run_id=run, other_id=other, **fields)
     by_kind: dict[str, list[Any]] = {}
     for one in found.differences:
         by_kind.setdefault(one.kind, []).append((one.name, one.run, one.other))
@@ -77,10 +80,13 @@ async def test_what_two_runs_see_is_what_changed_between_their_beginnings(any_of
     await office(FORGET, ids=[goes])
     comes = (await office(REMEMBER, content="comes")).id
     await office(REMEMBER, content="of somebody else", agent_id="other")
+    await office(REMEMBER, content="comes and ends", expires_at=office.clock.now + 10)
+    secret = {"privacy_intent": {"sensitivity": "secret"}}
+    await office(REMEMBER, content="for admins", **secret)
     other = await paid(office)
     await office(UPDATE, id=stays, content="after both began")
     office.clock.now += 10
-    found, by_kind = await compared(office, run, other)
+    found, by_kind = await compared(office, run, other, who=await office.token("reader"))
     seen = {name: (one, two) for name, one, two in by_kind["sees"]}
     assert seen == {
         changes: ("lives in Lisbon", "lives in Porto"),
@@ -89,11 +95,11 @@ async def test_what_two_runs_see_is_what_changed_between_their_beginnings(any_of
     }
     assert ends not in seen, "from its end on nobody sees it"
     assert found.not_compared is None
-    _, back = await compared(office, other, run)
+    _, back = await compared(office, other, run, who=await office.token("another"))
     assert {name: (two, one) for name, one, two in back["sees"]} == seen
     await office(FORGET, ids=[changes, comes], hard_delete=True)
     _, by_kind = await compared(office, run, other)
-    assert [name for name, *_ in by_kind["sees"]] == [goes], "what is erased is in no comparison"
+    assert [one for _, *one in by_kind["sees"]] == [[None, "for admins"], ["goes", None]], "nothing erased"
 
 
 async def test_a_fork_differs_from_its_source_in_what_came_after_it(office: Office) -> None:

@@ -1,5 +1,6 @@
 """OpenWOP's addresses: what is asked and answered there, in its words, and by whom."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +239,7 @@ async def test_what_is_over_says_how_it_ended(admin: Client) -> None:
 
 @requirement("openwop:idempotency.once")
 async def test_a_repeated_request_is_answered_as_the_first_was_whatever_became_of_the_run(
-    admin: Client,
+    host: Host, admin: Client
 ) -> None:
     other, run = await admin.run(), await admin.run()
     kept = await admin.put("agent", "Soon gone.")
@@ -275,6 +276,10 @@ async def test_a_repeated_request_is_answered_as_the_first_was_whatever_became_o
     kinds = [event["type"] for event in await admin.events(run)]
     assert kinds.count("node.started") == 1
     assert len(await admin.list("agent")) == 1
+    host.office.clock.now += 2
+    assert await replace(host.office.container.runs, history_ms=1).drop_histories(host.office.context())
+    again = await admin("POST", attempts[-1][0], attempts[-1][1], headers={"Idempotency-Key": "k9"})
+    assert again.content == firsts[-1].content, "though it could be forked no longer"
 
 
 @requirement("openwop:idempotency.once")

@@ -209,6 +209,7 @@ async def test_a_run_is_compared_with_its_fork_and_with_any_other(house: House) 
     ):
         assert text in seen.text, text
     assert {f"/memories/{kept.id}", f"/memories/{before}", f"/runs/{other}"} <= set(seen.html.links)
+    assert f'<option value="{other}">' in seen.html.source
     assert "With which run?" in (await person.get(f"/runs/{run}/compare")).text
     limited = await house.person("limited", "agent", agents=("shop",))
     for query in ("", f"?with={other}", f"?with={run}"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from quipu.errors import ConflictError
 from quipu.ledger.commit import Change, Commit, Keep, Put
@@ -18,7 +19,6 @@ from quipu.runs.rules import (
     numbered,
     reaches_run,
     reserved,
-    written,
 )
 
 #: What the adapter and the summary say of their own writes: how the caller called the memory, and that it is ours.
@@ -69,18 +69,23 @@ class Attribution:
 
 
 def _written(commit: Commit, run: Run) -> list[Happening]:
-    """One for each memory, however many versions of it the commit begins."""
-    agent = run.body.get("agent")
-    named = agent.get("agent_id") if isinstance(agent, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  JSON
-    ref = commit.draft.detail.get(MEMORY_REF)
+    """`memory.written`, one for each memory, however many versions of it the commit begins: ids and names, never what it
+    says. Its tags are read from the version that was written."""
+    described: Any = run.body.get("agent") or {}
     last = {change.record.id: change.record for change in commit.changes if isinstance(change, Put)}
+    node = {} if commit.draft.node is None else {"nodeId": commit.draft.node}
     return [
-        written(
-            ref if isinstance(ref, str) else record.agent_id,
-            record.id,
-            record.version,
+        Happening(
+            type="memory.written",
             node_id=commit.draft.node,
-            agent_id=named if isinstance(named, str) else run.agent_id,
+            payload={
+                "memoryRef": commit.draft.detail.get(MEMORY_REF, record.agent_id),
+                "memoryId": record.id,
+                "agentId": described.get("agent_id", run.agent_id),
+                **node,
+            },
+            record_id=record.id,
+            record_version=record.version,
         )
         for record in last.values()
     ]

@@ -212,25 +212,6 @@ def set_variables(variables: JsonObject, node_id: str | None = None) -> list[Hap
     return [Happening(type="variable.changed", node_id=node_id, payload={"name": name}) for name in variables]
 
 
-def written(
-    memory_ref: str,
-    record_id: str,
-    version: int,
-    *,
-    node_id: str | None = None,
-    agent_id: str | None = None,
-) -> Happening:
-    """`memory.written`: ids and names. Its tags are read from the version that was written."""
-    payload = {"memoryRef": memory_ref, "memoryId": record_id, "nodeId": node_id, "agentId": agent_id}
-    return Happening(
-        type="memory.written",
-        node_id=node_id,
-        payload={name: value for name, value in payload.items() if value is not None},
-        record_id=record_id,
-        record_version=version,
-    )
-
-
 def failure(code: str, message: str) -> JsonObject:
     """Why something failed, as payloads and runs have it."""
     return {"code": code, "message": message or code}
