@@ -100,7 +100,9 @@ class World:
 
     async def do_delete(self, number: int) -> None:
         if (one := self._alive(number)) is not None:
-            assert (await self(ops.DELETE_ENTRY, memory_ref="agent", id=one.id)).deleted
+            run = self._open_run(number) if number % 2 else None
+            by = {} if run is None else {"run_id": run}
+            assert (await self(ops.DELETE_ENTRY, memory_ref="agent", id=one.id, **by)).deleted
             one.died = self.moment
         for other in self.written[-2:]:
             if not any(self._is_seen(one, self.moment) for one in self.written if one.id == other.id):

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from quipu import sync
 from quipu.errors import ConflictError
+from quipu.integrations.records import every
 from quipu.memory.model import RecordView
 
 #: Where it is said in the metadata that a memory is a message of a chain.
@@ -74,17 +75,5 @@ class ConversationLog:
         return turn
 
     def _records(self) -> list[RecordView]:
-        records: list[RecordView] = []
-        cursor: str | None = None
-        while True:
-            page = self._memory.list(
-                session_id=self._session_id,
-                user_id=self._user_id,
-                filter={f"metadata.{_KEY}.turn": {"$gte": 1}},
-                limit=_PAGE,
-                cursor=cursor,
-            )
-            records += page.records
-            cursor = page.next_cursor
-            if cursor is None:
-                return records
+        is_message = {f"metadata.{_KEY}.turn": {"$gte": 1}}
+        return every(self._memory, session_id=self._session_id, user_id=self._user_id, filter=is_message)

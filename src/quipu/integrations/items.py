@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from quipu import sync
 from quipu.errors import ConflictError, NotFoundError
+from quipu.integrations.records import every
 from quipu.memory.model import RecordView, RememberResponse
 
 _KEY = "langgraph"
@@ -122,7 +123,9 @@ class Items:
         wanted = {f"metadata.{_KEY}.depth": {"$gte": 1}, **_within(prefix), **_translated(filter or {})}
         last = offset + limit
         if query is None:
-            found = sorted(self._all(wanted), key=lambda record: record.updated_at, reverse=True)
+            found = sorted(
+                every(self._memory, filter=wanted), key=lambda record: record.updated_at, reverse=True
+            )
             return [_item(record) for record in found[offset:last]]
         if last < 1 or not query:
             return []
@@ -139,7 +142,10 @@ class Items:
         ]
 
     def namespaces(self) -> set[tuple[str, ...]]:
-        return {_namespace(record) for record in self._all({f"metadata.{_KEY}.depth": {"$gte": 1}})}
+        return {
+            _namespace(record)
+            for record in every(self._memory, filter={f"metadata.{_KEY}.depth": {"$gte": 1}})
+        }
 
     def _still_there(self, id: str) -> RecordView | None:
         """The memory of a hit; somebody may have deleted it since it was found."""
@@ -147,16 +153,6 @@ class Items:
             return self._memory.get(id)
         except NotFoundError:
             return None
-
-    def _all(self, wanted: Mapping[str, Any]) -> list[RecordView]:
-        found: list[RecordView] = []
-        cursor: str | None = None
-        while True:
-            page = self._memory.list(filter=wanted, limit=_PAGE, cursor=cursor)
-            found += page.records
-            cursor = page.next_cursor
-            if cursor is None:
-                return found
 
 
 def _within(prefix: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
+from quipu import sync
 from quipu.errors import ConflictError
 from quipu.memory.model import RecordView
 
@@ -25,6 +26,18 @@ async def walk(call: Call, **wanted: Any) -> AsyncIterator[RecordView]:
         if page.next_cursor is None:
             return
         cursor = {"cursor": page.next_cursor}
+
+
+def every(memory: sync.Memory, **wanted: Any) -> list[RecordView]:
+    """The same over a memory that is not awaited."""
+    records: list[RecordView] = []
+    cursor: str | None = None
+    while True:
+        page = memory.list(limit=_PAGE, cursor=cursor, **wanted)
+        records += page.records
+        cursor = page.next_cursor
+        if cursor is None:
+            return records
 
 
 async def keep(call: Call, items: Sequence[Mapping[str, Any]]) -> None:
