@@ -137,22 +137,29 @@ async def test_no_secret_is_in_an_entry_or_its_tags_under_either_policy(policy: 
 
 
 @requirement("openwop:redaction.names")
-async def test_a_name_that_holds_a_secret_is_the_same_refusal_wherever_it_stands(
+async def test_a_name_that_holds_a_secret_is_refused_and_nothing_of_it_is_kept(
     host: Host, admin: Client
 ) -> None:
+    """Names of workflows, nodes and results, and codes, cannot be rewritten without meaning something else."""
     await host.office(ADD_SECRET, label="db", value=SECRET)
-    node = f"{OWN}/{await admin.run()}/nodes"
+    run = await admin.run()
+    node, end, broken = f"{OWN}/{run}/nodes", f"{OWN}/{run}/end", {"code": SECRET, "message": "It broke."}
+    before = await admin.get(f"/v1/runs/{run}"), await admin.events(run)
     for path, body in (
         (OWN, {"workflowId": f"w {SECRET}"}),
         (OWN, {"workflowId": "w", "agentId": SECRET}),
         (node, {"nodeId": SECRET, "status": "started"}),
-        (node, {"nodeId": "n", "status": "failed", "error": {"code": SECRET}}),
+        (node, {"nodeId": "n", "status": "failed", "error": broken}),
         (node, {"nodeId": "n", "status": "completed", "variables": {SECRET: 1}}),
+        (end, {"status": "failed", "error": broken}),
+        (end, {"variables": {SECRET: 1}}),
         (f"{MEMORY}/put", {"memoryRef": SECRET, "entry": {"content": "x"}}),
     ):
         said = await admin.post(path, body, 422)
         assert said["error"] == "secret_leakage", (path, said)
         assert SECRET not in str(said)
+    assert (await admin.get(f"/v1/runs/{run}"), await admin.events(run)) == before
+    assert len((await admin.get(OWN))["runs"]) == 1
 
 
 @requirement("openwop:held.put")
