@@ -75,6 +75,8 @@ class Full:
             *("/consolidation", f"/consolidation?agent={TRAVEL}", "/consolidation?all=1", "/consolidation?agent=nobody"),
             *("/runs", f"/runs?agent={SUPPORT}&status=failed", "/runs?workflow=nobody", "/runs?status=nonsense", "/runs?cursor=x.y"),
             *(f"/runs/{one}" for one in runs),
+            *(f"/runs/{one}/compare?with={self.past.runs['completed']}" for one in runs),
+            f"/runs/{self.past.runs['completed']}/compare",
             *(f"/runs/{self.past.runs['completed']}?after={number}" for number in (1, 99, "x")),
             *("/grants", "/grants?status=revoked", "/grants?status=nonsense", "/grants?cursor=x", "/grants?borrowed_cursor=x"),
             *(f"/grants/{one}" for one in (*self.grants, "mgr_none")),
