@@ -1,15 +1,20 @@
 """Two runs side by side: where their events part, what each wrote, what each sees, and which variables differ."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quipu import sync
 from quipu.errors import NotFoundError
 from quipu.memory.operations import FORGET, REMEMBER, UPDATE
 from quipu.model.principal import Principal
 from quipu.runs import operations as ops
+from tests.cli.conftest import Cli, cli, home
 from tests.governance.office import Office
 from tests.runs.host import Client, Host
+
+__all__ = ["cli", "home"]
 
 
 async def paid(office: Office, **fields: Any) -> str:
@@ -142,3 +147,18 @@ async def test_who_may_not_see_one_of_them_compares_neither(host: Host, admin: C
     with pytest.raises(NotFoundError):
         await office(ops.COMPARE_RUNS, await office.token("c", agents=["till"]), run_id=mine, other_id=mine)
     assert (await admin("GET", f"/v1/workflow-runs/{mine}/compare/{theirs}")).status_code == 200
+
+
+def test_the_command_prints_what_differs(cli: Cli, home: Path) -> None:
+    with sync.Memory("agent", stores=home / "memory.db", embedder="none") as memory:
+        run = memory.call("open_run", workflow_id="orders").id
+        memory.remember("paid by invoice")
+        other = memory.call("open_run", workflow_id="orders").id
+        memory.call("record_node", run_id=other, node_id="pay", status="failed", error={"code": "sold_out"})
+    at = ("--store-url", f"sqlite:///{home}/memory.db")
+    shown = cli("run", "compare", run, other, *at)
+    assert shown.code == 0, shown.err
+    for words in ("node.failed pay: sold_out", "paid by invoice"):
+        assert words in shown.out
+    assert '"parts_at":1' in cli("run", "compare", run, other, *at, "--json").out
+    assert cli("run", "compare", run, "run_none", *at).code == 1
