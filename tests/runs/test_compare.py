@@ -102,6 +102,14 @@ async def test_what_two_runs_see_is_what_changed_between_their_beginnings(any_of
     assert found.not_compared is None
     _, back = await compared(office, other, run, who=await office.token("another"))
     assert {name: (two, one) for name, one, two in back["sees"]} == seen
+    cut, by_kind = await compared(office, run, other, limit=1)
+    assert (cut.is_cut, len(by_kind["sees"])) == (True, 1)
+    await office.container.memory.read_log.flush()
+    *_, read = await office.entries("read")
+    assert [one.id for one in read.records] == [by_kind["sees"][0][0]], "what is not shown is not read"
+    short = await office.token("short", recall_budget=3)
+    cut, by_kind = await compared(office, run, other, who=short)
+    assert (cut.is_cut, len(by_kind["sees"])) == (True, 1), "as much as the budget of recalls has left"
     await office(FORGET, ids=[changes, comes], hard_delete=True)
     _, by_kind = await compared(office, run, other)
     assert [one for _, *one in by_kind["sees"]] == [[None, "for admins"], ["goes", None]], "nothing erased"

@@ -33,7 +33,7 @@ class Comparison:
         variables = [await variables_of(self.ledger, ctx.tenant, one.id) for one in (run, other)]
         views = run_view(run, {}), run_view(other, {})
         parts_at = parting(*logs)
-        sees, not_compared = await self._sees(ctx, run, other, request.limit)
+        sees, sees_more, not_compared = await self._sees(ctx, run, other, request.limit)
         names = dict.fromkeys(name for one in variables for name in one)
         rows: dict[m.DifferenceKind, Iterable[tuple[str, Any, Any]]] = {
             "fact": [(name, getattr(views[0], name), getattr(views[1], name)) for name in _FACTS],
@@ -51,22 +51,23 @@ class Comparison:
             other=views[1],
             parts_at=parts_at,
             differences=tuple(one for some in found.values() for one in some[: request.limit]),
-            is_cut=any(len(some) > request.limit for some in found.values()),
+            is_cut=sees_more or any(len(some) > request.limit for some in found.values()),
             not_compared=not_compared,
         )
 
     async def _sees(
         self, ctx: Context, run: Run, other: Run, limit: int
-    ) -> tuple[list[tuple[str, str | None, str | None]], str | None]:
-        """Entries of their agent that one sees and the other does not, or sees otherwise; or why that is not told."""
+    ) -> tuple[list[tuple[str, str | None, str | None]], bool, str | None]:
+        """Entries of their agent that one sees and the other does not, or sees otherwise, and whether there are more; or
+        why that is not told."""
         if (run.agent_id, run.user_id) != (other.agent_id, other.user_id):
-            return [], "They are of different agents or users, so each sees other memory."
+            return [], False, "They are of different agents or users, so each sees other memory."
         if run.seen == other.seen:
-            return [], None
+            return [], False, None
         try:
             snapshots = [await self.adapter.snapshots.of(ctx, one.id) for one in (run, other)]
         except NotFoundError as gone:
-            return [], gone.message
+            return [], False, gone.message
         scope = await self.adapter.scope(ctx, Place(run.agent_id, run.agent_id), run)
         after, until = sorted((run.seen, other.seen))
         found: list[tuple[str, Sequence[Record | None]]] = []
@@ -84,13 +85,14 @@ class Comparison:
                     found.append((record_id, pair))
             below = ids[-1] if len(ids) == _PAGE else None
         if not found:
-            return [], None
-        async with self.adapter.budget.reserved(ctx, run.agent_id, 2 * len(found)) as allowed:
-            found = found[: allowed.count // 2]
-            shown = [record for _, pair in found for record in pair if record is not None]
+            return [], False, None
+        async with self.adapter.budget.reserved(ctx, run.agent_id, 2 * min(len(found), limit)) as allowed:
+            told_of = found[: min(limit, allowed.count // 2)]
+            shown = [record for _, pair in told_of for record in pair if record is not None]
             allowed.spend(len(shown))
         self.adapter.read_log.read(ctx, run.agent_id, shown)
-        return [(name, _content(a), _content(b)) for name, (a, b) in found], None
+        rows = [(name, _content(a), _content(b)) for name, (a, b) in told_of]
+        return rows, len(found) > len(told_of), None
 
 
 def _content(record: Record | None) -> str | None:
