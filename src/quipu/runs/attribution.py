@@ -113,9 +113,8 @@ def _check_names(commit: Commit) -> None:
 
 def _check_end(commit: Commit) -> None:
     """What was held until nobody would see it any more is not written."""
-    if _is_approved(commit) and any(
-        isinstance(change, Put) and change.record.version == 1 and change.record.is_expired(commit.draft.at)
-        for change in commit.changes
+    if (commit.draft.op, _is_approved(commit)) == ("remember", True) and any(
+        isinstance(change, Put) and change.record.is_expired(commit.draft.at) for change in commit.changes
     ):
         raise ConflictError(
             "This memory would have ended by now.", reason="expired", hint="Reject it: nobody would see it."
