@@ -11,24 +11,10 @@ from quipu.page import Done, Fields, Page, may_use
 from quipu.transfer import operations as ops
 from quipu.transfer.exporting.operations import EXPORT_FILE
 from quipu.transfer.exporting.page import ExportPart
-from quipu.transfer.formats.names import FormatName
 from quipu.transfer.model import ImportReport
 from quipu.transfer.sentences import sentences
 
 _EXPORT = ExportPart()
-_FORMATS: dict[FormatName, str] = {
-    "mem0": "mem0: what get_all() answers",
-    "letta": "Letta: agent files and passages",
-    "langgraph": "LangGraph: items of a store",
-    "graphiti": "Graphiti or Zep: edges, nodes, episodes",
-    "cogx": "Cognee: a COGX archive",
-    "memorywire": "memorywire: the file of its reference package",
-    "chatgpt": "ChatGPT: the export, or conversations.json",
-    "claude": "Claude: the export, or memories.json",
-    "oap": "OAP items",
-    "bundle": "Quipu: a bundle",
-    "text": "Text: a memory for each line or bullet",
-}
 #: So long a page waits for the end of what was begun; then it shows how far that is.
 _SOON_S, _SHOWN = 2, 20
 
@@ -37,6 +23,8 @@ async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
     may_export, may_import = may_use(ctx.principal, EXPORT_FILE), may_use(ctx.principal, ops.IMPORT_FILE)
     if not may_export and not may_import:
         raise ForbiddenError(hint=f"It needs the permission {ops.IMPORT_FILE.permission}.")
+    from quipu.transfer.formats import registry  # readers take a while to load
+
     imports: tuple[ImportReport, ...] = ()
     if may_use(ctx.principal, ops.LIST_IMPORTS):
         imports = (await dispatch(ctx, ops.LIST_IMPORTS, {})).imports
@@ -44,7 +32,7 @@ async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
         **(await _EXPORT.load(ctx, query) if may_export else {}),
         "may_export": may_export,
         "may_import": may_import,
-        "read_formats": _FORMATS,
+        "read_formats": {one.name: f"{one.name}: {one.about.replace('`', '')}" for one in registry.FORMATS},
         "imports": imports[:_SHOWN],
     }
 

@@ -281,7 +281,7 @@ def _lines_of(source: Source, name: str) -> Iterator[Found]:
     """The lines of one of its files, by their place in it; of a stream, by their place in that."""
     if source.is_archive:
         if name in source.names:
-            yield from ((number, _parsed(line)) for number, line in archive.lines(source.open(name)))
+            yield from archive.objects(source.open(name))
         return
     wanted, others = (
         _LINES[name],
@@ -290,18 +290,9 @@ def _lines_of(source: Source, name: str) -> Iterator[Found]:
     for number, line in archive.lines(source.open()):
         if isinstance(line, bytes) and line.startswith(others):
             continue
-        found = _parsed(line)
+        found = archive.an_object(line)
         if isinstance(found, QuipuError):
             if name == ITEMS:  # whose line it is cannot be told; it is told once
                 yield number, found
         elif wanted in found:
             yield number, values.an_object(found[wanted]) or refused("bad_json", "A line is no JSON object.")
-
-
-def _parsed(line: bytes | InvalidError) -> dict[str, Any] | QuipuError:
-    if isinstance(line, InvalidError):
-        return line
-    try:
-        return values.an_object(values.parsed(line)) or refused("bad_json", "A line is no JSON object.")
-    except InvalidError as error:
-        return error

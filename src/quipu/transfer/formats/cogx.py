@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quipu.errors import InvalidError
+from quipu.errors import InvalidError, QuipuError
 from quipu.transfer.formats import archive, letta, values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
@@ -64,13 +64,9 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
     }
     number = 0
     for name, reader in readers.items():
-        for raw in _lines(source, folder + name):
+        for body in _lines(source, folder + name):
             number += 1
-            try:
-                body = raw if isinstance(raw, InvalidError) else values.an_object(values.parsed(raw))
-            except InvalidError as error:
-                body = error
-            if isinstance(body, InvalidError):
+            if isinstance(body, QuipuError):
                 yield number, body
             else:
                 yield from ((number, item) for item in reader(body))
@@ -81,19 +77,15 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
             loss.dropped(name.rsplit("/", 1)[-1])
 
 
-def _lines(source: Source, name: str) -> Iterator[bytes | InvalidError]:
+def _lines(source: Source, name: str) -> Iterator[Item | QuipuError]:
     if name in source.names:
-        yield from (line for _, line in archive.lines(source.open(name)))
+        yield from (found for _, found in archive.objects(source.open(name)))
 
 
 def _entity_names(source: Source, folder: str) -> dict[str, _Name]:
     known: dict[str, _Name] = {}
-    for raw in _lines(source, folder + _ENTITIES):
-        if isinstance(raw, InvalidError) or len(known) >= _MOST_ENTITIES:
-            continue
-        try:
-            body = values.an_object(values.parsed(raw))
-        except InvalidError:
+    for body in _lines(source, folder + _ENTITIES):
+        if isinstance(body, QuipuError) or len(known) >= _MOST_ENTITIES:
             continue  # its line is reported when it is read as an item
         name, kind = values.a_text(body.get("name")), values.a_text(body.get("entity_type"))
         if name is not None:

@@ -20,6 +20,7 @@ from quipu.transfer.formats import (
     mem0,
     memorywire,
     oap,
+    records,
     text,
 )
 from quipu.transfer.formats.archive import Source
@@ -142,6 +143,12 @@ FORMATS: tuple[Format, ...] = (
         detect=graphiti.detect,
         read=_plain(graphiti.items),
         source="graphiti",
+    ),
+    Format(
+        name="records",
+        about="Records of Quipu, one on each line, as `quipu export FILE.ndjson` writes them",
+        detect=records.detect,
+        read=_plain(records.items),
     ),
     Format(
         name="oap",
