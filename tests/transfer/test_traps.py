@@ -1,6 +1,7 @@
 """What an import must never do: let a secret in, write over, bring back what is gone, or leave half of a file."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from quipu.secrets.operations import ADD_SECRET
 from quipu.sharing.dids import PublicKey
 from quipu.sharing.items import owners_item
 from quipu.transfer import operations as ops
+from quipu.transfer.formats.vectors import WrittenVectors
 from tests.architecture.test_secrets import SECRET, kept
+from tests.requirement import requirement
 from tests.transfer.formats import shelf
 from tests.transfer.room import Room, memories, open_room
 
@@ -233,6 +236,61 @@ async def test_a_signature_whose_key_cannot_be_had_needs_a_word(room: Room) -> N
     with pytest.raises(InvalidError) as refused:
         await room.sent(bundle(record(1, "Ana lives in Porto")))
     assert refused.value.reason == "unknown_key"
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+#: As no embedder would make it, so that it is known again.
+OWN_VECTOR = struct.pack("<64f", 1.0, *(0.0,) * 63)
+
+
+def with_vectors(*texts: str, model: str = "words-64") -> bytes:
+    items = [owners_item(record(place, text), shelf.OWNER, "main") for place, text in enumerate(texts)]
+    vectors = WrittenVectors(model, 64)
+    for item in reversed(items):
+        vectors.add(item["item_id"], OWN_VECTOR)
+    try:
+        return shelf.written("bundle", items, by=shelf.SIGNATORY, vectors=vectors)
+    finally:
+        vectors.close()
+
+
+async def with_their_vector(room: Room) -> list[str]:
+    """The texts that are kept with the vector of the file."""
+    ledger = room.container.ledger
+    kept_ = [one async for one in ledger.every_version("default")]
+    found = await ledger.vectors("default", [(one.id, one.version) for one in kept_])
+    assert len(found) == len(kept_)
+    return sorted(one.content for one in kept_ if found[one.id, one.version] == OWN_VECTOR)
+
+
+@requirement("formats:import.vectors")
+@pytest.mark.usefixtures("known")
+async def test_vectors_of_a_known_key_are_used_but_for_texts_that_were_altered(room: Room) -> None:
+    await room(ADD_SECRET, label="pass", value=SECRET)
+    data = with_vectors("Ana likes tea", f"the password is {SECRET}")
+    tried = await room.sent(data)
+    assert (tried.counts.vectors_used, tried.counts.embedded_anew) == (1, 1)
+    done = await room.committed(tried.import_id)
+    assert (done.counts.vectors_used, done.counts.embedded_anew) == (1, 1)
+    assert await with_their_vector(room) == ["Ana likes tea"]
+    (listed,) = (await room(ops.LIST_IMPORTS)).imports
+    assert (listed.counts.vectors_used, listed.counts.embedded_anew) == (1, 1)
+
+
+@requirement("formats:import.vectors")
+async def test_vectors_of_an_unknown_key_are_not_used(room: Room) -> None:
+    done = await room.brought(with_vectors("Ana likes tea"), foreign_owner=True)
+    assert (done.counts.accepted, done.counts.vectors_used, done.counts.embedded_anew) == (1, 0, 1)
+    assert await with_their_vector(room) == []
+
+
+@requirement("formats:import.vectors")
+@pytest.mark.usefixtures("known")
+async def test_vectors_of_another_model_are_not_used(room: Room) -> None:
+    done = await room.brought(with_vectors("Ana likes tea", model="other"))
+    assert (done.counts.accepted, done.counts.vectors_used, done.counts.embedded_anew) == (1, 0, 1)
+    assert await with_their_vector(room) == []
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------

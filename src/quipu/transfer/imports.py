@@ -6,20 +6,24 @@ with by doing it again: what is in already is a duplicate.
 
 import asyncio
 import hashlib
+import struct
 import tempfile
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
 
 from quipu.access.limits import Ownership, visible
+from quipu.embed.port import unit_vector
 from quipu.errors import Fault, InvalidError, NotFoundError, QuipuError, TamperedError
 from quipu.governance.text_classes import has_instruction
 from quipu.ledger.commit import Commit
+from quipu.ledger.index import Space
 from quipu.ledger.ledger import Ledger
 from quipu.memory import operations as memory_ops
+from quipu.memory.model import GivenEmbedding
 from quipu.memory.pipeline import Guard, Pipeline, Plan
 from quipu.memory.scope import Scopes
 from quipu.model.journal import Draft
@@ -47,7 +51,11 @@ from quipu.transfer.writes import ImportWrites, Outcome, Row, kept_row
 
 if TYPE_CHECKING:  # readers of files take a while to load, and most calls need none
     from quipu.transfer.formats.reading import Reading
-    from quipu.transfer.formats.values import Found
+    from quipu.transfer.formats.values import Found, Item
+    from quipu.transfer.formats.vectors import Vectors
+
+#: An item's place, what stands there or why it cannot be read, and its vector.
+_Read: TypeAlias = "tuple[int, Item | QuipuError, GivenEmbedding | None]"
 
 #: Items that are one transaction, and bytes of text that end one earlier.
 _CHUNK, _CHUNK_BYTES = 500, 4 << 20
@@ -112,7 +120,8 @@ class _Tally:
             self.rejected.append(RefusedItem(place=place, reason=reason, message=error.message))
 
     def add(self, outcome: Outcome) -> None:
-        for name in ("accepted", "held", "duplicate", "conflict", "updated"):
+        outcome.embedded_anew = self._embedded_anew(outcome)
+        for name in (*ADDED, "duplicate"):
             self.counts[name] += getattr(outcome, name)
         self.reading.loss.dropped("links to memories out of reach", outcome.lost_links)
         for memory in outcome.written[: _MOST_SHOWN - len(self.sample)]:
@@ -121,9 +130,15 @@ class _Tally:
                 SampleItem(type=memory.type, content=content[:_LONGEST_SHOWN], tags=memory.tags or ())
             )
 
+    def _embedded_anew(self, outcome: Outcome) -> int:
+        return outcome.accepted - outcome.vectors_used if self.reading.has_vectors else 0
+
     def so_far(self, outcome: Outcome | None = None) -> dict[str, int]:
         """What the row of the import says, with a chunk that is just being written."""
-        more = {} if outcome is None else {name: getattr(outcome, name, 0) for name in ADDED}
+        more: dict[str, int] = {}
+        if outcome is not None:
+            outcome.embedded_anew = self._embedded_anew(outcome)
+            more = {name: getattr(outcome, name) for name in ADDED}
         added = {name: self.counts[name] + more.get(name, 0) + self.before.get(name, 0) for name in ADDED}
         return {name: count for name, count in {**self.counts, **added}.items() if count}
 
@@ -343,12 +358,14 @@ class Imports:
             )
         seen: set[bytes] | None = set() if job.row is None else None
         found = reading.items()
-        while stretch := await asyncio.to_thread(_stretch, found):
+        space = await self.writes.remember.embedding.space(ctx.tenant)
+        vectors = await asyncio.to_thread(_vectors, reading, space)
+        while stretch := await asyncio.to_thread(_stretch, found, vectors):
             chunk: list[tuple[int, ImportedMemory]] = []
-            for place, item in stretch:
+            for place, item, vector in stretch:
                 tally.counts["read"] += 1
                 try:
-                    memory = self._memory(ctx, item, landing, reading, import_id, request, tally)
+                    memory = self._memory(ctx, item, vector, landing, reading, import_id, request, tally)
                 except QuipuError as error:
                     tally.refuse(place, error)
                     continue
@@ -370,7 +387,8 @@ class Imports:
     def _memory(
         self,
         ctx: Context,
-        item: "Found | Any",
+        item: "Item | QuipuError",
+        vector: GivenEmbedding | None,
         landing: Landing,
         reading: "Reading",
         import_id: str,
@@ -380,7 +398,7 @@ class Imports:
         """An item as a write that its sender may make. What could steer a model has to wait for a person."""
         if isinstance(item, QuipuError):
             raise item
-        made = write_of(cast("Mapping[str, Any]", item), landing)
+        made = write_of(item, landing)
         asked = made.request
         if asked.user_id is None and request.user_id is not None:
             asked = asked.model_copy(update={"user_id": request.user_id})
@@ -397,6 +415,7 @@ class Imports:
             "updated_at": made.updated_at,
             "state": made.state,
             "approval_required": waits,
+            "embedding": vector,
         }
         return ImportedMemory.parse({**fields, **own})
 
@@ -509,22 +528,49 @@ def _within(size: int) -> int:
     return size
 
 
-def _stretch(found: "Iterator[Found]") -> "list[Found]":
-    """As many items as one transaction takes."""
-    stretch: list[Found] = []
+def _stretch(found: "Iterator[Found]", vectors: "Vectors | None") -> list[_Read]:
+    """As many items as one transaction takes, each with the vector that the file has of it."""
+    stretch: list[_Read] = []
     size = 0
-    for one in islice(found, _CHUNK):
-        stretch.append(one)
-        size += _size(one[1])
+    for place, item in islice(found, _CHUNK):
+        vector = None
+        if isinstance(item, dict):
+            vector = None if vectors is None else _vector(vectors, item.get("item_id"))
+            content = item.get("content")
+            text = cast("dict[str, Any]", content).get("text") if isinstance(content, dict) else None
+            size += len(text) if isinstance(text, str) else 0
+        stretch.append((place, item, vector))
         if size > _CHUNK_BYTES:
             break
     return stretch
 
 
-def _size(item: Any) -> int:
-    content = cast("dict[str, Any]", item).get("content") if isinstance(item, dict) else None
-    text = cast("dict[str, Any]", content).get("text") if isinstance(content, dict) else None
-    return len(text) if isinstance(text, str) else 0
+def _vectors(reading: "Reading", space: Space | None) -> "Vectors | None":
+    """The vectors of a file whose owner has signed, if they are of the same model as those that are here."""
+    if space is None or not reading.has_vectors or not reading.is_proven:
+        return None
+    vectors = reading.vectors()
+    return (
+        vectors
+        if vectors and (vectors.model, vectors.dimensions) == (space.model, space.dimensions)
+        else None
+    )
+
+
+def _vector(vectors: "Vectors", item_id: Any) -> GivenEmbedding | None:
+    """The vector of an item; none where there is none with a direction."""
+    data = vectors.of(item_id) if isinstance(item_id, str) else None
+    try:
+        numbers = (
+            None
+            if data is None
+            else unit_vector(data, vectors.model, model=vectors.model, dimensions=vectors.dimensions)
+        )
+    except InvalidError:
+        return None
+    if numbers is None:
+        return None
+    return GivenEmbedding(model=vectors.model, vector=struct.unpack(f"<{vectors.dimensions}f", numbers))
 
 
 def _mark(memory: ImportedMemory) -> bytes:

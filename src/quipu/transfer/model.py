@@ -171,6 +171,11 @@ class ImportCounts(Response):
     updated: int = Field(
         default=0, description="Of those: a newer version of what the same owner brought before."
     )
+    vectors_used: int = Field(default=0, description="Of those: with the vector that the file brings.")
+    embedded_anew: int = Field(
+        default=0,
+        description="Of those: without it, because its key is not known, it is of another model, or the text was altered.",
+    )
     refused: int = Field(default=0, description="Not coming in.")
     removed: int = Field(
         default=0, description="Forgotten, because the owner who brought them has forgotten them."
@@ -246,4 +251,7 @@ class DecideImportResponse(Response):
 # -- undoing ----------------------------------------------------------------------------------------------------------
 
 #: Kept with the number of what an import brought in its run before, where it was cut off.
-ADDED: tuple[str, ...] = ("accepted", "held", "conflict", "updated", "removed", "removals_held")
+ADDED: tuple[str, ...] = (
+    *("accepted", "held", "conflict", "updated", "vectors_used", "embedded_anew"),
+    *("removed", "removals_held"),
+)

@@ -29,6 +29,8 @@ def sentences(report: ImportReport) -> Iterator[str]:
         yield f"{counted(counts.duplicate)} {_are(counts.duplicate)} here already."
     if counts.updated:
         yield f"Of those, {counts.updated:,} newer than what their owner's last file brought."
+    if counts.vectors_used or counts.embedded_anew:
+        yield f"{counts.vectors_used:,} with the vectors of the file, {counts.embedded_anew:,} embedded anew."
     if counts.conflict:
         yield f"Of those, {counts.conflict:,} under ids of their own, because theirs say something else here."
     if counts.removed or counts.removals_held:

@@ -51,6 +51,8 @@ class Outcome:
     duplicate: int = 0
     conflict: int = 0
     updated: int = 0
+    vectors_used: int = 0
+    embedded_anew: int = 0
     removed: int = 0
     removals_held: int = 0
     #: Links to memories that are out of reach.
@@ -392,6 +394,7 @@ def _count(outcome: Outcome, free: Sequence[_Drafted], held: Sequence[_Drafted])
     outcome.accepted += len(free)
     outcome.held += len(held)
     outcome.updated += sum(one.placed.place == "update" for one in free)
+    outcome.vectors_used += sum(one.placed.memory.embedding is not None for one in free)
     outcome.conflict += sum(one.placed.place == "conflict" for one in (*free, *held))
     outcome.conflict += sum(one.placed.place == "update" for one in held)
     outcome.written = [one.placed.memory for one in (*free, *held)]

@@ -198,6 +198,7 @@ def read(source: Source, keys: Keys, now: int) -> Reading:
         else None,
         is_incremental=manifest.get("export_type") == "incremental",
         vectors=lambda: Vectors(source, vectors) if vectors else None,
+        has_vectors=bool(vectors),
         proofs=lambda: checked(
             _lines_of(source, LOGS),
             _lines_of(source, RECEIPTS),

@@ -48,6 +48,7 @@ class Reading:
     tombstones: Callable[[], Iterator[Found]] = field(default=lambda: iter(()))
     #: The vectors that a bundle brings; None where it has none. They are read beside its items.
     vectors: Callable[[], Vectors | None] = field(default=lambda: None)
+    has_vectors: bool = False
     #: Reads a bundle's logs and receipts, and how they are tied.
     proofs: Callable[[], Proofs] = Proofs
     #: Where the exporter's journal ended then; None where the file does not say.
