@@ -4,9 +4,11 @@ Any other age program opens what is sealed here, and the other way round. A file
 pieces, so its size does not matter; one with a passphrase is held in memory.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+import click
 import pyrage  # pyright: ignore[reportMissingTypeStubs]  the package has none of its own
 
 from quipu.errors import Fault, InvalidError
@@ -28,6 +30,22 @@ def new_identity() -> tuple[str, str]:
 def is_sealed(head: bytes) -> bool:
     """Whether a file that begins so is sealed."""
     return head.startswith(MARKS)
+
+
+def asks_for_a_passphrase(head: bytes) -> bool:
+    """Whether a file that begins so may be opened with a passphrase. Letters do not show what is in them."""
+    return head.startswith(MARKS[0] + b"-> scrypt ") or head.startswith(MARKS[1])
+
+
+def asked_passphrase(*, is_new: bool = False) -> str:
+    """What a person types at a terminal, unseen; twice for a new one."""
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "A passphrase is typed at a terminal, and there is none.",
+            reason="usage",
+            hint="Run it at a terminal, or use a key: --encrypt-to seals to one, --identity opens with one.",
+        )
+    return click.prompt("Passphrase", hide_input=True, err=True, confirmation_prompt=is_new)
 
 
 def seal(source: BinaryIO, target: BinaryIO, recipients: Sequence[str]) -> None:

@@ -24,7 +24,6 @@ async def _import(
     *,
     file: str,
     identity: tuple[str, ...],
-    passphrase: bool,
     dry_run: bool,
     yes: bool,
     **which: Any,
@@ -34,7 +33,7 @@ async def _import(
     given["file_name"] = "stdin" if file == _STDIN else Path(file).name[:256]
     memory = session.memory("tries" if dry_run else "creates")
     try:
-        with _source(file) as source, _unsealed(source, identity, asks=passphrase) as opened:
+        with _source(file) as source, _unsealed(source, identity) as opened:
             report = await _tried(session, memory, opened, given)
         if not dry_run:
             if not session.is_json:
@@ -128,7 +127,7 @@ def _source(file: str) -> Generator[BinaryIO]:
 
 
 @contextmanager
-def _unsealed(source: BinaryIO, identity: tuple[str, ...], *, asks: bool) -> Generator[BinaryIO]:
+def _unsealed(source: BinaryIO, identity: tuple[str, ...]) -> Generator[BinaryIO]:
     """What a sealed file holds. It is opened here: keys and passphrases go nowhere."""
     from quipu.transfer import age  # help is shown without it
 
@@ -137,13 +136,13 @@ def _unsealed(source: BinaryIO, identity: tuple[str, ...], *, asks: bool) -> Gen
     if not age.is_sealed(head):
         yield source
         return
-    if not identity and not asks:
+    if not identity and not age.asks_for_a_passphrase(head):
         raise InvalidError(
-            "The file is sealed.",
+            "The file is sealed to a key.",
             reason="encrypted_file",
-            hint="Name the file with its key (--identity FILE), or say --passphrase.",
+            hint="Name the file with the key: --identity FILE.",
         )
-    phrase = click.prompt("Passphrase", hide_input=True, err=True) if asks else None
+    phrase = None if identity else age.asked_passphrase()
     with tempfile.TemporaryFile() as plain:
         target: IO[bytes] = plain
         age.unseal(source, cast("BinaryIO", target), identities=[*_identities(identity)], passphrase=phrase)
@@ -189,9 +188,9 @@ IMPORT = HandCommand(
             ["--identity"],
             multiple=True,
             metavar="FILE",
-            help="A file with the age key that opens a sealed file; may be given several times.",
+            help="A file with the age key that opens a sealed file; may be given several times. "
+            "The passphrase of one that has one is asked for.",
         ),
-        click.Option(["--passphrase"], is_flag=True, help="Ask for the passphrase that opens a sealed file."),
         click.Option(["--dry-run"], is_flag=True, help="Only say what would happen."),
         click.Option(["--yes"], is_flag=True, help="Do not ask."),
     ),

@@ -1,12 +1,16 @@
 """`quipu export`: a file that is there only when it is whole, and a report in sentences."""
 
+import hashlib
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from quipu.transfer import age
 from tests.cli.conftest import Cli, cli, home
+from tests.governance.test_commands import Terminal
+from tests.requirement import requirement
 from tests.transfer.formats.shelf import good, read
 
 __all__ = ["cli", "home"]
@@ -58,8 +62,37 @@ def test_a_sealed_file_says_so(cli: Cli, tmp_path: Path) -> None:
     cli.remember("Ana lives in Lisbon")
     _, recipient = age.new_identity()
     said = cli.says("export", "all.bundle.zip.age", "--encrypt-to", recipient)
-    assert "Sealed: only who has the key of a recipient can read it." in said
+    assert "Sealed: only who has the key of a recipient, or the passphrase, can read it." in said
     assert age.is_sealed((tmp_path / "all.bundle.zip.age").read_bytes())
+
+
+@pytest.mark.parametrize("name", ["all.bundle.zip.age", "all.ndjson.age"])
+@requirement("formats:bundle.sealed")
+def test_a_passphrase_is_asked_for_twice_and_once_to_open(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    cli.remember("Ana lives in Lisbon")
+    assert cli.problem("export", name, "--passphrase")["reason"] == "usage", "nobody is there"
+    asked: list[bool] = []
+
+    def prompt(*_: object, hide_input: bool, confirmation_prompt: bool, **__: object) -> str:
+        assert hide_input
+        asked.append(confirmation_prompt)
+        return "correct horse"
+
+    monkeypatch.setattr("quipu.transfer.age.sys", Terminal())
+    monkeypatch.setattr(click, "prompt", prompt)
+    assert cli.problem("export", name, "--passphrase", "--encrypt-to", "age1")["reason"] == "usage"
+    found = cli.json("export", name, "--passphrase")
+    data = (tmp_path / name).read_bytes()
+    assert age.is_sealed(data)
+    assert b"Lisbon" not in data
+    assert found["items"] == 1
+    if "sha256" in found:
+        assert (found["is_sealed"], found["sha256"]) == (True, hashlib.sha256(data).hexdigest())
+    monkeypatch.setenv("QUIPU_STORE", f"sqlite://{tmp_path / 'other.db'}")
+    assert cli.json("import", name, "--yes")["counts"]["accepted"] == 1
+    assert asked == [True, False]
 
 
 def test_nothing_is_written_over_and_a_refused_export_leaves_no_file(cli: Cli, tmp_path: Path) -> None:

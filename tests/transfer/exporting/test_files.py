@@ -33,8 +33,10 @@ MACHINE = {
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [made]):
+async def host(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    """On each engine."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # keys of a database that is no file
+    async with hosts(tmp_path, "memory.example", address=address) as (_, [made]):
         yield made
 
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO, cast
 
 import click
 
@@ -36,16 +36,28 @@ async def _export(
     since: str | None,
     include: tuple[str, ...],
     encrypt_to: tuple[str, ...],
+    passphrase: bool,
     force: bool,
     **which: Any,
 ) -> None:
-    chosen = format or _format_of(file, is_sealed=bool(encrypt_to))
+    chosen = format or _format_of(file, is_sealed=bool(encrypt_to) or passphrase)
+    if passphrase and encrypt_to:
+        raise InvalidError(
+            "A file is sealed with a passphrase or to recipients, not both.",
+            reason="usage",
+            hint="Leave out --passphrase or --encrypt-to.",
+        )
     given = {name: value for name, value in which.items() if value not in (None, ())}
     if "filter" in given:
         given["filter"] = _json_object(str(given["filter"]))
+    phrase = None
+    if passphrase:
+        from quipu.transfer import age  # help is shown without it
+
+        phrase = age.asked_passphrase(is_new=True)
     memory = session.memory("works")
     try:
-        with _target(file, is_forced=force) as target:
+        with _target(file, is_forced=force) as place, _sealed(place, phrase) as target:
             if chosen == "records":
                 if since or include or encrypt_to:
                     raise InvalidError(
@@ -67,6 +79,8 @@ async def _export(
         await memory.close()
     if file != _STDOUT:
         body = {"file": file, "size": told["size"], "sha256": told["sha256"], **told["report"]}
+        if phrase is not None:  # it is another file than the one that came
+            body |= {**_measured(file), "is_sealed": True}
         session.answer(body, *_lines(file, body))
         if told["report"]["format"] == "bundle":
             session.note(f"Check it anywhere, without this memory: quipu verify {file}")
@@ -124,7 +138,7 @@ def _lines(file: str, told: Mapping[str, Any]) -> Iterator[str]:
     if told["signed_by"] is not None:
         yield f"Signed by {told['signed_by']}."
     if told["is_sealed"]:
-        yield "Sealed: only who has the key of a recipient can read it."
+        yield "Sealed: only who has the key of a recipient, or the passphrase, can read it."
     if told["format"] == "bundle":
         yield f"The next one can go on from here: quipu export NEXT --since {told['position']}"
 
@@ -173,6 +187,25 @@ def _goes_on_from(since: str) -> dict[str, Any]:
         )
     base = {} if found.export_id is None else {"base_export_id": found.export_id}
     return {"since": str(found.position), **base}
+
+
+@contextmanager
+def _sealed(target: IO[bytes], phrase: str | None) -> Generator[IO[bytes]]:
+    """Where the file is written before it is sealed. It is sealed here: a passphrase goes nowhere."""
+    if phrase is None:
+        yield target
+        return
+    from quipu.transfer import age
+
+    with tempfile.TemporaryFile() as plain:
+        yield plain
+        plain.seek(0)
+        age.seal_with_passphrase(cast("BinaryIO", plain), cast("BinaryIO", target), phrase)
+
+
+def _measured(file: str) -> dict[str, Any]:
+    with Path(file).expanduser().open("rb") as sealed:
+        return {"sha256": hashlib.file_digest(sealed, "sha256").hexdigest(), "size": sealed.tell()}
 
 
 @contextmanager
@@ -242,6 +275,9 @@ def _options() -> Sequence[click.Parameter]:
             multiple=True,
             metavar="age1…",
             help="Seal it for this age recipient; may be given several times.",
+        ),
+        click.Option(
+            ["--passphrase"], is_flag=True, help="Ask for a passphrase, twice, and seal the file with it."
         ),
         click.Option(["--force"], is_flag=True, help="Replace a file that is there."),
     )
