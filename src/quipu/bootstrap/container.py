@@ -201,6 +201,7 @@ async def open_container(
     transfer = transfer_service(
         writes=writes,
         documents=sharing.host.documents,
+        sealing=core.secrets.sealing,
         proposals=governed.proposals,
         decide=governed.reviews.decide,
     )

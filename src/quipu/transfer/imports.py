@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
 
 from quipu.access.limits import Ownership, visible
 from quipu.embed.port import unit_vector
-from quipu.errors import Fault, InvalidError, NotFoundError, QuipuError, TamperedError
+from quipu.errors import ConflictError, Fault, InvalidError, NotFoundError, QuipuError, TamperedError
 from quipu.governance.text_classes import has_instruction
 from quipu.ledger.commit import Commit
 from quipu.ledger.index import Space
@@ -47,6 +47,7 @@ from quipu.transfer.model import (
 )
 from quipu.transfer.owners import ImportsOfOwner, owner_mark
 from quipu.transfer.tombstones import Tombstones
+from quipu.transfer.waiting import WaitingFiles
 from quipu.transfer.writes import ImportWrites, Outcome, Row, kept_row
 
 if TYPE_CHECKING:  # readers of files take a while to load, and most calls need none
@@ -70,9 +71,10 @@ class _Job:
     """A file that was sent, and how far it is."""
 
     ctx: Context
+    #: Who sent it.
+    sender: str
     request: ImportFileRequest
     file: BinaryIO
-    sha256: str
     until: int
     report: ImportReport
     work: asyncio.Task[None] | None = None
@@ -170,6 +172,7 @@ class Imports:
     documents: Documents
     writes: ImportWrites
     tombstones: Tombstones
+    files: WaitingFiles
     _jobs: OrderedDict[tuple[str, str], _Job] = field(
         default_factory=OrderedDict[tuple[str, str], _Job], init=False
     )
@@ -194,45 +197,103 @@ class Imports:
         if former is not None and former.is_busy:  # the same file was sent before
             file.close()
             return await former.waited(request.wait_s)
+        if self.files.are_shared:
+            known = await self.files.find(*key)
+            if known is not None and self.files.is_elsewhere(known, ctx.clock()):
+                file.close()
+                return await self._from_elsewhere(ctx, key[1], request.wait_s)
+            await self.files.keep(ctx.tenant, file, clean, job.sender, job.report, job.until, ctx.clock())
         self._keep(key, job)
         job.work = asyncio.create_task(self._try(job, reading))
         try:
             return await job.waited(request.wait_s)
         except QuipuError:
-            self._jobs.pop(key, None)
-            await job.end()
+            await self.stop(*key)
             raise
 
     async def commit_import(self, ctx: Context, request: CommitImportRequest) -> ImportReport:
         """Carry out what was tried. What a rule holds waits for a person; the rest is in."""
-        job = self._jobs.get((ctx.tenant, request.id))
-        if job is None or job.until <= ctx.clock() or not _may_act(ctx.principal, job):
-            raise NotFoundError(
-                "No such import waits here.",
-                reason="import",
-                hint="Send the file again; nothing comes in twice.",
-            )
         loop = asyncio.get_running_loop()
         end = loop.time() + request.wait_s
-        if job.report.status == "checking":
+        job = await self._job_of(ctx, request.id)
+        if job is not None and job.report.status == "checking":
             await job.waited(request.wait_s)
+        if self.files.are_shared and (job is None or not (job.is_busy or job.report.status == "done")):
+            job = await self._taken(ctx, request.id, job)
+            if job is None:
+                return await self._from_elsewhere(ctx, request.id, request.wait_s)
+        if job is None or job.until <= ctx.clock():
+            raise _not_waiting()
         if job.report.status in ("checked", "running") and not job.is_busy:
             job.ctx = replace(ctx, upload=None, shown=None, facts=Facts())
             job.work = asyncio.create_task(self._carry_out(job))
         return await job.waited(max(0.0, end - loop.time()))
 
-    async def report_of(self, principal: Principal, import_id: str, wait_s: float = 0) -> ImportReport | None:
-        """How far one is that this process knows, for who may see it."""
-        job = self._jobs.get((principal.tenant, import_id))
-        if job is None or not _may_act(principal, job):
+    async def _taken(self, ctx: Context, import_id: str, job: _Job | None) -> _Job | None:
+        """What waits in the database, held by this process from now on; None where another one holds it."""
+        known = await self.files.find(ctx.tenant, import_id)
+        now = ctx.clock()
+        if (
+            known is None
+            or known.row.until <= now
+            or not _may_act(ctx.principal, known.request, known.sender)
+        ):
+            raise _not_waiting()
+        if self.files.is_elsewhere(known, now) or not await self.files.hold(ctx.tenant, import_id, now):
             return None
-        return await job.waited(wait_s) if wait_s else job.report
+        if job is None:
+            if known.report.status != "checked":  # whoever tried it has died over that
+                raise _not_waiting()
+            file = await self.files.opened(ctx.tenant, known)
+            job = _Job(ctx, known.sender, known.request, file, known.row.until, known.report)
+            self._keep((ctx.tenant, import_id), job)
+        return job
+
+    async def report_of(self, ctx: Context, import_id: str, wait_s: float = 0) -> ImportReport | None:
+        """How far one is that is under way, for who may see it."""
+        job = await self._job_of(ctx, import_id)
+        if job is not None:
+            return await job.waited(wait_s) if wait_s else job.report
+        known = await self.files.find(ctx.tenant, import_id) if self.files.are_shared else None
+        if known is None or not _may_act(ctx.principal, known.request, known.sender):
+            return None
+        return await self._from_elsewhere(ctx, import_id, wait_s)
+
+    async def _job_of(self, ctx: Context, import_id: str) -> _Job | None:
+        """What this process has of it, for who may act on it; not what another one has gone on with since."""
+        key = ctx.tenant, import_id
+        job = self._jobs.get(key)
+        if job is None or not _may_act(ctx.principal, job.request, job.sender):
+            return None
+        if self.files.are_shared and not job.is_busy:
+            known = await self.files.find(*key)
+            is_done = job.report.status == "done"
+            if is_done != (known is None) or (known and self.files.is_elsewhere(known, ctx.clock())):
+                self._jobs.pop(key).file.close()
+                return None
+        return job
+
+    async def _from_elsewhere(self, ctx: Context, import_id: str, wait_s: float) -> ImportReport:
+        """How far another process is, as far as it has said."""
+        known = await self.files.find(ctx.tenant, import_id)
+        if known is not None and self.files.is_elsewhere(known, ctx.clock()):
+            await asyncio.sleep(min(wait_s, 1))
+            known = await self.files.find(ctx.tenant, import_id)
+        row = await self.ledger.get(IMPORTS, ctx.tenant, import_id)
+        if row is not None and (known is None or not row.is_done):
+            return report_of_row(row)
+        if known is None:
+            raise _not_waiting()
+        is_running = known.report.status == "checked" and self.files.is_elsewhere(known, ctx.clock())
+        return known.report.model_copy(update={"status": "running"}) if is_running else known.report
 
     async def stop(self, tenant: str, import_id: str) -> None:
         """Let go of one, wherever it is."""
         job = self._jobs.pop((tenant, import_id), None)
         if job is not None:
             await job.end()
+        if self.files.are_shared:
+            await self.files.drop(tenant, import_id)
 
     async def close(self) -> None:
         """Let go of what waits, and stop what goes on: it is gone on with by sending the file again."""
@@ -298,7 +359,7 @@ class Imports:
             export_id=reading.export_id,
         )
         own = replace(ctx, upload=None, shown=None, facts=Facts())
-        return _Job(own, request, file, sha256, ctx.clock() + _PATIENCE_MS, report)
+        return _Job(own, ctx.principal.name, request, file, ctx.clock() + _PATIENCE_MS, report)
 
     # -- the work -----------------------------------------------------------------------------------------------------
 
@@ -306,9 +367,12 @@ class Imports:
         tally = _Tally(job, "checking", reading, {})
         await self._gone_through(job, reading, tally)
         tally.show("checked")
+        if self.files.are_shared:
+            await self.files.tried(job.ctx.tenant, job.report)
 
     async def _carry_out(self, job: _Job) -> None:
         """From the beginning of the file, whatever an earlier try has brought in."""
+        await self._hold(job)
         reading = await self._opened(job.file, job.request)
         await self._open_stores(job.ctx, job.request, reading)
         ctx, report = job.ctx, job.report
@@ -346,6 +410,18 @@ class Imports:
         tally.show("done")
         job.report = job.report.model_copy(update={"by": row.actor, "at": row.at})
         job.file.close()
+        if self.files.are_shared:
+            await self.files.drop(ctx.tenant, report.import_id)
+
+    async def _hold(self, job: _Job) -> None:
+        """Go on being the one who works on it."""
+        key = job.ctx.tenant, job.report.import_id
+        if self.files.are_shared and not await self.files.hold(*key, job.ctx.clock()):
+            raise ConflictError(
+                "Another server goes on with this import.",
+                reason="import_elsewhere",
+                hint="Ask how far it is.",
+            )
 
     async def _gone_through(self, job: _Job, reading: "Reading", tally: _Tally) -> None:
         """Everything that is in the file. A trial writes nothing, so it has to know by itself what comes twice."""
@@ -361,6 +437,7 @@ class Imports:
         space = await self.writes.remember.embedding.space(ctx.tenant)
         vectors = await asyncio.to_thread(_vectors, reading, space)
         while stretch := await asyncio.to_thread(_stretch, found, vectors):
+            await self._hold(job)
             chunk: list[tuple[int, ImportedMemory]] = []
             for place, item, vector in stretch:
                 tally.counts["read"] += 1
@@ -466,11 +543,36 @@ class Imports:
                 await dispatch(ctx, memory_ops.CREATE_STORE, store)
 
 
-def _may_act(principal: Principal, job: _Job) -> bool:
+def _not_waiting() -> NotFoundError:
+    return NotFoundError(
+        "No such import waits here.", reason="import", hint="Send the file again; nothing comes in twice."
+    )
+
+
+def report_of_row(row: ImportRow, waiting: int = 0) -> ImportReport:
+    """An import as it is kept."""
+    known = ImportCounts.model_fields
+    return ImportReport(
+        import_id=row.id,
+        status="done" if row.is_done else "running",
+        agent_id=row.agent_id,
+        format=row.format,
+        file_name=row.file_name,
+        sha256=row.sha256,
+        signature="absent" if row.owner is None else "valid",
+        export_id=row.export_id,
+        counts=ImportCounts(**{name: count for name, count in row.counts.items() if name in known}),
+        waiting=waiting,
+        by=row.actor,
+        at=row.at,
+        undone_at=row.undone_at,
+    )
+
+
+def _may_act(principal: Principal, request: ImportFileRequest, sender: str) -> bool:
     """Whether it is theirs: sent by them, or within their limits."""
-    request = job.request
     owner = Ownership(agent_id=request.agent, user_id=request.user_id, store=request.store)
-    is_own = job.ctx.principal.name == principal.name and principal.may_act_for(request.agent)
+    is_own = sender == principal.name and principal.may_act_for(request.agent)
     return is_own or visible(principal, owner)
 
 

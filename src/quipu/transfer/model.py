@@ -51,8 +51,24 @@ class ImportRow:
     undone_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingFile:
+    """A piece of a file that waits to be carried out, counted from 1; 0 says what is known of the file."""
+
+    id: str
+    number: int
+    sealed: bytes
+    #: Of the first row: how many there are.
+    pieces: int
+    until: int
+    #: Of the first row: who works on it.
+    holder: str | None = None
+    held_until: int | None = None
+
+
 IMPORTS = Table("import", ImportRow, key=("id",))
-TABLES: tuple[Table[Any], ...] = (IMPORTS,)
+WAITING_FILES = Table("import_file", WaitingFile, key=("id", "number"), is_journaled=False)
+TABLES: tuple[Table[Any], ...] = (IMPORTS, WAITING_FILES)
 
 
 # -- what is written --------------------------------------------------------------------------------------------------

@@ -18,13 +18,12 @@ from quipu.ledger.ledger import Ledger
 from quipu.model.journal import Draft
 from quipu.model.principal import Principal
 from quipu.operation import Context
-from quipu.transfer.imports import Imports
+from quipu.transfer.imports import Imports, report_of_row
 from quipu.transfer.model import (
     IMPORTS,
     DecideImportRequest,
     DecideImportResponse,
     GetImportRequest,
-    ImportCounts,
     ImportReport,
     ImportRow,
     ListImportsRequest,
@@ -52,11 +51,11 @@ class ImportRegister:
         waiting: dict[str, int] = {}
         async for name, proposal in self._waiting(ctx, None):
             waiting[name] = waiting.get(name, 0) + _count(proposal)
-        return ListImportsResponse(imports=tuple(_report(row, waiting.get(row.id, 0)) for row in shown))
+        return ListImportsResponse(imports=tuple(report_of_row(row, waiting.get(row.id, 0)) for row in shown))
 
     async def get(self, ctx: Context, request: GetImportRequest) -> ImportReport:
         row = await self.ledger.get(IMPORTS, ctx.tenant, request.id)
-        known = await self.imports.report_of(ctx.principal, request.id, request.wait_s)
+        known = await self.imports.report_of(ctx, request.id, request.wait_s)
         if row is not None and not _sees(ctx.principal, row):
             row = None
         if known is None and row is None:
@@ -66,7 +65,7 @@ class ImportRegister:
             waiting += _count(proposal)
         if known is None:
             assert row is not None
-            return _report(row, waiting)
+            return report_of_row(row, waiting)
         undone_at = None if row is None else row.undone_at
         return known.model_copy(update={"waiting": waiting, "undone_at": undone_at})
 
@@ -157,25 +156,6 @@ def _count(proposal: ProposalView) -> int:
     request = proposal.request or {}
     waiting: Any = request.get("items") or request.get("ids") or ()
     return len(waiting)
-
-
-def _report(row: ImportRow, waiting: int) -> ImportReport:
-    known = ImportCounts.model_fields
-    return ImportReport(
-        import_id=row.id,
-        status="done" if row.is_done else "running",
-        agent_id=row.agent_id,
-        format=row.format,
-        file_name=row.file_name,
-        sha256=row.sha256,
-        signature="absent" if row.owner is None else "valid",
-        export_id=row.export_id,
-        counts=ImportCounts(**{name: count for name, count in row.counts.items() if name in known}),
-        waiting=waiting,
-        by=row.actor,
-        at=row.at,
-        undone_at=row.undone_at,
-    )
 
 
 def _no_import() -> NotFoundError:

@@ -7,12 +7,14 @@ from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Pipeline
 from quipu.memory.service import MemoryService
 from quipu.operation import AnyBinding, Binding
+from quipu.secrets.sealing import Sealing
 from quipu.sharing.identity import Documents
 from quipu.transfer import operations as ops
 from quipu.transfer.imports import Imports
 from quipu.transfer.placement import Placement
 from quipu.transfer.register import Decide, ImportRegister
 from quipu.transfer.tombstones import Tombstones
+from quipu.transfer.waiting import WaitingFiles
 from quipu.transfer.writes import ImportWrites
 
 
@@ -50,7 +52,12 @@ def import_writes(*, ledger: Ledger, pipeline: Pipeline, memory: MemoryService) 
 
 
 def transfer_service(
-    *, writes: ImportWrites, documents: Documents, proposals: Proposals, decide: Decide
+    *,
+    writes: ImportWrites,
+    documents: Documents,
+    sealing: Sealing,
+    proposals: Proposals,
+    decide: Decide,
 ) -> Transfer:
     """Everything of transfer."""
     ledger, pipeline, scopes = writes.ledger, writes.pipeline, writes.remember.scopes
@@ -64,6 +71,7 @@ def transfer_service(
         documents=documents,
         writes=writes,
         tombstones=tombstones,
+        files=WaitingFiles(ledger=ledger, sealing=sealing),
     )
     return Transfer(
         imports=imports,
