@@ -30,10 +30,10 @@ async def _import(
 ) -> int:
     """Exit code 0: all of it is in; 3: something waits for a person; 1: something was refused."""
     given = {name: value for name, value in which.items() if value not in (None, False)}
-    given["file_name"] = "stdin" if file == _STDIN else Path(file).name[:256]
+    given["file_name"] = _name(file)
     memory = session.memory("tries" if dry_run else "creates")
     try:
-        with _source(file) as source, _unsealed(source, identity) as opened:
+        with _source(file, given) as source, _unsealed(source, identity) as opened:
             report = await _tried(session, memory, opened, given)
         if not dry_run:
             if not session.is_json:
@@ -99,9 +99,23 @@ def _code(report: Any) -> int:
     return _HELD if report.counts.held or report.counts.removals_held else 0
 
 
+def _name(file: str) -> str:
+    """What the report calls it: of an address only the scheme, for the rest may hold a password."""
+    if "://" in file:
+        return file.partition("://")[0].lower()[:32]
+    return "stdin" if file == _STDIN else Path(file).name[:256]
+
+
 @contextmanager
-def _source(file: str) -> Generator[BinaryIO]:
-    """The file, standard input, or a folder as an archive."""
+def _source(file: str, given: dict[str, Any]) -> Generator[BinaryIO]:
+    """The file, standard input, a folder as an archive, or what stands at an address, with its format."""
+    if "://" in file:
+        from quipu.transfer import live  # help is shown without it
+
+        with live.dump_of(file) as (dump, format_):
+            given["format"] = format_
+            yield dump
+        return
     if file == _STDIN:
         with tempfile.TemporaryFile() as kept:
             while piece := sys.stdin.buffer.read(_PIECE):
@@ -167,7 +181,12 @@ IMPORT = HandCommand(
     """,
     run=_import,
     parameters=(
-        click.Argument(["file"], metavar="FILE", help="The file, a folder, or - for standard input."),
+        click.Argument(
+            ["file"],
+            metavar="FILE",
+            help="The file, a folder, - for standard input, or where a product keeps its memories: mem0:///FOLDER, "
+            "letta://HOST, cognee:///FOLDER, graphiti:///FILE, langgraph+sqlite:///FILE.",
+        ),
         click.Option(
             ["--format"],
             type=click.Choice(get_args(FormatName)),
@@ -198,5 +217,6 @@ IMPORT = HandCommand(
         "quipu import mem0.json --dry-run",
         "quipu import conversations.json --user-id ana --yes",
         "quipu import memories.bundle.zip",
+        "quipu import 'mem0:///home/ana/qdrant?python=/home/ana/venv/bin/python' --dry-run",
     ),
 )

@@ -107,3 +107,18 @@ def test_nothing_is_written_over_and_a_refused_export_leaves_no_file(cli: Cli, t
     assert cli.problem("export", "away/none.zip")["reason"] == "no_file"
     assert cli.problem("export", "none.zip", "--filter", "{")["reason"] == "usage"
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("mem0:///nowhere", "unreadable"),
+        (f"mem0://{Path(__file__).parent}", "unreadable"),
+        ("graphiti:///nowhere/x?python=/nowhere/python", "unreadable"),
+        ("redis://somewhere", "bad_value"),
+    ],
+)
+def test_an_address_that_cannot_be_read_says_what_to_do(cli: Cli, address: str, reason: str) -> None:
+    problem = cli.problem("import", address, "--dry-run")
+    assert problem["reason"] == reason
+    assert problem["hint"]

@@ -18,6 +18,8 @@ MANIFEST = "manifest.json"
 _ENTITIES, _FACTS, _NODES = "entities.jsonl", "facts.jsonl", "nodes.jsonl"
 #: So many entities are known by their names; facts name them by id.
 _MOST_ENTITIES, _LONGEST_NAME = 200_000, 256
+#: What ties chunks to their documents, which Cognee also puts into words.
+_STRUCTURE = ("is_part_of", "contains", "made_from")
 _PREFERENCES = ("preference", "preferences")
 
 
@@ -189,7 +191,8 @@ def _fact(body: dict[str, Any], known: dict[str, _Name], loss: Loss) -> Iterator
     subject, target = (str(body.get(name) or "") for name in ("subject_ref", "object_ref"))
     ends = [known.get(end) or _Name(end, None) for end in (subject, target)]
     text, predicate = values.a_text(body.get("fact_text")), values.a_text(body.get("predicate"))
-    if text is None and (subject not in known or target not in known):
+    is_structure = text is None or predicate in _STRUCTURE
+    if is_structure and (subject not in known or target not in known):
         # Between nodes of the graph itself: chunks, documents, types.
         loss.dropped("facts between unnamed nodes")
         return
