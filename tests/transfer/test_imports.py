@@ -118,7 +118,7 @@ async def test_how_long_an_item_is_kept_counts_from_when_it_was_first_known(room
     gone = {**kept, "item_id": "i2", "ttl_days": 1}
     lines = (json.dumps(item) for item in ({**kept, "ttl_days": 30}, gone))
     done = await room.brought("\n".join(lines).encode())
-    assert (done.counts.accepted, [one.reason for one in done.rejected]) == (1, ["validation_error"])
+    assert (done.counts.accepted, [one.reason for one in done.rejected]) == (1, ["expired"])
     (record,) = (await room.container.ledger.records("default", ["i1"])).values()
     assert record.provenance.captured_at == 1_748_736_000_000
     assert record.expires_at == 1_748_736_000_000 + 30 * 86_400_000
