@@ -12,8 +12,8 @@ from quipu.memory.operations import LIST
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
 from tests.sharing.network import Host, hosts
-from tests.transfer.exporting.test_grants import by_owner
 from tests.transfer.formats.shelf import packed, unpacked
+from tests.transfer.test_grant_exports import by_owner
 
 IMPORT = "/oap/memory/import"
 

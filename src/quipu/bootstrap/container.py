@@ -58,7 +58,7 @@ from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry
 from quipu.telemetry.spans import Spans
-from quipu.transfer.exporting.grant_exports import GrantExports
+from quipu.transfer.grant_exports import GrantExports
 from quipu.transfer.service import Transfer, import_writes, transfer_service
 
 

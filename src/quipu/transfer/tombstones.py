@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from quipu.errors import ForbiddenError, QuipuError
 from quipu.ledger.commit import Change, Commit, Erase, Put
-from quipu.ledger.ledger import Ledger
 from quipu.memory.model import ForgetResponse
-from quipu.memory.pipeline import Guard, Pipeline, Plan
-from quipu.memory.scope import Scopes
+from quipu.memory.pipeline import Guard, Plan
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission
 from quipu.model.record import Provenance, Record
@@ -28,8 +26,7 @@ from quipu.operation import Context
 from quipu.search.text import is_storable
 from quipu.sharing.times import instant
 from quipu.transfer.model import GivenName, ImportRemovals, ImportRow
-from quipu.transfer.owners import ImportsOfOwner
-from quipu.transfer.placement import Placement
+from quipu.transfer.placement import ImportsOfOwner
 from quipu.transfer.writes import REMOVALS, ImportWrites, Outcome, Row, kept_row
 
 if TYPE_CHECKING:
@@ -50,10 +47,6 @@ class _Tombstone:
 class Tombstones:
     """Reads them, and has what they are of forgotten."""
 
-    ledger: Ledger
-    pipeline: Pipeline
-    scopes: Scopes
-    placement: Placement
     writes: ImportWrites
 
     async def follow(
@@ -84,8 +77,8 @@ class Tombstones:
         counts: Counter[str],
         row: Row | None,
     ) -> None:
-        there = await self.ledger.newest_versions(ctx.tenant, [stone.id for stone in stones])
-        waiting = await self.placement.waiting(ctx.tenant, [stone.id for stone in stones])
+        there = await self.writes.ledger.newest_versions(ctx.tenant, [stone.id for stone in stones])
+        waiting = await self.writes.placement.waiting(ctx.tenant, [stone.id for stone in stones])
         unknown = [stone for stone in stones if stone.id not in there]
         if unknown and row is not None:
             await self._note(ctx, unknown, agent_id, row(Outcome()))
@@ -127,34 +120,33 @@ class Tombstones:
             approval_required=not ctx.principal.may(Permission.ADMIN),
             import_id=import_id,
         )
-        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+        guard = await self.writes.pipeline.redactor.guard(ctx.tenant, None)
         clean = guard.clean(request)
-        planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
+        planning = self.writes.pipeline.planning(ctx.principal, ctx.clock(), guard)
         plan = await self.writes.plan_removals(planning, clean)
 
         async def planned() -> Plan[Any]:
             return plan
 
-        verdict = await self.pipeline.governor.judge(ctx, "forget", clean, guard, planned)
+        verdict = await self.writes.pipeline.governor.judge(ctx, "forget", clean, guard, planned)
         if verdict.effect == "deny":
             raise ForbiddenError("A rule forbids this.", reason="denied")
         is_held = verdict.effect == "hold"
         if row is None or not plan.commits:
             return is_held
         if is_held:
-            commit, _ = await self.pipeline.governor.hold(ctx, REMOVALS, clean, plan, verdict)
+            commit, _ = await self.writes.pipeline.governor.hold(ctx, REMOVALS, clean, plan, verdict)
             plan = Plan(commits=(commit,), answer=plan.answer)
-        number = len(records)
-        outcome = Outcome(removed=0 if is_held else number, removals_held=number if is_held else 0)
+        outcome = Outcome(counts=Counter({"removals_held" if is_held else "removed": len(records)}))
         last = plan.commits[-1]
         keep = kept_row(guard, row(outcome))
         commits = (*plan.commits[:-1], replace(last, changes=(*last.changes, keep)))
-        await self.pipeline.commit(ctx, replace(plan, commits=commits), guard)
+        await self.writes.pipeline.commit(ctx, replace(plan, commits=commits), guard)
         return is_held
 
     async def _note(self, ctx: Context, stones: Sequence[_Tombstone], agent_id: str, row: ImportRow) -> None:
         """Memories that are born erased: id and time, and nothing else."""
-        store = (await self.scopes.stores(ctx.tenant))[MAIN]
+        store = (await self.writes.remember.scopes.stores(ctx.tenant))[MAIN]
         changes: list[Change] = []
         for stone in {stone.id: stone for stone in stones}.values():
             record = Record(
@@ -184,7 +176,7 @@ class Tombstones:
             nothing = ForgetResponse(forgotten_ids=(), hard_delete=True)
             return Plan(commits=(commit,), answer=lambda _: nothing)
 
-        await self.pipeline.carry_out(ctx, plan)
+        await self.writes.pipeline.carry_out(ctx, plan)
 
 
 def _read(line: Any, now: int) -> _Tombstone | None:

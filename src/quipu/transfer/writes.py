@@ -3,6 +3,7 @@
 `ImportWrites.chunk` is the way of all of them: redacted, placed, judged each for itself, and then committed together.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -29,8 +30,7 @@ from quipu.transfer.model import (
     ImportRemovals,
     ImportRow,
 )
-from quipu.transfer.owners import ImportsOfOwner
-from quipu.transfer.placement import Placed, Placement, beside
+from quipu.transfer.placement import ImportsOfOwner, Placed, Placement, beside
 
 #: Names of writes that wait, and of the entries of the journal.
 IMPORT, REMOVALS = "import", "import_removals"
@@ -46,15 +46,7 @@ class Outcome:
     refused: dict[int, QuipuError] = field(default_factory=dict[int, QuipuError])
     #: As they are kept, or would be.
     written: list[ImportedMemory] = field(default_factory=list[ImportedMemory])
-    accepted: int = 0
-    held: int = 0
-    duplicate: int = 0
-    conflict: int = 0
-    updated: int = 0
-    vectors_used: int = 0
-    embedded_anew: int = 0
-    removed: int = 0
-    removals_held: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
     #: Links to memories that are out of reach.
     lost_links: int = 0
 
@@ -174,7 +166,7 @@ class ImportWrites:
             if isinstance(placed, QuipuError):
                 outcome.refused[index] = placed
             elif placed.place == "duplicate":
-                outcome.duplicate += 1
+                outcome.counts["duplicate"] += 1
             else:
                 found.append((index, placed))
         return found
@@ -391,10 +383,10 @@ def _request(drafted: Sequence[_Drafted]) -> ImportMemories:
 
 def _count(outcome: Outcome, free: Sequence[_Drafted], held: Sequence[_Drafted]) -> None:
     """An update that waits is one beside what it would change."""
-    outcome.accepted += len(free)
-    outcome.held += len(held)
-    outcome.updated += sum(one.placed.place == "update" for one in free)
-    outcome.vectors_used += sum(one.placed.memory.embedding is not None for one in free)
-    outcome.conflict += sum(one.placed.place == "conflict" for one in (*free, *held))
-    outcome.conflict += sum(one.placed.place == "update" for one in held)
+    outcome.counts["accepted"] += len(free)
+    outcome.counts["held"] += len(held)
+    outcome.counts["updated"] += sum(one.placed.place == "update" for one in free)
+    outcome.counts["vectors_used"] += sum(one.placed.memory.embedding is not None for one in free)
+    outcome.counts["conflict"] += sum(one.placed.place == "conflict" for one in (*free, *held))
+    outcome.counts["conflict"] += sum(one.placed.place == "update" for one in held)
     outcome.written = [one.placed.memory for one in (*free, *held)]

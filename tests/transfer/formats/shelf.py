@@ -14,14 +14,13 @@ from quipu.jose import Signatory, b64
 from quipu.model.record import Provenance, Record
 from quipu.sharing.dids import PublicKey
 from quipu.sharing.items import ItemWrite, Landing, owners_item, write_of
-from quipu.transfer.formats import contents, registry
+from quipu.transfer.formats import registry
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.names import FormatName
+from quipu.transfer.formats.proofs import Keys, no_keys
 from quipu.transfer.formats.reading import Reading
-from quipu.transfer.formats.signing import Keys, no_keys
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import Contents, Spool, line
 from quipu.transfer.formats.values import Found, Item
 
 OWNER = "did:web:user.example"
@@ -75,7 +74,7 @@ def spooled(items: Iterable[Item], loss: Loss | None = None) -> Iterator[Spool]:
     """Items as they wait to be written."""
     with Spool(is_rising=True) as spool:
         for item in items:
-            spool.add(contents.line(item, loss or Loss()))
+            spool.add(line(item, loss or Loss()))
         yield spool
 
 

@@ -14,7 +14,7 @@ from quipu.errors import InvalidError, QuipuError, TamperedError, UnverifiableEr
 from quipu.jose import b64
 from quipu.ledger.canonical import canonical
 from quipu.sharing import receipts
-from quipu.transfer.formats import signing
+from quipu.transfer.formats import proofs as signing
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.spool import Spool
 from tests.requirement import requirement

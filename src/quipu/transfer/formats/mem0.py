@@ -7,9 +7,9 @@ from quipu.ledger.canonical import canonical
 from quipu.sharing.times import rfc3339
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import Look
+from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, Item
 
 _ARRAYS = (None, "results", "memories")

@@ -8,8 +8,7 @@ from typing import Any
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.proofs import Proofs
-from quipu.transfer.formats.signing import Signature
+from quipu.transfer.formats.proofs import Proofs, Signature
 from quipu.transfer.formats.values import Found
 from quipu.transfer.formats.vectors import Vectors
 

@@ -24,11 +24,11 @@ from quipu.transfer.formats import (
     text,
 )
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.names import FormatName
+from quipu.transfer.formats.proofs import Keys, no_keys
 from quipu.transfer.formats.reading import VENDOR, Look, Reading
-from quipu.transfer.formats.signing import Keys, no_keys
+from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, refused
 
 

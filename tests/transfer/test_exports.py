@@ -16,9 +16,9 @@ from quipu.model.record import Record
 from quipu.operation import dispatch_stream
 from quipu.sharing.items import owners_item
 from quipu.transfer import age
-from quipu.transfer.exporting.operations import EXPORT_FILE, EXPORT_RECORDS
-from quipu.transfer.exporting.spooling import ContentsSpool
 from quipu.transfer.formats.reading import Reading
+from quipu.transfer.operations import EXPORT_FILE, EXPORT_RECORDS
+from quipu.transfer.spooling import ContentsSpool
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee
 from tests.sharing.network import Host, hosts
@@ -210,7 +210,7 @@ async def test_where_something_is_erased_all_the_time_there_is_no_file(
 async def test_a_file_that_is_being_sent_breaks_off_when_something_is_erased(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu.transfer.exporting.files._PIECE", 64)
+    monkeypatch.setattr("quipu.transfer.exports._PIECE", 64)
     goes = await host.remember("tangerine goes")
     parts = dispatch_stream(host.container.context(local(agent_id="agent")), EXPORT_FILE, {})
     sent = [await anext(parts), await anext(parts)]
@@ -349,7 +349,7 @@ async def test_records_come_one_by_one_with_every_field(host: Host) -> None:
 async def test_a_record_that_is_erased_while_others_are_sent_is_left_out(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu.transfer.exporting.service._STRETCH", 1)
+    monkeypatch.setattr("quipu.transfer.exports._STRETCH", 1)
     goes, last = await host.remember("goes"), await host.remember("comes first")
     ctx = host.container.context(local(agent_id="agent"))
     found = dispatch_stream(ctx, EXPORT_RECORDS, {})

@@ -5,12 +5,14 @@ meanwhile, and breaks off where that happens while it is sent. Every export has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any, BinaryIO, cast
 
 from quipu._version import __version__
-from quipu.errors import Fault
+from quipu.errors import ConflictError, Fault
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.ledger.reader import Reader
@@ -29,15 +31,146 @@ from quipu.sharing.host import Host, kept
 from quipu.sharing.model import GRANTS, Receipt
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
-from quipu.transfer.exporting import operations as ops
-from quipu.transfer.exporting.erasure_watch import ErasureWatch, erased_meanwhile
-from quipu.transfer.exporting.files import MadeFile, made, written
-from quipu.transfer.exporting.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
-from quipu.transfer.exporting.spooling import ContentsSpool
-from quipu.transfer.formats.contents import Contents
+from quipu.transfer import operations as ops
+from quipu.transfer.formats import registry
 from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.spool import Contents
+from quipu.transfer.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
+from quipu.transfer.spooling import ContentsSpool
 
-_STRETCH, _PAGE = 200, 1_000
+_PAGE = 1_000
+
+
+class ErasureWatch:
+    """Follows a tenant's journal, whichever process writes it."""
+
+    def __init__(self, ledger: Ledger, tenant: str, head: Head) -> None:
+        self._ledger, self._tenant = ledger, tenant
+        #: Where the journal ended when this began.
+        self.head, self._seq = head, head.seq
+        self._has_erased = False
+
+    @classmethod
+    async def begun(cls, ledger: Ledger, tenant: str) -> "ErasureWatch":
+        """From now on."""
+        return cls(ledger, tenant, await ledger.head(tenant))
+
+    async def has_erased(self) -> bool:
+        """Whether anything was erased since this began, or old versions were emptied."""
+        if not self._has_erased and (await self._ledger.head(self._tenant)).seq > self._seq:
+            while entries := await self._ledger.entries(
+                self._tenant, JournalQuery(after=self._seq, limit=_PAGE)
+            ):
+                self._seq = entries[-1].seq
+                if any(entry.op == "prune" or entry.detail.get("erased") for entry in entries):
+                    self._has_erased = True
+                    break
+        return self._has_erased
+
+    async def check(self) -> None:
+        """ConflictError once something was erased."""
+        if await self.has_erased():
+            raise erased_meanwhile()
+
+
+def erased_meanwhile() -> ConflictError:
+    return ConflictError(
+        "Something was erased while the file was made or sent.",
+        reason="erased_meanwhile",
+        hint="Ask for the file again: it comes without what was erased.",
+    )
+
+
+_PIECE = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file from its beginning, its size and its digest. Whoever has it closes it."""
+
+    data: BinaryIO
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFile:
+    """A file that waits, what is told of it, and what is looked at while it is sent."""
+
+    file: WrittenFile
+    name: str
+    media_type: str
+    report: ExportReport
+    watch: ErasureWatch
+
+    async def parts(self, check: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[FilePart]:
+        """The file, piece by piece; ConflictError once something is erased, and what `check` raises. Closes it."""
+        with self.file.data:
+            await self._check(check)
+            yield FilePart(
+                data=b"",
+                file_name=self.name,
+                media_type=self.media_type,
+                size=self.file.size,
+                sha256=self.file.sha256,
+                report=self.report.to_dict(),
+            )
+            while piece := await asyncio.to_thread(self.file.data.read, _PIECE):
+                await self._check(check)
+                yield FilePart(data=piece)
+
+    async def _check(self, check: Callable[[], Awaitable[None]] | None) -> None:
+        await self.watch.check()
+        if check is not None:
+            await check()
+
+
+def made(
+    file: WrittenFile, contents: Contents, report: ExportReport, day: str, watch: ErasureWatch
+) -> MadeFile:
+    """The file with its name."""
+    suffix, media_type = registry.named(report.format).file_kind(as_lines=contents.as_lines)
+    name = f"memories-{day}{suffix}"
+    if report.is_sealed:
+        name, media_type = f"{name}.age", "application/octet-stream"
+    return MadeFile(file, name, media_type, report, watch)
+
+
+def written(format: str, contents: Contents, loss: Loss, encrypt_to: Sequence[str] = ()) -> WrittenFile:
+    """What was spooled, as a file; readable only for `encrypt_to` where there is somebody. Blocks."""
+    target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        write = registry.named(format).write
+        assert write is not None
+        write(cast("BinaryIO", target), contents, loss)
+        if encrypt_to:
+            target = _sealed(target, encrypt_to)
+        target.seek(0)
+        digest = hashlib.sha256()
+        while piece := target.read(_PIECE):
+            digest.update(piece)
+        size = target.tell()
+        target.seek(0)
+    except BaseException:
+        target.close()
+        raise
+    return WrittenFile(cast("BinaryIO", target), size, digest.hexdigest())
+
+
+def _sealed(plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
+    """The same, readable only for these."""
+    sealed = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        plain.seek(0)
+        age.seal(cast("BinaryIO", plain), cast("BinaryIO", sealed), recipients)
+    except BaseException:
+        sealed.close()
+        raise
+    plain.close()
+    return sealed
+
+
+_STRETCH = 200
 #: So often a file is made anew because something was erased meanwhile.
 _ATTEMPTS = 5
 #: How the reason of a removal begins that an undo gives.

@@ -21,14 +21,11 @@ from quipu.sharing.host import Host
 from quipu.sharing.manifests import MOST_ITEMS
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
-from quipu.transfer.exporting import operations as ops
-from quipu.transfer.exporting.erasure_watch import ErasureWatch
-from quipu.transfer.exporting.files import MadeFile, made, written
-from quipu.transfer.exporting.model import ExportGrantRequest, ExportReport
-from quipu.transfer.exporting.oap import OapExport
-from quipu.transfer.formats.contents import Contents, line
+from quipu.transfer import operations as ops
+from quipu.transfer.exports import ErasureWatch, MadeFile, made, written
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import Contents, Spool, line
+from quipu.transfer.model import ExportGrantRequest, ExportReport, OapExport
 
 #: Items that are shown in one transaction, and how often their answer is made anew.
 _STRETCH, _TURNS = 200, 4
