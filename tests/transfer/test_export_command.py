@@ -11,7 +11,7 @@ from quipu.transfer import age
 from tests.cli.conftest import Cli, cli, home
 from tests.governance.test_commands import Terminal
 from tests.requirement import requirement
-from tests.transfer.formats.shelf import good, read
+from tests.transfer.formats.shelf import good, new_identity, read
 
 __all__ = ["cli", "home"]
 
@@ -60,7 +60,7 @@ def test_what_has_no_room_and_what_stays_is_said_in_sentences(cli: Cli) -> None:
 
 def test_a_sealed_file_says_so(cli: Cli, tmp_path: Path) -> None:
     cli.remember("Ana lives in Lisbon")
-    _, recipient = age.new_identity()
+    _, recipient = new_identity()
     said = cli.says("export", "all.bundle.zip.age", "--encrypt-to", recipient)
     assert "Sealed: only who has the key of a recipient, or the passphrase, can read it." in said
     assert age.is_sealed((tmp_path / "all.bundle.zip.age").read_bytes())

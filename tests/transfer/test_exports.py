@@ -22,7 +22,7 @@ from quipu.transfer.spooling import ContentsSpool
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee
 from tests.sharing.network import Host, hosts
-from tests.transfer.formats.shelf import good, read
+from tests.transfer.formats.shelf import good, new_identity, read
 
 MACHINE = {
     "name": "door",
@@ -285,7 +285,7 @@ async def test_vectors_go_along_under_the_ids_of_their_items(host: Host) -> None
 @requirement("formats:bundle.sealed")
 async def test_a_sealed_file_is_read_by_who_has_the_key_alone(host: Host) -> None:
     await host.remember("tangerine lighthouse")
-    key, recipient = age.new_identity()
+    key, recipient = new_identity()
     file = await exported(host, encrypt_to=[recipient], as_lines=True)
     assert file.report["is_sealed"]
     assert file.name.endswith(".bundle.ndjson.age")

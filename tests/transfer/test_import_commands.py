@@ -11,6 +11,7 @@ from quipu.cli.program import run
 from quipu.sync import Memory as BlockingMemory
 from quipu.testing.embedders import WordEmbedder
 from quipu.transfer import age
+from tests.transfer.formats.shelf import new_identity
 from tests.transfer.room import memories
 
 
@@ -81,7 +82,7 @@ def test_the_exit_code_says_whether_something_was_refused_or_waits(
 
 
 def test_a_sealed_file_is_opened_here(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    identity, recipient = age.new_identity()
+    identity, recipient = new_identity()
     sealed = io.BytesIO()
     age.seal(io.BytesIO(memories("Ana likes tea")), sealed, [recipient])
     file, key = place / "mem0.json.age", place / "key.txt"

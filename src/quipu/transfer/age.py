@@ -21,12 +21,6 @@ MOST_BYTES = 256 << 20
 _age: Any = pyrage
 
 
-def new_identity() -> tuple[str, str]:
-    """A key that opens, and the recipient that others seal to."""
-    identity = _age.x25519.Identity.generate()
-    return str(identity), str(identity.to_public())
-
-
 def is_sealed(head: bytes) -> bool:
     """Whether a file that begins so is sealed."""
     return head.startswith(MARKS)

@@ -84,20 +84,13 @@ def erased_meanwhile() -> ConflictError:
 _PIECE = 256 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A file from its beginning, its size and its digest. Whoever has it closes it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A whole file from its beginning, what is told of it, and what is looked at while it is sent."""
 
     data: BinaryIO
     size: int
     sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class MadeFile:
-    """A file that waits, what is told of it, and what is looked at while it is sent."""
-
-    file: WrittenFile
     name: str
     media_type: str
     report: ExportReport
@@ -105,56 +98,62 @@ class MadeFile:
 
     async def parts(self, check: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[FilePart]:
         """The file, piece by piece; ConflictError once something is erased, and what `check` raises. Closes it."""
-        with self.file.data:
-            await self._check(check)
-            yield FilePart(
-                data=b"",
-                file_name=self.name,
-                media_type=self.media_type,
-                size=self.file.size,
-                sha256=self.file.sha256,
-                report=self.report.to_dict(),
-            )
-            while piece := await asyncio.to_thread(self.file.data.read, _PIECE):
-                await self._check(check)
-                yield FilePart(data=piece)
-
-    async def _check(self, check: Callable[[], Awaitable[None]] | None) -> None:
-        await self.watch.check()
-        if check is not None:
-            await check()
-
-
-def made(
-    file: WrittenFile, contents: Contents, report: ExportReport, day: str, watch: ErasureWatch
-) -> MadeFile:
-    """The file with its name."""
-    suffix, media_type = registry.named(report.format).file_kind(as_lines=contents.as_lines)
-    name = f"memories-{day}{suffix}"
-    if report.is_sealed:
-        name, media_type = f"{name}.age", "application/octet-stream"
-    return MadeFile(file, name, media_type, report, watch)
+        first = FilePart(
+            data=b"",
+            file_name=self.name,
+            media_type=self.media_type,
+            size=self.size,
+            sha256=self.sha256,
+            report=self.report.to_dict(),
+        )
+        part: FilePart | None = first
+        with self.data:
+            while part is not None:
+                await self.watch.check()
+                if check is not None:
+                    await check()
+                yield part
+                piece = await asyncio.to_thread(self.data.read, _PIECE)
+                part = FilePart(data=piece) if piece else None
 
 
-def written(format: str, contents: Contents, loss: Loss, encrypt_to: Sequence[str] = ()) -> WrittenFile:
+def written(
+    contents: Contents,
+    loss: Loss,
+    report: ExportReport,
+    watch: ErasureWatch,
+    at: int,
+    encrypt_to: Sequence[str],
+) -> ExportedFile:
     """What was spooled, as a file; readable only for `encrypt_to` where there is somebody. Blocks."""
+    format_ = registry.named(report.format)
     target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
     try:
-        write = registry.named(format).write
-        assert write is not None
-        write(cast("BinaryIO", target), contents, loss)
+        assert format_.write is not None
+        format_.write(cast("BinaryIO", target), contents, loss)
         if encrypt_to:
             target = _sealed(target, encrypt_to)
         target.seek(0)
-        digest = hashlib.sha256()
-        while piece := target.read(_PIECE):
-            digest.update(piece)
+        sha256 = hashlib.file_digest(cast("Any", target), "sha256").hexdigest()
         size = target.tell()
         target.seek(0)
     except BaseException:
         target.close()
         raise
-    return WrittenFile(cast("BinaryIO", target), size, digest.hexdigest())
+    suffix, media_type = format_.suffix, format_.media_type
+    if contents.as_lines and report.format == "bundle":
+        suffix, media_type = ".bundle.ndjson", "application/x-ndjson"
+    if encrypt_to:
+        suffix, media_type = f"{suffix}.age", "application/octet-stream"
+    return ExportedFile(
+        data=cast("BinaryIO", target),
+        size=size,
+        sha256=sha256,
+        name=f"memories-{rfc3339(at)[:10]}{suffix}",
+        media_type=media_type,
+        report=report.model_copy(update={"loss": loss.report(), "is_sealed": bool(encrypt_to)}),
+        watch=watch,
+    )
 
 
 def _sealed(plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
@@ -221,20 +220,20 @@ class Exports:
         async for part in file.parts():
             yield part
 
-    async def made(self, ctx: Context, request: ExportFileRequest) -> MadeFile:
+    async def made(self, ctx: Context, request: ExportFileRequest) -> ExportedFile:
         """The whole file. Whoever asks for it closes it, as `parts` does."""
         check(request)
         for _ in range(_ATTEMPTS):
             watch = await ErasureWatch.begun(self.ledger, ctx.tenant)
             file = await self._written(ctx, request, watch)
             if not await watch.has_erased():
-                told = {"format": request.format, "items": file.report.items, "sha256": file.file.sha256}
+                told = {"format": request.format, "items": file.report.items, "sha256": file.sha256}
                 await self._note(ctx, file.report.export_id, told)
                 return file
-            file.file.data.close()
+            file.data.close()
         raise erased_meanwhile()
 
-    async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> MadeFile:
+    async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> ExportedFile:
         stores, loss = await self.scopes.stores(ctx.tenant), Loss()
         spool = ContentsSpool(self.ledger, ctx.tenant, self.host.owner(ctx.principal), request, loss, stores)
         try:
@@ -278,7 +277,7 @@ class Exports:
         spool: ContentsSpool,
         head: Mapping[str, Any],
         watch: ErasureWatch,
-    ) -> MadeFile:
+    ) -> ExportedFile:
         by = self.host.keyring.signatory(ctx.tenant) if request.format == "bundle" else None
         contents = Contents(
             items=spool.items,
@@ -288,7 +287,6 @@ class Exports:
             by=by,
             as_lines=request.as_lines,
         )
-        file = await asyncio.to_thread(written, request.format, contents, spool.loss, request.encrypt_to)
         report = ExportReport(
             export_id=str(head["export_id"]),
             format=request.format,
@@ -297,10 +295,9 @@ class Exports:
             tombstones=len(spool.tombstones),
             position=watch.head.seq,
             signed_by=None if by is None else by.kid,
-            is_sealed=bool(request.encrypt_to),
-            loss=spool.loss.report(),
         )
-        return made(file, contents, report, rfc3339(self.host.clock())[:10], watch)
+        at = self.host.clock()
+        return await asyncio.to_thread(written, contents, spool.loss, report, watch, at, request.encrypt_to)
 
     # -- which ----------------------------------------------------------------------------------------------------------
 

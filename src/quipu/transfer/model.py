@@ -352,8 +352,8 @@ class ExportReport(Response):
     signed_by: str | None = Field(
         default=None, description="The key that signed it; mem0 and Letta know none."
     )
-    is_sealed: bool = Field(description="True: only who has a key can read it.")
-    loss: LossReport = Field(description="What the format has no room for.")
+    is_sealed: bool = Field(default=False, description="True: only who has a key can read it.")
+    loss: LossReport = Field(default=LossReport(), description="What the format has no room for.")
 
 
 # -- exports in OAP's words -------------------------------------------------------------------------------------------

@@ -55,13 +55,14 @@ class Outcome:
 Row: TypeAlias = Callable[[Outcome], ImportRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Drafted:
-    """A placed memory as a record; its place in the chunk."""
+    """A placed memory as a record, its place in the chunk, and what the rules say of it."""
 
     index: int
     placed: Placed
     record: Record
+    verdict: Verdict = field(default_factory=Verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +99,12 @@ class ImportWrites:
         )
 
     async def plan(self, planning: Planning, request: ImportMemories) -> Plan[RememberManyResponse]:
+        outcome = Outcome()
         placed = [Placed(memory, "new") for memory in request.items]
-        drafted, refused = await self._drafted(planning, list(enumerate(placed)), Outcome())
-        if refused:
-            raise next(iter(refused.values()))
-        commits = await self._commits(planning, drafted, {})
-        return Plan(
-            commits=tuple(commits),
-            answer=lambda _: RememberManyResponse(results=()),
-            after=tuple(one.record for one in drafted),
-        )
+        drafted = await self._drafted(planning, list(enumerate(placed)), outcome)
+        for error in outcome.refused.values():
+            raise error
+        return _plan(drafted, await self._commits(planning, drafted))
 
     async def plan_removals(self, planning: Planning, request: ImportRemovals) -> Plan[ForgetResponse]:
         made = await self.forget.plan(planning, request)
@@ -146,21 +143,7 @@ class ImportWrites:
         guard = await self.pipeline.redactor.guard(ctx.tenant, None)
         planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
         clean = _cleaned(guard, memories, outcome)
-        placed = await self._placed(ctx, clean, owner, outcome)
-        drafted, refused = await self._drafted(planning, placed, outcome)
-        outcome.refused |= refused
-        if drafted:
-            await self._judged(ctx, planning, guard, drafted, outcome, row)
-        return outcome
-
-    async def _placed(
-        self,
-        ctx: Context,
-        clean: Mapping[int, ImportedMemory],
-        owner: ImportsOfOwner | None,
-        outcome: Outcome,
-    ) -> list[tuple[int, Placed]]:
-        found: list[tuple[int, Placed]] = []
+        fresh: list[tuple[int, Placed]] = []
         places = await self.placement.placed(ctx.principal, list(clean.values()), owner)
         for index, placed in zip(clean, places, strict=True):
             if isinstance(placed, QuipuError):
@@ -168,8 +151,11 @@ class ImportWrites:
             elif placed.place == "duplicate":
                 outcome.counts["duplicate"] += 1
             else:
-                found.append((index, placed))
-        return found
+                fresh.append((index, placed))
+        drafted = await self._drafted(planning, fresh, outcome)
+        if drafted:
+            await self._judged(ctx, planning, guard, drafted, outcome, row)
+        return outcome
 
     async def _judged(
         self,
@@ -181,56 +167,38 @@ class ImportWrites:
         row: Row | None,
     ) -> None:
         """What the rules say of each, and then all of it at once: what comes in, what waits, and the import's row."""
-        verdicts = await self._verdicts(ctx, guard, drafted)
-        said = {one.index: verdict for one, verdict in zip(drafted, verdicts, strict=True)}
-        free = [one for one in drafted if said[one.index].effect == "allow"]
-        held = [one for one in drafted if said[one.index].effect == "hold"]
-        denied = [one for one in drafted if said[one.index].effect == "deny"]
+
+        async def planned() -> Plan[Any]:
+            return _plan(drafted, ())
+
+        governor = self.pipeline.governor
+        verdicts = await governor.judge_each(ctx, _request(drafted), guard, planned)
+        sorted_: dict[str, list[_Drafted]] = {"allow": [], "hold": [], "deny": []}
+        for one, verdict in zip(drafted, verdicts, strict=True):
+            one.verdict = verdict
+            sorted_[verdict.effect].append(one)
+        free, held, denied = sorted_.values()
         for one in denied:
-            verdict = said[one.index]
             outcome.refused[one.index] = ForbiddenError(
-                f"A rule forbids this: {', '.join(verdict.rules)}.", reason="denied", hint=verdict.because
+                f"A rule forbids this: {', '.join(one.verdict.rules)}.",
+                reason="denied",
+                hint=one.verdict.because,
             )
         _count(outcome, free, held)
         if row is None:
             return
         if denied:
-            await self.pipeline.governor.denied(ctx, IMPORT, _request(denied), said[denied[0].index])
-        commits = await self._commits(planning, free, {one.index: said[one.index].rules for one in free})
+            await governor.denied(ctx, IMPORT, _request(denied), denied[0].verdict)
+        commits = await self._commits(planning, free)
         for agent in dict.fromkeys(one.record.agent_id for one in held):
             waiting = [one for one in held if one.record.agent_id == agent]
-            commits.append(await self._held(ctx, planning, waiting, said))
-        if not commits:
-            return
-        last = commits[-1]
-        commits[-1] = replace(last, changes=(*last.changes, kept_row(guard, row(outcome))))
-        plan = Plan(
-            commits=tuple(commits),
-            answer=lambda _: RememberManyResponse(results=()),
-            after=tuple(one.record for one in free),
-        )
-        await self.pipeline.commit(ctx, plan, guard)
+            commits.append(await self._held(ctx, planning, waiting))
+        if commits:
+            last = commits[-1]
+            commits[-1] = replace(last, changes=(*last.changes, kept_row(guard, row(outcome))))
+            await self.pipeline.commit(ctx, _plan(free, commits), guard)
 
-    async def _verdicts(self, ctx: Context, guard: Guard, drafted: Sequence[_Drafted]) -> Sequence[Verdict]:
-        records = tuple(one.record for one in drafted)
-
-        async def planned() -> Plan[Any]:
-            return Plan(
-                commits=(),
-                answer=lambda _: RememberManyResponse(results=()),
-                before=tuple(one.placed.after for one in drafted if one.placed.after is not None),
-                after=records,
-            )
-
-        return await self.pipeline.governor.judge_each(ctx, _request(drafted), guard, planned)
-
-    async def _held(
-        self,
-        ctx: Context,
-        planning: Planning,
-        waiting: Sequence[_Drafted],
-        said: Mapping[int, Verdict],
-    ) -> Commit:
+    async def _held(self, ctx: Context, planning: Planning, waiting: Sequence[_Drafted]) -> Commit:
         """What waits of one agent in one chunk is one proposal; a whole import is decided on at once.
 
         A newer version waits beside what it would follow: who decides sees both.
@@ -244,7 +212,7 @@ class ImportWrites:
         bare = [memory.model_copy(update={"embedding": None, "approval_required": False}) for memory in own]
         request = ImportMemories(agent_id=bare[0].agent_id, items=tuple(bare), import_id=bare[0].import_id)
         plan = await self.plan(planning, request)
-        verdict = strictest_of([said[one.index] for one in waiting])
+        verdict = strictest_of([one.verdict for one in waiting])
         commit, _ = await self.pipeline.governor.hold(ctx, IMPORT, request, plan, verdict)
         return commit
 
@@ -252,12 +220,11 @@ class ImportWrites:
 
     async def _drafted(
         self, planning: Planning, placed: Sequence[tuple[int, Placed]], outcome: Outcome
-    ) -> tuple[list[_Drafted], dict[int, QuipuError]]:
-        """The records as they would be kept, and why some cannot be."""
+    ) -> list[_Drafted]:
+        """The records as they would be kept; some cannot be."""
         stores = await self.remember.scopes.stores(planning.tenant)
         reachable = await self._reachable(planning, [one.memory for _, one in placed])
         drafted: list[_Drafted] = []
-        refused: dict[int, QuipuError] = {}
         for index, one in placed:
             links = tuple(link for link in one.memory.links or () if reachable(one.memory, link.to))
             outcome.lost_links += len(one.memory.links or ()) - len(links)
@@ -265,8 +232,8 @@ class ImportWrites:
             try:
                 drafted.append(_Drafted(index, own, self._record(planning, own, stores)))
             except QuipuError as error:
-                refused[index] = error
-        return drafted, refused
+                outcome.refused[index] = error
+        return drafted
 
     def _record(self, planning: Planning, placed: Placed, stores: Mapping[str, Store]) -> Record:
         memory = placed.memory
@@ -300,9 +267,7 @@ class ImportWrites:
 
         return reachable
 
-    async def _commits(
-        self, planning: Planning, drafted: Sequence[_Drafted], rules: Mapping[int, Sequence[str]]
-    ) -> list[Commit]:
+    async def _commits(self, planning: Planning, drafted: Sequence[_Drafted]) -> list[Commit]:
         """One entry of the journal for each agent, store and rule; all are embedded in one go."""
         if not drafted:
             return []
@@ -317,7 +282,7 @@ class ImportWrites:
             put: Put = remember.put(planning.tenant, one.record, vector)
             if one.placed.after is not None:
                 put = replace(put, expects=one.placed.after.version)
-            rule = next(iter(rules.get(one.index, ())), "")
+            rule = next(iter(one.verdict.rules), "")
             groups.setdefault((one.record.agent_id, one.record.store_id, rule), []).append(put)
         import_id = drafted[0].placed.memory.import_id
         return [
@@ -335,6 +300,15 @@ class ImportWrites:
             )
             for (agent, store, rule), changes in groups.items()
         ]
+
+
+def _plan(drafted: Sequence[_Drafted], commits: Sequence[Commit]) -> Plan[RememberManyResponse]:
+    return Plan(
+        commits=tuple(commits),
+        answer=lambda _: RememberManyResponse(results=()),
+        before=tuple(one.placed.after for one in drafted if one.placed.after is not None),
+        after=tuple(one.record for one in drafted),
+    )
 
 
 def kept_row(guard: Guard, row: ImportRow) -> Keep:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import pyrage  # pyright: ignore[reportMissingTypeStubs]  the package has none of its own
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from quipu.errors import QuipuError
@@ -135,3 +136,10 @@ def writes(found: Iterable[Found], **landing: Any) -> list[ItemWrite]:
 
 def dropped(reading: Reading) -> dict[str, int]:
     return {one.field: one.count for one in reading.loss.report().dropped}
+
+
+def new_identity() -> tuple[str, str]:
+    """An age key that opens, and the recipient that others seal to."""
+    library: Any = pyrage
+    identity = library.x25519.Identity.generate()
+    return str(identity), str(identity.to_public())

@@ -196,13 +196,6 @@ def _fact(body: dict[str, Any], known: dict[str, _Name], loss: Loss) -> Iterator
         # Between nodes of the graph itself: chunks, documents, types.
         loss.dropped("facts between unnamed nodes")
         return
-    own: dict[str, Any] = {}
-    since, until = values.millis(body.get("valid_at")), values.millis(body.get("invalid_at"))
-    if until is not None:
-        own["valid_until"] = until
-    if since is not None and (until is None or since <= until):
-        own["valid_from"] = since
-    loss.dropped("valid_at after invalid_at", since is not None and until is not None and since > until)
     words = (predicate or "is related to").replace("_", " ")
     item = _item(
         body,
@@ -216,7 +209,7 @@ def _fact(body: dict[str, Any], known: dict[str, _Name], loss: Loss) -> Iterator
             "object_type": ends[1].type,
             "provenance": body.get("provenance") or None,
         },
-        own=own,
+        own=values.validity(body.get("valid_at"), body.get("invalid_at"), loss),
     )
     confidence = body.get("confidence")
     if confidence is not None:

@@ -97,12 +97,10 @@ class Proofs:
     receipts: int = 0
     #: Receipts whose key cannot be had, so that nobody can say who signed them.
     unverified: int = 0
-    #: The first hundred; `fault_count` counts all.
+    #: The first hundred.
     faults: list[ProofFault] = field(default_factory=list[ProofFault])
-    fault_count: int = 0
 
     def fault(self, kind: FaultKind, file: Literal["logs", "receipts"], line: int) -> None:
-        self.fault_count += 1
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(ProofFault(kind, file, line))
 

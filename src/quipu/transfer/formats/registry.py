@@ -51,12 +51,6 @@ class Format:
     suffix: str = ".json"
     media_type: str = "application/json"
 
-    def file_kind(self, *, as_lines: bool = False) -> tuple[str, str]:
-        """The end of the name of a file that is written, and its media type."""
-        if as_lines and self.name == "bundle":
-            return ".bundle.ndjson", "application/x-ndjson"
-        return self.suffix, self.media_type
-
 
 Read: TypeAlias = Callable[[Format, Source, Keys, int], Reading]
 
@@ -208,20 +202,6 @@ def detected(look: Look) -> Format:
         "It cannot be told what kind of file this is.",
         f"Say its format: {', '.join(format_.name for format_ in FORMATS)}.",
     )
-
-
-def markdown() -> str:
-    """The list of formats as a table, for the documentation."""
-    rows = [
-        f"| `{format_.name}` | in{' and out' if format_.write else ''} | {format_.about} |"
-        for format_ in FORMATS
-    ]
-    return "| format | | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
-
-
-def summary(*, written: bool = False) -> str:
-    """The list of formats as one line, for the help of a command."""
-    return ", ".join(format_.name for format_ in FORMATS if format_.write or not written)
 
 
 def _check(look: Look) -> None:
