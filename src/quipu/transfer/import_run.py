@@ -95,8 +95,15 @@ class ImportRun:
                 await self._chunk(chunk, owner if reading.is_incremental else None)
             self.tell()
         if owner is not None:
-            tombstones = Tombstones(writes=self.writes)
-            await tombstones.follow(self.ctx, reading, owner, self.request.agent, self.counts, self.kept)
+            await Tombstones(
+                writes=self.writes,
+                ctx=self.ctx,
+                reading=reading,
+                owner=owner,
+                agent_id=self.request.agent,
+                counts=self.counts,
+                row=self.kept,
+            ).follow()
         else:
             reading.loss.dropped("tombstones", sum(1 for _ in reading.tombstones()))
         self.tell()

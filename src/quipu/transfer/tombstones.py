@@ -45,43 +45,35 @@ class _Tombstone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstones:
-    """Reads them, and has what they are of forgotten."""
+    """Reads those of a file, and has what they are of forgotten."""
 
     writes: ImportWrites
+    ctx: Context
+    reading: "Reading"
+    owner: ImportsOfOwner
+    agent_id: str
+    #: What became of them, or would.
+    counts: Counter[str]
+    #: Without it nothing is written.
+    row: Row | None
 
-    async def follow(
-        self,
-        ctx: Context,
-        reading: "Reading",
-        owner: ImportsOfOwner,
-        agent_id: str,
-        counts: Counter[str],
-        row: Row | None,
-    ) -> None:
-        """Count what became of them, or would: without a row nothing is written."""
-        found = reading.tombstones()
+    async def follow(self) -> None:
+        ctx, found = self.ctx, self.reading.tombstones()
         while stretch := await asyncio.to_thread(_stretch, found):
             stones: list[_Tombstone] = []
             if ctx.principal.may(Permission.DELETE):
                 now = ctx.clock()
                 stones = [one for _, line in stretch if (one := _read(line, now)) is not None]
-            reading.loss.dropped("tombstones", len(stretch) - len(stones))
-            await self._stretch(ctx, stones, owner, agent_id, counts, row)
+            self.reading.loss.dropped("tombstones", len(stretch) - len(stones))
+            await self._stretch(stones)
 
-    async def _stretch(
-        self,
-        ctx: Context,
-        stones: Sequence[_Tombstone],
-        owner: ImportsOfOwner,
-        agent_id: str,
-        counts: Counter[str],
-        row: Row | None,
-    ) -> None:
-        there = await self.writes.ledger.newest_versions(ctx.tenant, [stone.id for stone in stones])
-        waiting = await self.writes.placement.waiting(ctx.tenant, [stone.id for stone in stones])
+    async def _stretch(self, stones: Sequence[_Tombstone]) -> None:
+        tenant, counts, names = self.ctx.tenant, self.counts, [stone.id for stone in stones]
+        there = await self.writes.ledger.newest_versions(tenant, names)
+        waiting = await self.writes.placement.waiting(tenant, names)
         unknown = [stone for stone in stones if stone.id not in there]
-        if unknown and row is not None:
-            await self._note(ctx, unknown, agent_id, row(Outcome()))
+        if unknown and self.row is not None:
+            await self._note(unknown, self.row(Outcome()))
         gone: dict[str, list[Record]] = {}
         for stone in stones:
             record = there.get(stone.id)
@@ -89,27 +81,21 @@ class Tombstones:
                 continue
             if record.id in waiting:
                 counts["removals_held"] += 1
-            elif record.updated_at > stone.at or not await owner.brought(record):
+            elif record.updated_at > stone.at or not await self.owner.brought(record):
                 counts["kept"] += 1
             else:
                 gone.setdefault(record.agent_id, []).append(record)
         for agent, records in gone.items():
             try:
-                is_held = await self._forget(ctx, agent, records, owner.import_id, row)
+                is_held = await self._forget(agent, records)
             except QuipuError:  # a rule forbids it, or it is another's: it stays
                 counts["kept"] += len(records)
                 continue
             counts["removals_held" if is_held else "removed"] += len(records)
 
-    async def _forget(
-        self,
-        ctx: Context,
-        agent_id: str,
-        records: Sequence[Record],
-        import_id: str,
-        row: Row | None,
-    ) -> bool:
+    async def _forget(self, agent_id: str, records: Sequence[Record]) -> bool:
         """Whether it waits for a person. Who may bring in but not decide asks one."""
+        ctx, row = self.ctx, self.row
         if not ctx.principal.may_act_for(agent_id):
             raise ForbiddenError(hint="The credential may not act for this agent.")
         request = ImportRemovals(
@@ -118,7 +104,7 @@ class Tombstones:
             ids=tuple(record.id for record in records),
             reason="It was forgotten where it came from.",
             approval_required=not ctx.principal.may(Permission.ADMIN),
-            import_id=import_id,
+            import_id=self.owner.import_id,
         )
         guard = await self.writes.pipeline.redactor.guard(ctx.tenant, None)
         clean = guard.clean(request)
@@ -144,8 +130,9 @@ class Tombstones:
         await self.writes.pipeline.commit(ctx, replace(plan, commits=commits), guard)
         return is_held
 
-    async def _note(self, ctx: Context, stones: Sequence[_Tombstone], agent_id: str, row: ImportRow) -> None:
+    async def _note(self, stones: Sequence[_Tombstone], row: ImportRow) -> None:
         """Memories that are born erased: id and time, and nothing else."""
+        ctx, agent_id = self.ctx, self.agent_id
         store = (await self.writes.remember.scopes.stores(ctx.tenant))[MAIN]
         changes: list[Change] = []
         for stone in {stone.id: stone for stone in stones}.values():
