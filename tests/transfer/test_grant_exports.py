@@ -18,7 +18,7 @@ from quipu.sharing.grants.operations import LIST_RECEIPTS, REVOKE_GRANT
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.grants.tokens import GrantContext, Shown
 from quipu.sharing.model import ITEM_LOG
-from quipu.transfer.exporting import grant_exports
+from quipu.transfer import grant_exports
 from quipu.transfer.operations import EXPORT_GRANT
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, proof, reason

@@ -14,7 +14,7 @@ from quipu.secrets.operations import ADD_SECRET
 from quipu.sharing.dids import PublicKey
 from quipu.sharing.items import owners_item
 from quipu.transfer import operations as ops
-from quipu.transfer.formats.vectors import WrittenVectors
+from quipu.transfer.formats.spool import WrittenVectors
 from tests.architecture.test_secrets import SECRET, kept
 from tests.requirement import requirement
 from tests.transfer.formats import shelf

@@ -16,8 +16,7 @@ from quipu.sharing.model import RECEIPTS, ItemLogEntry
 from quipu.sharing.times import rfc3339
 from quipu.transfer.formats import bundle
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.spool import Spool, line
-from quipu.transfer.formats.vectors import WrittenVectors
+from quipu.transfer.formats.spool import Spool, WrittenVectors, line
 from quipu.transfer.model import ExportFileRequest
 
 _PAGE = 1_000
