@@ -72,7 +72,7 @@ class ImportRun:
         reading, owner, landing = self.reading, self._owner(), await self._landing()
         seen: set[bytes] = set()
         found = reading.items()
-        space = await self.writes.remember.embedding.space(self.ctx.tenant)
+        space = await self.writes.memory.remember.embedding.space(self.ctx.tenant)
         vectors = await asyncio.to_thread(_vectors, reading, space)
         while stretch := await asyncio.to_thread(_stretch, found, vectors):
             await self.hold()
@@ -223,7 +223,7 @@ class ImportRun:
                 await dispatch(self.ctx, memory_ops.CREATE_STORE, store)
 
     async def _stores_here(self) -> Mapping[str, Any]:
-        return await self.writes.remember.scopes.stores(self.ctx.tenant)
+        return await self.writes.memory.remember.scopes.stores(self.ctx.tenant)
 
     def _may_create(self) -> bool:
         operation = memory_ops.CREATE_STORE

@@ -16,8 +16,6 @@ from quipu.governance.model import (
 from quipu.governance.proposals import Proposals
 from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import Ledger
-from quipu.memory.pipeline import Pipeline
-from quipu.memory.service import MemoryService
 from quipu.model.journal import Draft
 from quipu.model.principal import Principal
 from quipu.operation import AnyBinding, Binding, Context
@@ -35,7 +33,6 @@ from quipu.transfer.model import (
     ListImportsRequest,
     ListImportsResponse,
 )
-from quipu.transfer.placement import Placement
 from quipu.transfer.waiting import WaitingFiles
 from quipu.transfer.writes import ImportWrites
 
@@ -173,18 +170,6 @@ def _count(proposal: ProposalView) -> int:
     request = proposal.request or {}
     waiting: Any = request.get("items") or request.get("ids") or ()
     return len(waiting)
-
-
-def import_writes(*, ledger: Ledger, pipeline: Pipeline, memory: MemoryService) -> ImportWrites:
-    """How imports write: needed before governance, which plans what was held again."""
-    return ImportWrites(
-        ledger=ledger,
-        pipeline=pipeline,
-        remember=memory.remember,
-        batch=memory.batch,
-        forget=memory.forget,
-        placement=Placement(ledger=ledger),
-    )
 
 
 def transfer_service(

@@ -133,7 +133,7 @@ class Tombstones:
     async def _note(self, stones: Sequence[_Tombstone], row: ImportRow) -> None:
         """Memories that are born erased: id and time, and nothing else."""
         ctx, agent_id = self.ctx, self.agent_id
-        store = (await self.writes.remember.scopes.stores(ctx.tenant))[MAIN]
+        store = (await self.writes.memory.remember.scopes.stores(ctx.tenant))[MAIN]
         changes: list[Change] = []
         for stone in {stone.id: stone for stone in stones}.values():
             record = Record(

@@ -12,12 +12,10 @@ from quipu.errors import ConflictError, ForbiddenError, QuipuError, SecretLeakag
 from quipu.ledger.commit import Change, Commit, Keep, Put
 from quipu.ledger.ledger import Ledger
 from quipu.memory import drafts
-from quipu.memory.batch import Batch
-from quipu.memory.forget import Forget
 from quipu.memory.model import ForgetResponse, RememberManyResponse
 from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, Verdict, Write, naming
-from quipu.memory.remember import Remember
 from quipu.memory.scope import in_scope, no_store
+from quipu.memory.service import MemoryService
 from quipu.model.journal import Draft
 from quipu.model.record import Record
 from quipu.model.store import Store
@@ -71,10 +69,11 @@ class ImportWrites:
 
     ledger: Ledger
     pipeline: Pipeline
-    remember: Remember
-    batch: Batch
-    forget: Forget
-    placement: Placement
+    memory: MemoryService
+
+    @property
+    def placement(self) -> Placement:
+        return Placement(ledger=self.ledger)
 
     @property
     def write(self) -> Write[ImportMemories, RememberManyResponse]:
@@ -84,7 +83,7 @@ class ImportWrites:
             request=ImportMemories,
             response=RememberManyResponse,
             plan=self.plan,
-            held=self.batch.write.held,
+            held=self.memory.batch.write.held,
         )
 
     @property
@@ -95,7 +94,7 @@ class ImportWrites:
             request=ImportRemovals,
             response=ForgetResponse,
             plan=self.plan_removals,
-            held=self.forget.write.held,
+            held=self.memory.forget.write.held,
         )
 
     async def plan(self, planning: Planning, request: ImportMemories) -> Plan[RememberManyResponse]:
@@ -107,7 +106,7 @@ class ImportWrites:
         return _plan(drafted, await self._commits(planning, drafted))
 
     async def plan_removals(self, planning: Planning, request: ImportRemovals) -> Plan[ForgetResponse]:
-        made = await self.forget.plan(planning, request)
+        made = await self.memory.forget.plan(planning, request)
         return replace(made, commits=naming(made.commits, "import_id", request.import_id))
 
     # -- a chunk ------------------------------------------------------------------------------------------------------
@@ -222,7 +221,7 @@ class ImportWrites:
         self, planning: Planning, placed: Sequence[tuple[int, Placed]], outcome: Outcome
     ) -> list[_Drafted]:
         """The records as they would be kept; some cannot be."""
-        stores = await self.remember.scopes.stores(planning.tenant)
+        stores = await self.memory.remember.scopes.stores(planning.tenant)
         reachable = await self._reachable(planning, [one.memory for _, one in placed])
         drafted: list[_Drafted] = []
         for index, one in placed:
@@ -243,7 +242,7 @@ class ImportWrites:
         record = drafts.new_record(
             memory,
             planning,
-            self.remember.limits,
+            self.memory.remember.limits,
             store=store,
             record_id=memory.record_id,
             import_id=memory.import_id,
@@ -260,7 +259,7 @@ class ImportWrites:
         targets = {link.to for memory in memories for link in memory.links or ()}
         known = await self.ledger.records(planning.tenant, sorted(targets))
         agents = {memory.agent for memory in memories} if known else set[str]()
-        scopes = {agent: await self.remember.scopes.of(planning, agent) for agent in agents}
+        scopes = {agent: await self.memory.remember.scopes.of(planning, agent) for agent in agents}
 
         def reachable(memory: ImportedMemory, target: str) -> bool:
             return target not in known or in_scope(known[target], scopes[memory.agent])
@@ -271,7 +270,7 @@ class ImportWrites:
         """One entry of the journal for each agent, store and rule; all are embedded in one go."""
         if not drafted:
             return []
-        remember = self.remember
+        remember = self.memory.remember
         vectors = await remember.embedding.of_records(
             planning.tenant,
             [one.record for one in drafted],
@@ -334,17 +333,13 @@ def strictest_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _cleaned(guard: Guard, memories: Sequence[ImportedMemory], outcome: Outcome) -> dict[int, ImportedMemory]:
-    """Without secrets. A text that lost one loses the vector that came with it; a name with one refuses its item."""
+    """Without secrets. A text that lost one has lost the vector that came with it; a name with one refuses its item."""
     clean: dict[int, ImportedMemory] = {}
     for index, memory in enumerate(memories):
         try:
-            kept = guard.clean(memory)
+            clean[index] = guard.clean(memory)
         except QuipuError as error:
             outcome.refused[index] = error
-            continue
-        if kept is not memory and kept.embedding is not None:
-            kept = kept.model_copy(update={"embedding": None})
-        clean[index] = kept
     return clean
 
 
