@@ -114,14 +114,19 @@ class Host:
 
 
 @asynccontextmanager
-async def hosts(folder: Path, *names: str, **settings: Any) -> AsyncIterator[tuple[Network, list[Host]]]:
-    """Hosts of these names, with one clock. `settings` are everybody's; a public address is each one's own."""
+async def hosts(
+    folder: Path, *names: str, address: str | None = None, **settings: Any
+) -> AsyncIterator[tuple[Network, list[Host]]]:
+    """Hosts of these names, with one clock. `settings` are everybody's; a public address is each one's own.
+
+    address: The database of a single host; left out, each has a file in the folder.
+    """
     network, clock = Network(), Clock()
     made: list[Host] = []
     for name in names:
         container = await open_container(
             Settings(**{"rate": 0, "public_url": f"https://{name}", **settings}),
-            stores=[str(folder / f"{name}.db")],
+            stores=[address or str(folder / f"{name}.db")],
             embedder=WordEmbedder(),
             clock=clock,
             outbound=network,

@@ -13,9 +13,10 @@ from quipu.transfer import age
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.registry import opened
 from tests.requirement import requirement
+from tests.transfer.formats.shelf import new_identity
 
-KEY, RECIPIENT = age.new_identity()
-OTHER, ALSO = age.new_identity()
+KEY, RECIPIENT = new_identity()
+OTHER, ALSO = new_identity()
 TEXT = b"- Mara likes tea\n"
 library: Any = pyrage
 

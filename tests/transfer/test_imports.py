@@ -1,13 +1,17 @@
 """Files are tried, carried out, held, decided on as a whole, and listed."""
 
+import json
+
 import pytest
 
 from quipu.audit.operations import UNDO
 from quipu.errors import NotFoundError
 from quipu.transfer import operations as ops
+from tests.requirement import requirement
 from tests.transfer.room import Room, memories
 
 
+@requirement("oap:import.owner")
 async def test_a_file_is_tried_before_anything_is_written(room: Room) -> None:
     report = await room.sent(memories("Ana likes tea", "Ana likes coffee"), file_name="mem0.json")
     assert (report.status, report.format, report.file_name) == ("checked", "mem0", "mem0.json")
@@ -17,6 +21,7 @@ async def test_a_file_is_tried_before_anything_is_written(room: Room) -> None:
     assert await room.entries("import", "commit_import") == []
 
 
+@requirement("oap:import.owner")
 async def test_what_was_tried_is_carried_out(room: Room) -> None:
     report = await room.sent(memories("Ana likes tea", "Ana likes coffee"))
     done = await room.committed(report.import_id)
@@ -25,6 +30,7 @@ async def test_what_was_tried_is_carried_out(room: Room) -> None:
     assert await room.texts("tea") != []
 
 
+@requirement("oap:import.owner")
 async def test_the_same_file_brings_nothing_twice(room: Room) -> None:
     data = memories("Ana likes tea", "Ana likes tea", "Ana likes coffee")
     first = await room.brought(data)
@@ -52,6 +58,7 @@ async def test_what_a_rule_holds_waits_and_is_decided_on_as_a_whole(room: Room) 
         await room(ops.DECIDE_IMPORT, reviewer, id=done.import_id, approved=True)
 
 
+@requirement("oap:import.times")
 async def test_times_and_ids_of_the_file_are_kept_also_by_what_waited(room: Room) -> None:
     await room.rules({"id": "imported", "effect": "hold", "when": {"imported": True}})
     writer = await room.token("importer", "agent")
@@ -72,6 +79,7 @@ async def test_imports_are_listed(room: Room) -> None:
     assert listed.counts.accepted == 1
 
 
+@requirement("oap:import.owner")
 async def test_an_import_is_undone_as_a_whole(room: Room) -> None:
     done = await room.brought(memories("Ana likes tea", "Ana likes coffee"))
     await room.undone(done.import_id)
@@ -101,3 +109,16 @@ async def test_an_import_is_not_undone_while_a_rule_holds_that(room: Room) -> No
     undone = await room.undone(done.import_id)
     assert [one.outcome for one in undone.findings] == ["held"]
     assert (await room(ops.GET_IMPORT, id=done.import_id)).undone_at is None
+
+
+@requirement("oap:import.times")
+async def test_how_long_an_item_is_kept_counts_from_when_it_was_first_known(room: Room) -> None:
+    captured = {"captured_at": "2025-06-01T00:00:00Z", "confidence": 1}
+    kept = {"item_id": "i1", "kind": "fact", "content": {"text": "Ana likes tea"}, "provenance": captured}
+    gone = {**kept, "item_id": "i2", "ttl_days": 1}
+    lines = (json.dumps(item) for item in ({**kept, "ttl_days": 30}, gone))
+    done = await room.brought("\n".join(lines).encode())
+    assert (done.counts.accepted, [one.reason for one in done.rejected]) == (1, ["expired"])
+    (record,) = (await room.container.ledger.records("default", ["i1"])).values()
+    assert record.provenance.captured_at == 1_748_736_000_000
+    assert record.expires_at == 1_748_736_000_000 + 30 * 86_400_000

@@ -12,8 +12,8 @@ from quipu.memory.operations import LIST
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
 from tests.sharing.network import Host, hosts
-from tests.transfer.exporting.test_grants import by_owner
 from tests.transfer.formats.shelf import packed, unpacked
+from tests.transfer.test_grant_exports import by_owner
 
 IMPORT = "/oap/memory/import"
 
@@ -63,6 +63,7 @@ async def test_a_file_is_tried_carried_out_and_taken_back(grantee: Grantee) -> N
     assert await mine.ids() == set()
 
 
+@requirement("oap:import.trust")
 @requirement("oap:import.owner")
 async def test_what_is_not_good_is_refused_in_an_envelope(grantee: Grantee) -> None:
     lender, mine = grantee.lender, await owner(grantee.own, "admin")

@@ -1,19 +1,22 @@
 """What an import must never do: let a secret in, write over, bring back what is gone, or leave half of a file."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quipu.errors import ConflictError, InvalidError
-from quipu.memory.operations import FORGET, GET, REMEMBER, UPDATE
+from quipu.memory.operations import FORGET, GET, LIST, REMEMBER, UPDATE
 from quipu.model.record import Provenance, Record
 from quipu.secrets.operations import ADD_SECRET
 from quipu.sharing.dids import PublicKey
 from quipu.sharing.items import owners_item
 from quipu.transfer import operations as ops
+from quipu.transfer.formats.spool import WrittenVectors
 from tests.architecture.test_secrets import SECRET, kept
+from tests.requirement import requirement
 from tests.transfer.formats import shelf
 from tests.transfer.room import Room, memories, open_room
 
@@ -62,6 +65,7 @@ def known(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- secrets ----------------------------------------------------------------------------------------------------------
 
 
+@requirement("oap:import.redaction")
 async def test_a_secret_in_a_text_an_id_or_a_file_name_never_gets_in(tmp_path: Path) -> None:
     room = await open_room(str(tmp_path / "memory.db"))
     await room(ADD_SECRET, label="pass", value=SECRET)
@@ -85,6 +89,7 @@ async def test_a_secret_in_a_text_an_id_or_a_file_name_never_gets_in(tmp_path: P
     assert kept(tmp_path) == []
 
 
+@requirement("oap:import.redaction")
 async def test_a_secret_that_is_registered_between_trial_and_import_stays_out(tmp_path: Path) -> None:
     room = await open_room(str(tmp_path / "memory.db"))
     tried = await room.sent(one(ID, f"the password is {SECRET}"), file_name=f"{SECRET}.json")
@@ -97,6 +102,7 @@ async def test_a_secret_that_is_registered_between_trial_and_import_stays_out(tm
 # -- what is there ----------------------------------------------------------------------------------------------------
 
 
+@requirement("oap:import.taken-ids")
 async def test_a_taken_id_is_not_written_over(room: Room) -> None:
     await room.brought(one(ID, "Ana likes tea"))
     done = await room.brought(one(ID, "Ana likes coffee"))
@@ -107,6 +113,7 @@ async def test_a_taken_id_is_not_written_over(room: Room) -> None:
     assert (await room.brought(one(ID, "Ana likes coffee"))).counts.duplicate == 1
 
 
+@requirement("oap:import.tombstones")
 async def test_what_was_forgotten_or_erased_here_does_not_come_back(room: Room) -> None:
     data = memories("Ana likes tea", "Ana likes coffee")
     await room.brought(data)
@@ -118,6 +125,7 @@ async def test_what_was_forgotten_or_erased_here_does_not_come_back(room: Room) 
     assert await room.contents() == []
 
 
+@requirement("oap:import.tombstones")
 async def test_undone_and_brought_in_again_it_is_there_once(room: Room) -> None:
     data = memories("Ana likes tea")
     for _ in range(3):
@@ -129,6 +137,7 @@ async def test_undone_and_brought_in_again_it_is_there_once(room: Room) -> None:
     assert await room.contents() == ["Ana likes tea"]
 
 
+@requirement("oap:import.tombstones")
 async def test_what_was_erased_by_undoing_never_returns(room: Room) -> None:
     done = await room.brought(memories("Ana likes tea"))
     await room.undone(done.import_id, hard_delete=True)
@@ -189,6 +198,7 @@ async def test_one_bad_item_does_not_spoil_the_others(room: Room) -> None:
 # -- what the owner of a bundle may do --------------------------------------------------------------------------------
 
 
+@requirement("oap:import.taken-ids")
 @pytest.mark.usefixtures("known")
 async def test_a_newer_version_of_the_same_owner_follows_and_nobody_elses(room: Room) -> None:
     await room.brought(bundle(record(1, "Ana lives in Porto"), record(2, "Ana likes tea")))
@@ -205,6 +215,7 @@ async def test_a_newer_version_of_the_same_owner_follows_and_nobody_elses(room: 
     assert await room.contents() == ["Ana likes milk", "Ana lives in Porto"]
 
 
+@requirement("oap:import.tombstones")
 @pytest.mark.usefixtures("known")
 async def test_deletions_are_followed_for_what_the_owner_brought_and_nobody_changed(room: Room) -> None:
     own = await room(REMEMBER, content="ours")
@@ -222,6 +233,7 @@ async def test_deletions_are_followed_for_what_the_owner_brought_and_nobody_chan
     assert (await room.brought(one("mem_never_here", "twice"))).counts.accepted == 1
 
 
+@requirement("oap:import.tombstones")
 async def test_deletions_of_nobody_who_has_signed_are_not_followed(room: Room) -> None:
     await room.brought(bundle(record(1, "Ana lives in Porto")), foreign_owner=True)
     done = await room.brought(bundle(gone=(record(1, "").id,), incremental=True), foreign_owner=True)
@@ -229,10 +241,66 @@ async def test_deletions_of_nobody_who_has_signed_are_not_followed(room: Room) -
     assert await room.contents() == ["Ana lives in Porto"]
 
 
+@requirement("oap:import.trust")
 async def test_a_signature_whose_key_cannot_be_had_needs_a_word(room: Room) -> None:
     with pytest.raises(InvalidError) as refused:
         await room.sent(bundle(record(1, "Ana lives in Porto")))
     assert refused.value.reason == "unknown_key"
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+#: As no embedder would make it, so that it is known again.
+OWN_VECTOR = struct.pack("<64f", 1.0, *(0.0,) * 63)
+
+
+def with_vectors(*texts: str, model: str = "words-64") -> bytes:
+    items = [owners_item(record(place, text), shelf.OWNER, "main") for place, text in enumerate(texts)]
+    vectors = WrittenVectors(model, 64)
+    for item in reversed(items):
+        vectors.add(item["item_id"], OWN_VECTOR)
+    try:
+        return shelf.written("bundle", items, by=shelf.SIGNATORY, vectors=vectors)
+    finally:
+        vectors.close()
+
+
+async def with_their_vector(room: Room) -> list[str]:
+    """The texts that are kept with the vector of the file."""
+    ledger = room.container.ledger
+    kept_ = [one async for one in ledger.every_version("default")]
+    found = await ledger.vectors("default", [(one.id, one.version) for one in kept_])
+    assert len(found) == len(kept_)
+    return sorted(one.content for one in kept_ if found[one.id, one.version] == OWN_VECTOR)
+
+
+@requirement("formats:import.vectors")
+@pytest.mark.usefixtures("known")
+async def test_vectors_of_a_known_key_are_used_but_for_texts_that_were_altered(room: Room) -> None:
+    await room(ADD_SECRET, label="pass", value=SECRET)
+    data = with_vectors("Ana likes tea", f"the password is {SECRET}")
+    tried = await room.sent(data)
+    assert (tried.counts.vectors_used, tried.counts.embedded_anew) == (1, 1)
+    done = await room.committed(tried.import_id)
+    assert (done.counts.vectors_used, done.counts.embedded_anew) == (1, 1)
+    assert await with_their_vector(room) == ["Ana likes tea"]
+    (listed,) = (await room(ops.LIST_IMPORTS)).imports
+    assert (listed.counts.vectors_used, listed.counts.embedded_anew) == (1, 1)
+
+
+@requirement("formats:import.vectors")
+async def test_vectors_of_an_unknown_key_are_not_used(room: Room) -> None:
+    done = await room.brought(with_vectors("Ana likes tea"), foreign_owner=True)
+    assert (done.counts.accepted, done.counts.vectors_used, done.counts.embedded_anew) == (1, 0, 1)
+    assert await with_their_vector(room) == []
+
+
+@requirement("formats:import.vectors")
+@pytest.mark.usefixtures("known")
+async def test_vectors_of_another_model_are_not_used(room: Room) -> None:
+    done = await room.brought(with_vectors("Ana likes tea", model="other"))
+    assert (done.counts.accepted, done.counts.vectors_used, done.counts.embedded_anew) == (1, 0, 1)
+    assert await with_their_vector(room) == []
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
@@ -246,9 +314,25 @@ async def test_a_credential_brings_in_nothing_for_others(room: Room) -> None:
     assert (done.counts.accepted, done.counts.refused) == (0, 1)
 
 
+@requirement("oap:import.trust")
 async def test_procedures_wait_unless_their_owner_has_signed(room: Room) -> None:
     machine = {"name": "door", "initial": "shut", "states": ["shut"], "transitions": []}
     procedure = record(1, json.dumps(machine))
     fields = {name: getattr(procedure, name) for name in procedure.__slots__}
     done = await room.brought(bundle(Record(**{**fields, "type": "procedural"})), foreign_owner=True)
     assert (done.counts.accepted, done.counts.held) == (0, 1)
+
+
+@requirement("oap:import.trust")
+@pytest.mark.usefixtures("known")
+async def test_confidence_is_capped_by_who_has_signed(room: Room) -> None:
+    await room.brought(bundle(record(1, "signed by somebody whose key is known")))
+    nobody = [owners_item(record(2, "signed by nobody"), shelf.OWNER, "main")]
+    await room.brought(shelf.written("bundle", nobody))
+    await room.brought(b"- a line of text\n")
+    page = await room(LIST, limit=10)
+    assert {one.content: one.confidence for one in page.records} == {
+        "signed by somebody whose key is known": 0.9,
+        "signed by nobody": 0.7,
+        "a line of text": 0.6,
+    }

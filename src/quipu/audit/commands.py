@@ -23,7 +23,7 @@ async def _verify(session: Session, files: tuple[str, ...], tenant: str | None, 
     """Exit code 0: nothing is wrong and, of exported files, everything is proven."""
     if files and not _is_journal(files):
         # By name: this module stands below those that read files of memories.
-        bundles: Any = import_module("quipu.transfer.exporting.verifying")
+        bundles: Any = import_module("quipu.transfer.verifying")
         return bundles.verify_files(session, files, keys)
     if files:
         report = _offline(files, keys)

@@ -45,7 +45,7 @@ from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
 from quipu.telemetry.models import ShownExtractor
-from quipu.transfer.exporting.service import Exports
+from quipu.transfer.exports import Exports
 from quipu.transfer.service import Transfer
 from quipu.upkeep.service import Upkeep
 
@@ -184,7 +184,7 @@ def audit_of(core: Core, memory: MemoryService, transfer: Transfer) -> AuditServ
         anchors=() if settings.audit_anchor is None else (anchor_at(settings.audit_anchor),),
         every_ms=settings.checkpoint_s * 1000,
         detect=classes,
-        imports=transfer.register,
+        imports=transfer,
     )
 
 

@@ -58,8 +58,9 @@ from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry
 from quipu.telemetry.spans import Spans
-from quipu.transfer.exporting.grant_exports import GrantExports
-from quipu.transfer.service import Transfer, import_writes, transfer_service
+from quipu.transfer.grant_exports import GrantExports
+from quipu.transfer.service import Transfer, transfer_service
+from quipu.transfer.writes import ImportWrites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ async def open_container(
         ledger_ranks=ledger_ranks,
     )
     memory = memory_of(core, access, governor, pipeline, searches)
-    writes = import_writes(ledger=core.ledger, pipeline=pipeline, memory=memory)
+    writes = ImportWrites(ledger=core.ledger, pipeline=pipeline, memory=memory)
     governed = governance_service(
         gate=governor,
         pipeline=pipeline,
@@ -201,6 +202,7 @@ async def open_container(
     transfer = transfer_service(
         writes=writes,
         documents=sharing.host.documents,
+        sealing=core.secrets.sealing,
         proposals=governed.proposals,
         decide=governed.reviews.decide,
     )

@@ -29,7 +29,6 @@ from quipu.secrets.operations import OPERATIONS as SECRETS_OPERATIONS
 from quipu.sharing.grants.operations import OPERATIONS as GRANT_OPERATIONS
 from quipu.sharing.model import TABLES as SHARING_TABLES
 from quipu.sharing.operations import OPERATIONS as SHARING_OPERATIONS
-from quipu.transfer.exporting.operations import OPERATIONS as EXPORT_OPERATIONS
 from quipu.transfer.model import TABLES as TRANSFER_TABLES
 from quipu.transfer.operations import OPERATIONS as TRANSFER_OPERATIONS
 from quipu.upkeep.operations import OPERATIONS as UPKEEP_OPERATIONS
@@ -51,7 +50,6 @@ OPERATIONS: Operations = (
     *MIRROR_OPERATIONS,
     *GRANT_OPERATIONS,
     *TRANSFER_OPERATIONS,
-    *EXPORT_OPERATIONS,
     *UPKEEP_OPERATIONS,
     *HEALTH_OPERATIONS,
 )

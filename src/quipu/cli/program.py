@@ -63,7 +63,7 @@ HAND_COMMANDS: tuple[Place, ...] = (
         "Check exported spans and metrics against OpenTelemetry's conventions for memory.",
     ),
     Place("import", "quipu.transfer.commands:IMPORT", "Bring in a file; it is tried first."),
-    Place("export", "quipu.transfer.exporting.commands:EXPORT", "Take memories out into a file, signed."),
+    Place("export", "quipu.transfer.commands:EXPORT", "Take memories out into a file, signed."),
     Place("db copy", "quipu.upkeep.commands:DB_COPY", "Copy a memory into another file or database."),
 )
 

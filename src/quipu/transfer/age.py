@@ -4,9 +4,11 @@ Any other age program opens what is sealed here, and the other way round. A file
 pieces, so its size does not matter; one with a passphrase is held in memory.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+import click
 import pyrage  # pyright: ignore[reportMissingTypeStubs]  the package has none of its own
 
 from quipu.errors import Fault, InvalidError
@@ -16,18 +18,30 @@ from quipu.operation import invalid
 MARKS = (b"age-encryption.org/v1\n", b"-----BEGIN AGE ENCRYPTED FILE-----")
 #: What may be sealed with a passphrase: the library takes it whole.
 MOST_BYTES = 256 << 20
+#: How the library refuses a passphrase that takes too long to try, and how often it is asked again.
+_TOO_SLOW, _MEASURED = "Excessive work", 5
 _age: Any = pyrage
-
-
-def new_identity() -> tuple[str, str]:
-    """A key that opens, and the recipient that others seal to."""
-    identity = _age.x25519.Identity.generate()
-    return str(identity), str(identity.to_public())
 
 
 def is_sealed(head: bytes) -> bool:
     """Whether a file that begins so is sealed."""
     return head.startswith(MARKS)
+
+
+def asks_for_a_passphrase(head: bytes) -> bool:
+    """Whether a file that begins so may be opened with a passphrase. Letters do not show what is in them."""
+    return head.startswith(MARKS[0] + b"-> scrypt ") or head.startswith(MARKS[1])
+
+
+def asked_passphrase(*, is_new: bool = False) -> str:
+    """What a person types at a terminal, unseen; twice for a new one."""
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "A passphrase is typed at a terminal, and there is none.",
+            reason="usage",
+            hint="Run it at a terminal, or use a key: --encrypt-to seals to one, --identity opens with one.",
+        )
+    return click.prompt("Passphrase", hide_input=True, err=True, confirmation_prompt=is_new)
 
 
 def seal(source: BinaryIO, target: BinaryIO, recipients: Sequence[str]) -> None:
@@ -60,13 +74,24 @@ def unseal(
         if passphrase is None:
             _age.decrypt_io(source, target, keys)
         else:
-            target.write(_age.passphrase.decrypt(_whole(source), passphrase))
+            target.write(_opened(_whole(source), passphrase))
     except OSError as error:
         if error.errno is not None:
             raise  # the disk's, not the file's
         raise _damaged() from None
     except _age.DecryptError as error:
         raise _refused(str(error)) from None
+
+
+def _opened(sealed: bytes, passphrase: str) -> bytes:
+    """The library measures what this machine can do in a second, and a busy one seems slow for a moment."""
+    for attempt in range(_MEASURED):
+        try:
+            return _age.passphrase.decrypt(sealed, passphrase)
+        except _age.DecryptError as error:
+            if not str(error).startswith(_TOO_SLOW) or attempt + 1 == _MEASURED:
+                raise
+    raise AssertionError  # the last turn returns or raises
 
 
 def _whole(source: BinaryIO) -> bytes:
@@ -104,7 +129,7 @@ def _refused(message: str) -> InvalidError:
             reason="wrong_key",
             hint="Give the key of one of its recipients, or the passphrase.",
         )
-    if message.startswith("Excessive work"):
+    if message.startswith(_TOO_SLOW):
         return InvalidError("The passphrase of this file takes too long to try.", reason="too_large")
     return _damaged()
 

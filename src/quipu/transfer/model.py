@@ -1,4 +1,4 @@
-"""What is asked of an import, what it answers, and the row that is kept of each.
+"""What imports and exports are asked and answer, and the rows that are kept of imports.
 
 Rule 1: An import's id follows from its file, its format and where it goes: the same file again is the same import.
 Rule 2: A row holds counts and fixed words. Nothing of a file stands in it but its name, without secrets.
@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict
 
-from quipu.fields import WHOLE, Moment, Name, Redact, ShortText, Text
+from quipu.errors import Fault
+from quipu.fields import WHOLE, Filter, Moment, Name, Names, Redact, ShortText, Text, Types
 from quipu.ledger.table import Table
-from quipu.memory.model import ForgetRequest, RememberManyRequest, RememberRequest
-from quipu.operation import Request, Response, ScopedRequest
+from quipu.memory.model import AsOf, ForgetRequest, RememberManyRequest, RememberRequest
+from quipu.operation import Message, Request, Response, ScopedRequest, invalid
+from quipu.sharing.grants.filters import ItemFilter
 from quipu.transfer.formats.loss import LossReport
-from quipu.transfer.formats.names import FormatName
+from quipu.transfer.formats.names import FormatName, WrittenName
 
 #: How far it is: being tried, tried and waiting to be carried out, being carried out, carried out.
 ImportStatus: TypeAlias = Literal["checking", "checked", "running", "done"]
@@ -51,8 +53,24 @@ class ImportRow:
     undone_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingFile:
+    """A piece of a file that waits to be carried out, counted from 1; 0 says what is known of the file."""
+
+    id: str
+    number: int
+    sealed: bytes
+    #: Of the first row: how many there are.
+    pieces: int
+    until: int
+    #: Of the first row: who works on it.
+    holder: str | None = None
+    held_until: int | None = None
+
+
 IMPORTS = Table("import", ImportRow, key=("id",))
-TABLES: tuple[Table[Any], ...] = (IMPORTS,)
+WAITING_FILES = Table("import_file", WaitingFile, key=("id", "number"), is_journaled=False)
+TABLES: tuple[Table[Any], ...] = (IMPORTS, WAITING_FILES)
 
 
 # -- what is written --------------------------------------------------------------------------------------------------
@@ -171,6 +189,11 @@ class ImportCounts(Response):
     updated: int = Field(
         default=0, description="Of those: a newer version of what the same owner brought before."
     )
+    vectors_used: int = Field(default=0, description="Of those: with the vector that the file brings.")
+    embedded_anew: int = Field(
+        default=0,
+        description="Of those: without it, because its key is not known, it is of another model, or the text was altered.",
+    )
     refused: int = Field(default=0, description="Not coming in.")
     removed: int = Field(
         default=0, description="Forgotten, because the owner who brought them has forgotten them."
@@ -246,4 +269,141 @@ class DecideImportResponse(Response):
 # -- undoing ----------------------------------------------------------------------------------------------------------
 
 #: Kept with the number of what an import brought in its run before, where it was cut off.
-ADDED: tuple[str, ...] = ("accepted", "held", "conflict", "updated", "removed", "removals_held")
+ADDED: tuple[str, ...] = (
+    *("accepted", "held", "conflict", "updated", "vectors_used"),
+    *("removed", "removals_held"),
+)
+
+
+# -- exports ----------------------------------------------------------------------------------------------------------
+
+#: What a bundle has room for beside the memories.
+Extra: TypeAlias = Literal["receipts", "logs", "grants", "embeddings", "non_exportable"]
+
+ExportId = Annotated[str, Field(pattern=r"^exp_[0-9A-Z]{26}$"), Redact.NONE]
+
+
+class Export(Request):
+    """Which memories."""
+
+    agents: Names = Field(default=(), description="Only of these agents; empty: of all of them.")
+    user_id: Name | None = Field(default=None, description="Only about this person.")
+    store: Name | None = Field(default=None, description="Only from this memory store.")
+    types: Types = Field(default=(), description="Only these kinds of memory; empty: all.")
+    filter: Filter | None = Field(
+        default=None, description='Only memories that fit, such as {"tags": "home"}.'
+    )
+    as_of: AsOf | None = Field(
+        default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
+    )
+
+
+class ExportFileRequest(Export):
+    """Write memories into a file: a bundle that its owner signs, or what mem0 or Letta read.
+
+    Without anything else it holds every memory that is live or archived. What is erased while the file is made is not in
+    it, and one that is being sent then breaks off.
+    """
+
+    format: WrittenName = Field(default="bundle", description="bundle, mem0 or letta.")
+    since: AsOf | None = Field(
+        default=None,
+        description="Bundle: only what has changed since then, a journal position or an ISO time with zone.",
+    )
+    item_filter: ItemFilter | None = Field(
+        default=None, description="Only memories that fit a filter as grants have it."
+    )
+    base_export_id: ExportId | None = Field(
+        default=None, description="Bundle, with since: the export that this one goes on from."
+    )
+    include: Annotated[tuple[Extra, ...], Strict(False), Field(max_length=5)] = Field(
+        default=(),
+        description="Bundle: also receipts, logs, grants, embeddings, or what is marked as not exportable "
+        "(non_exportable).",
+    )
+    as_lines: bool = Field(default=False, description="Bundle: one stream of lines instead of an archive.")
+    encrypt_to: Annotated[tuple[Name, ...], Strict(False), Field(max_length=20)] = Field(
+        default=(), description="Seal it for whoever has the key of one of these age recipients (age1…)."
+    )
+
+
+class ExportGrantRequest(Request):
+    """Take what a grant shows as a file. It is for who has a token of the grant."""
+
+    body: Filter = Field(description="OAP's request for an export.")
+
+
+class ExportRecordsRequest(Export):
+    """Write memories one by one, as `quipu list` shows them: every field, also what no other product knows.
+
+    Live and archived ones, newest first. What is erased meanwhile is left out.
+    """
+
+
+class ExportReport(Response):
+    """What is in a file, and what its format had no room for."""
+
+    export_id: str = Field(description="The export's id, which stands in its journal entry, and in a bundle.")
+    format: WrittenName = Field(description="What kind of file it is.")
+    items: int = Field(description="Memories in it.")
+    withheld: int = Field(description="Memories left out because they are marked as not exportable.")
+    tombstones: int = Field(description="Deletions that a bundle names, without what was said.")
+    position: int = Field(description="The journal position that it shows: `since` of the next one.")
+    signed_by: str | None = Field(
+        default=None, description="The key that signed it; mem0 and Letta know none."
+    )
+    is_sealed: bool = Field(default=False, description="True: only who has a key can read it.")
+    loss: LossReport = Field(default=LossReport(), description="What the format has no room for.")
+
+
+# -- exports in OAP's words -------------------------------------------------------------------------------------------
+
+#: What OAP calls the formats that are written.
+FORMATS: Mapping[str, Literal["bundle", "mem0", "letta"]] = {
+    "quipu-bundle-v1": "bundle",
+    "mem0": "mem0",
+    "letta-blocks": "letta",
+}
+
+
+def _or_none(value: object) -> object:
+    return value or None
+
+
+class Included(Message):
+    """What a bundle holds beside the items, in OAP's words."""
+
+    receipts: bool = False
+    logs: bool = False
+    grants: bool = False
+    embeddings: bool = False
+    non_exportable: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in Included.model_fields if getattr(self, name)]
+
+
+class OapExport(Request):
+    """OAP's request for an export."""
+
+    format: Annotated[str, Field(max_length=64), Redact.NONE] = "quipu-bundle-v1"
+    filter: Annotated[ItemFilter | None, BeforeValidator(_or_none)] = None
+    include: Included = Field(default_factory=Included)
+    since: Annotated[str, Field(min_length=1, max_length=64), Redact.NONE] | None = None
+    encrypt_to: Annotated[tuple[Name, ...], Strict(False), Field(max_length=20)] = ()
+
+    def as_operation(self) -> dict[str, Any]:
+        """The same as `export_file` takes it."""
+        if self.format not in FORMATS:
+            raise invalid([Fault("/format", "unknown_format", ", ".join(FORMATS))])
+        given: dict[str, Any] = {
+            "format": FORMATS[self.format],
+            "include": self.include.names,
+            "encrypt_to": list(self.encrypt_to),
+        }
+        if self.filter is not None:
+            given["item_filter"] = self.filter.model_dump(exclude_none=True)
+        if self.since is not None:
+            given["since"] = self.since
+        return given

@@ -14,10 +14,8 @@ from quipu.schemas import from_texts
 from quipu.sharing.described import described
 from quipu.sharing.grant_routes import GrantRoutes
 from quipu.sharing.wire import Wire
-from quipu.transfer.exporting.oap import OapExport
-from quipu.transfer.exporting.operations import EXPORT_FILE, EXPORT_GRANT
-from quipu.transfer.model import ImportReport
-from quipu.transfer.operations import COMMIT_IMPORT, IMPORT_FILE
+from quipu.transfer.model import ImportReport, OapExport
+from quipu.transfer.operations import COMMIT_IMPORT, EXPORT_FILE, EXPORT_GRANT, IMPORT_FILE
 
 
 @dataclass(frozen=True, slots=True)

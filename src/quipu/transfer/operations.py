@@ -1,7 +1,9 @@
 """The operations of transfer, each declared once."""
 
+from quipu.memory.model import RecordView
 from quipu.model.principal import Permission
-from quipu.operation import FILTERED, NAMED, Operation, get, post
+from quipu.operation import FILTERED, NAMED, SERVER, WHOLE, FilePart, Operation, get, post
+from quipu.schemas import Operations
 from quipu.transfer import model as m
 
 IMPORT_FILE = Operation(
@@ -48,4 +50,35 @@ LIST_IMPORTS = Operation(
     repeat="safe",
 )
 
-OPERATIONS = (IMPORT_FILE, COMMIT_IMPORT, DECIDE_IMPORT, GET_IMPORT, LIST_IMPORTS)
+
+EXPORT_FILE = Operation(
+    name="export_file",
+    request=m.ExportFileRequest,
+    response=FilePart,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/exports", answers="file"),
+    is_stream=True,
+)
+EXPORT_RECORDS = Operation(
+    name="export_records",
+    request=m.ExportRecordsRequest,
+    response=RecordView,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/export", answers="lines"),
+    is_stream=True,
+)
+EXPORT_GRANT = Operation(
+    name="export_grant",
+    request=m.ExportGrantRequest,
+    response=FilePart,
+    permission=None,
+    limits=SERVER,
+    is_stream=True,
+)
+
+OPERATIONS: Operations = (
+    *(IMPORT_FILE, COMMIT_IMPORT, DECIDE_IMPORT, GET_IMPORT, LIST_IMPORTS),
+    *(EXPORT_FILE, EXPORT_RECORDS, EXPORT_GRANT),
+)

@@ -6,45 +6,45 @@ from typing import Any
 
 from quipu.errors import Fault, ForbiddenError
 from quipu.governance.operations import LIST_REVIEWS
-from quipu.operation import Context, dispatch, invalid
+from quipu.operation import Context, authorised, dispatch, dispatch_stream, invalid
 from quipu.page import Done, Fields, Page, may_use
 from quipu.transfer import operations as ops
-from quipu.transfer.exporting.operations import EXPORT_FILE
-from quipu.transfer.exporting.page import ExportPart
-from quipu.transfer.formats.names import FormatName
-from quipu.transfer.model import ImportReport
+from quipu.transfer.model import ExportFileRequest, ImportReport
 from quipu.transfer.sentences import sentences
 
-_EXPORT = ExportPart()
-_FORMATS: dict[FormatName, str] = {
-    "mem0": "mem0: what get_all() answers",
-    "letta": "Letta: agent files and passages",
-    "langgraph": "LangGraph: items of a store",
-    "graphiti": "Graphiti or Zep: edges, nodes, episodes",
-    "cogx": "Cognee: a COGX archive",
-    "memorywire": "memorywire: the file of its reference package",
-    "chatgpt": "ChatGPT: the export, or conversations.json",
-    "claude": "Claude: the export, or memories.json",
-    "oap": "OAP items",
-    "bundle": "Quipu: a bundle",
-    "text": "Text: a memory for each line or bullet",
+_WRITTEN = {
+    "bundle": "Bundle: everything, signed by you",
+    "mem0": "mem0",
+    "letta": "Letta blocks",
+}
+_EXTRAS = {
+    "embeddings": "vectors, for a memory with the same embedder",
+    "grants": "what you share, and with whom",
+    "receipts": "receipts of what was shown",
+    "logs": "logs of the items that were shown",
+    "non_exportable": "what is marked as not exportable",
 }
 #: So long a page waits for the end of what was begun; then it shows how far that is.
 _SOON_S, _SHOWN = 2, 20
 
 
 async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
-    may_export, may_import = may_use(ctx.principal, EXPORT_FILE), may_use(ctx.principal, ops.IMPORT_FILE)
+    may_export, may_import = may_use(ctx.principal, ops.EXPORT_FILE), may_use(ctx.principal, ops.IMPORT_FILE)
     if not may_export and not may_import:
         raise ForbiddenError(hint=f"It needs the permission {ops.IMPORT_FILE.permission}.")
+    if may_export:
+        authorised(ctx.principal, ops.EXPORT_FILE, ExportFileRequest())
+    from quipu.transfer.formats import registry  # readers take a while to load
+
     imports: tuple[ImportReport, ...] = ()
     if may_use(ctx.principal, ops.LIST_IMPORTS):
         imports = (await dispatch(ctx, ops.LIST_IMPORTS, {})).imports
     return {
-        **(await _EXPORT.load(ctx, query) if may_export else {}),
+        "formats": _WRITTEN,
+        "extras": _EXTRAS,
         "may_export": may_export,
         "may_import": may_import,
-        "read_formats": _FORMATS,
+        "read_formats": {one.name: f"{one.name}: {one.about.replace('`', '')}" for one in registry.FORMATS},
         "imports": imports[:_SHOWN],
     }
 
@@ -64,6 +64,15 @@ async def _try(ctx: Context, form: Fields) -> Done:
         {**given, "foreign_owner": form.is_ticked("foreign_owner"), "wait_s": _SOON_S},
     )
     return Done(path=f"/imports/{report.import_id}", said="Tried. Nothing is written yet.")
+
+
+async def _export(ctx: Context, form: Fields) -> Done:
+    is_bundle = form.get("format", "bundle") == "bundle"
+    given: dict[str, Any] = {**form.given("format", "store"), "agents": form.words("agents")}
+    given["encrypt_to"] = form.words("encrypt_to")
+    if is_bundle:
+        given |= {"include": form.texts("include"), **form.given("since")}
+    return Done(file=dispatch_stream(ctx, ops.EXPORT_FILE, given))
 
 
 async def _pasted(text: str) -> AsyncIterator[bytes]:
@@ -111,7 +120,7 @@ PAGES = (
         title="Import and export",
         template="transfer.html",
         load=_load,
-        actions={**_EXPORT.actions, "import": _try},
+        actions={"export": _export, "import": _try},
         needs=ops.IMPORT_FILE,
     ),
     Page(

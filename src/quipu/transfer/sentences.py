@@ -1,7 +1,9 @@
-"""The report of an import as sentences, for people at a terminal and on the page."""
+"""What became of an import or an export as sentences, for people at a terminal and on the page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from quipu.transfer.formats.loss import LossReport
 from quipu.transfer.model import ImportReport
 
 _SHOWN = 10
@@ -29,6 +31,8 @@ def sentences(report: ImportReport) -> Iterator[str]:
         yield f"{counted(counts.duplicate)} {_are(counts.duplicate)} here already."
     if counts.updated:
         yield f"Of those, {counts.updated:,} newer than what their owner's last file brought."
+    if counts.vectors_used or counts.embedded_anew:
+        yield f"{counts.vectors_used:,} with the vectors of the file, {counts.embedded_anew:,} embedded anew."
     if counts.conflict:
         yield f"Of those, {counts.conflict:,} under ids of their own, because theirs say something else here."
     if counts.removed or counts.removals_held:
@@ -50,8 +54,31 @@ def sentences(report: ImportReport) -> Iterator[str]:
         yield f"{mapped.origin} becomes {mapped.to} {_times(mapped.count)}."
 
 
-def counted(count: int) -> str:
-    return "1 memory" if count == 1 else f"{count:,} memories"
+def export_sentences(file: str, told: Mapping[str, Any]) -> Iterator[str]:
+    """What is in a file, and what had no room in it."""
+    yield f"{file}: {counted(told['items'])}, {told['size']:,} bytes, sha256 {told['sha256']}"
+    if told["tombstones"]:
+        yield f"It also names {counted(told['tombstones'], 'deletion', 'deletions')}, without what was said."
+    if told["withheld"]:
+        yield (
+            f"{counted(told['withheld'])} stayed here, marked as not exportable; "
+            "a bundle takes them along with --include non_exportable."
+        )
+    loss = LossReport.model_validate(told["loss"], strict=False)
+    for lost in loss.dropped:
+        yield f"The format has no room for {lost.field}: left out {_times(lost.count)}."
+    for mapped in loss.mapped:
+        yield f"{mapped.origin} became {mapped.to} {_times(mapped.count)}."
+    if told["signed_by"] is not None:
+        yield f"Signed by {told['signed_by']}."
+    if told["is_sealed"]:
+        yield "Sealed: only who has the key of a recipient, or the passphrase, can read it."
+    if told["format"] == "bundle":
+        yield f"The next one can go on from here: quipu export NEXT --since {told['position']}"
+
+
+def counted(count: int, one: str = "memory", many: str = "memories") -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _are(count: int) -> str:

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from quipu.errors import ForbiddenError, QuipuError
 from quipu.ledger.commit import Change, Commit, Erase, Put
-from quipu.ledger.ledger import Ledger
 from quipu.memory.model import ForgetResponse
-from quipu.memory.pipeline import Guard, Pipeline, Plan
-from quipu.memory.scope import Scopes
+from quipu.memory.pipeline import Guard, Plan
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission
 from quipu.model.record import Provenance, Record
@@ -28,8 +26,7 @@ from quipu.operation import Context
 from quipu.search.text import is_storable
 from quipu.sharing.times import instant
 from quipu.transfer.model import GivenName, ImportRemovals, ImportRow
-from quipu.transfer.owners import ImportsOfOwner
-from quipu.transfer.placement import Placement
+from quipu.transfer.placement import ImportsOfOwner
 from quipu.transfer.writes import REMOVALS, ImportWrites, Outcome, Row, kept_row
 
 if TYPE_CHECKING:
@@ -48,47 +45,35 @@ class _Tombstone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstones:
-    """Reads them, and has what they are of forgotten."""
+    """Reads those of a file, and has what they are of forgotten."""
 
-    ledger: Ledger
-    pipeline: Pipeline
-    scopes: Scopes
-    placement: Placement
     writes: ImportWrites
+    ctx: Context
+    reading: "Reading"
+    owner: ImportsOfOwner
+    agent_id: str
+    #: What became of them, or would.
+    counts: Counter[str]
+    #: Without it nothing is written.
+    row: Row | None
 
-    async def follow(
-        self,
-        ctx: Context,
-        reading: "Reading",
-        owner: ImportsOfOwner,
-        agent_id: str,
-        counts: Counter[str],
-        row: Row | None,
-    ) -> None:
-        """Count what became of them, or would: without a row nothing is written."""
-        found = reading.tombstones()
+    async def follow(self) -> None:
+        ctx, found = self.ctx, self.reading.tombstones()
         while stretch := await asyncio.to_thread(_stretch, found):
             stones: list[_Tombstone] = []
             if ctx.principal.may(Permission.DELETE):
                 now = ctx.clock()
                 stones = [one for _, line in stretch if (one := _read(line, now)) is not None]
-            reading.loss.dropped("tombstones", len(stretch) - len(stones))
-            await self._stretch(ctx, stones, owner, agent_id, counts, row)
+            self.reading.loss.dropped("tombstones", len(stretch) - len(stones))
+            await self._stretch(stones)
 
-    async def _stretch(
-        self,
-        ctx: Context,
-        stones: Sequence[_Tombstone],
-        owner: ImportsOfOwner,
-        agent_id: str,
-        counts: Counter[str],
-        row: Row | None,
-    ) -> None:
-        there = await self.ledger.newest_versions(ctx.tenant, [stone.id for stone in stones])
-        waiting = await self.placement.waiting(ctx.tenant, [stone.id for stone in stones])
+    async def _stretch(self, stones: Sequence[_Tombstone]) -> None:
+        tenant, counts, names = self.ctx.tenant, self.counts, [stone.id for stone in stones]
+        there = await self.writes.ledger.newest_versions(tenant, names)
+        waiting = await self.writes.placement.waiting(tenant, names)
         unknown = [stone for stone in stones if stone.id not in there]
-        if unknown and row is not None:
-            await self._note(ctx, unknown, agent_id, row(Outcome()))
+        if unknown and self.row is not None:
+            await self._note(unknown, self.row(Outcome()))
         gone: dict[str, list[Record]] = {}
         for stone in stones:
             record = there.get(stone.id)
@@ -96,27 +81,21 @@ class Tombstones:
                 continue
             if record.id in waiting:
                 counts["removals_held"] += 1
-            elif record.updated_at > stone.at or not await owner.brought(record):
+            elif record.updated_at > stone.at or not await self.owner.brought(record):
                 counts["kept"] += 1
             else:
                 gone.setdefault(record.agent_id, []).append(record)
         for agent, records in gone.items():
             try:
-                is_held = await self._forget(ctx, agent, records, owner.import_id, row)
+                is_held = await self._forget(agent, records)
             except QuipuError:  # a rule forbids it, or it is another's: it stays
                 counts["kept"] += len(records)
                 continue
             counts["removals_held" if is_held else "removed"] += len(records)
 
-    async def _forget(
-        self,
-        ctx: Context,
-        agent_id: str,
-        records: Sequence[Record],
-        import_id: str,
-        row: Row | None,
-    ) -> bool:
+    async def _forget(self, agent_id: str, records: Sequence[Record]) -> bool:
         """Whether it waits for a person. Who may bring in but not decide asks one."""
+        ctx, row = self.ctx, self.row
         if not ctx.principal.may_act_for(agent_id):
             raise ForbiddenError(hint="The credential may not act for this agent.")
         request = ImportRemovals(
@@ -125,36 +104,36 @@ class Tombstones:
             ids=tuple(record.id for record in records),
             reason="It was forgotten where it came from.",
             approval_required=not ctx.principal.may(Permission.ADMIN),
-            import_id=import_id,
+            import_id=self.owner.import_id,
         )
-        guard = await self.pipeline.redactor.guard(ctx.tenant, None)
+        guard = await self.writes.pipeline.redactor.guard(ctx.tenant, None)
         clean = guard.clean(request)
-        planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
+        planning = self.writes.pipeline.planning(ctx.principal, ctx.clock(), guard)
         plan = await self.writes.plan_removals(planning, clean)
 
         async def planned() -> Plan[Any]:
             return plan
 
-        verdict = await self.pipeline.governor.judge(ctx, "forget", clean, guard, planned)
+        verdict = await self.writes.pipeline.governor.judge(ctx, "forget", clean, guard, planned)
         if verdict.effect == "deny":
             raise ForbiddenError("A rule forbids this.", reason="denied")
         is_held = verdict.effect == "hold"
         if row is None or not plan.commits:
             return is_held
         if is_held:
-            commit, _ = await self.pipeline.governor.hold(ctx, REMOVALS, clean, plan, verdict)
+            commit, _ = await self.writes.pipeline.governor.hold(ctx, REMOVALS, clean, plan, verdict)
             plan = Plan(commits=(commit,), answer=plan.answer)
-        number = len(records)
-        outcome = Outcome(removed=0 if is_held else number, removals_held=number if is_held else 0)
+        outcome = Outcome(counts=Counter({"removals_held" if is_held else "removed": len(records)}))
         last = plan.commits[-1]
         keep = kept_row(guard, row(outcome))
         commits = (*plan.commits[:-1], replace(last, changes=(*last.changes, keep)))
-        await self.pipeline.commit(ctx, replace(plan, commits=commits), guard)
+        await self.writes.pipeline.commit(ctx, replace(plan, commits=commits), guard)
         return is_held
 
-    async def _note(self, ctx: Context, stones: Sequence[_Tombstone], agent_id: str, row: ImportRow) -> None:
+    async def _note(self, stones: Sequence[_Tombstone], row: ImportRow) -> None:
         """Memories that are born erased: id and time, and nothing else."""
-        store = (await self.scopes.stores(ctx.tenant))[MAIN]
+        ctx, agent_id = self.ctx, self.agent_id
+        store = (await self.writes.memory.remember.scopes.stores(ctx.tenant))[MAIN]
         changes: list[Change] = []
         for stone in {stone.id: stone for stone in stones}.values():
             record = Record(
@@ -184,7 +163,7 @@ class Tombstones:
             nothing = ForgetResponse(forgotten_ids=(), hard_delete=True)
             return Plan(commits=(commit,), answer=lambda _: nothing)
 
-        await self.pipeline.carry_out(ctx, plan)
+        await self.writes.pipeline.carry_out(ctx, plan)
 
 
 def _read(line: Any, now: int) -> _Tombstone | None:

@@ -3,6 +3,7 @@
 `ImportWrites.chunk` is the way of all of them: redacted, placed, judged each for itself, and then committed together.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -11,12 +12,10 @@ from quipu.errors import ConflictError, ForbiddenError, QuipuError, SecretLeakag
 from quipu.ledger.commit import Change, Commit, Keep, Put
 from quipu.ledger.ledger import Ledger
 from quipu.memory import drafts
-from quipu.memory.batch import Batch
-from quipu.memory.forget import Forget
 from quipu.memory.model import ForgetResponse, RememberManyResponse
 from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, Verdict, Write, naming
-from quipu.memory.remember import Remember
 from quipu.memory.scope import in_scope, no_store
+from quipu.memory.service import MemoryService
 from quipu.model.journal import Draft
 from quipu.model.record import Record
 from quipu.model.store import Store
@@ -29,8 +28,7 @@ from quipu.transfer.model import (
     ImportRemovals,
     ImportRow,
 )
-from quipu.transfer.owners import ImportsOfOwner
-from quipu.transfer.placement import Placed, Placement, beside
+from quipu.transfer.placement import ImportsOfOwner, Placed, Placement, beside
 
 #: Names of writes that wait, and of the entries of the journal.
 IMPORT, REMOVALS = "import", "import_removals"
@@ -46,13 +44,7 @@ class Outcome:
     refused: dict[int, QuipuError] = field(default_factory=dict[int, QuipuError])
     #: As they are kept, or would be.
     written: list[ImportedMemory] = field(default_factory=list[ImportedMemory])
-    accepted: int = 0
-    held: int = 0
-    duplicate: int = 0
-    conflict: int = 0
-    updated: int = 0
-    removed: int = 0
-    removals_held: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
     #: Links to memories that are out of reach.
     lost_links: int = 0
 
@@ -61,13 +53,14 @@ class Outcome:
 Row: TypeAlias = Callable[[Outcome], ImportRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Drafted:
-    """A placed memory as a record; its place in the chunk."""
+    """A placed memory as a record, its place in the chunk, and what the rules say of it."""
 
     index: int
     placed: Placed
     record: Record
+    verdict: Verdict = field(default_factory=Verdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +69,11 @@ class ImportWrites:
 
     ledger: Ledger
     pipeline: Pipeline
-    remember: Remember
-    batch: Batch
-    forget: Forget
-    placement: Placement
+    memory: MemoryService
+
+    @property
+    def placement(self) -> Placement:
+        return Placement(ledger=self.ledger)
 
     @property
     def write(self) -> Write[ImportMemories, RememberManyResponse]:
@@ -89,7 +83,7 @@ class ImportWrites:
             request=ImportMemories,
             response=RememberManyResponse,
             plan=self.plan,
-            held=self.batch.write.held,
+            held=self.memory.batch.write.held,
         )
 
     @property
@@ -100,23 +94,19 @@ class ImportWrites:
             request=ImportRemovals,
             response=ForgetResponse,
             plan=self.plan_removals,
-            held=self.forget.write.held,
+            held=self.memory.forget.write.held,
         )
 
     async def plan(self, planning: Planning, request: ImportMemories) -> Plan[RememberManyResponse]:
+        outcome = Outcome()
         placed = [Placed(memory, "new") for memory in request.items]
-        drafted, refused = await self._drafted(planning, list(enumerate(placed)), Outcome())
-        if refused:
-            raise next(iter(refused.values()))
-        commits = await self._commits(planning, drafted, {})
-        return Plan(
-            commits=tuple(commits),
-            answer=lambda _: RememberManyResponse(results=()),
-            after=tuple(one.record for one in drafted),
-        )
+        drafted = await self._drafted(planning, list(enumerate(placed)), outcome)
+        for error in outcome.refused.values():
+            raise error
+        return _plan(drafted, await self._commits(planning, drafted))
 
     async def plan_removals(self, planning: Planning, request: ImportRemovals) -> Plan[ForgetResponse]:
-        made = await self.forget.plan(planning, request)
+        made = await self.memory.forget.plan(planning, request)
         return replace(made, commits=naming(made.commits, "import_id", request.import_id))
 
     # -- a chunk ------------------------------------------------------------------------------------------------------
@@ -152,30 +142,19 @@ class ImportWrites:
         guard = await self.pipeline.redactor.guard(ctx.tenant, None)
         planning = self.pipeline.planning(ctx.principal, ctx.clock(), guard)
         clean = _cleaned(guard, memories, outcome)
-        placed = await self._placed(ctx, clean, owner, outcome)
-        drafted, refused = await self._drafted(planning, placed, outcome)
-        outcome.refused |= refused
-        if drafted:
-            await self._judged(ctx, planning, guard, drafted, outcome, row)
-        return outcome
-
-    async def _placed(
-        self,
-        ctx: Context,
-        clean: Mapping[int, ImportedMemory],
-        owner: ImportsOfOwner | None,
-        outcome: Outcome,
-    ) -> list[tuple[int, Placed]]:
-        found: list[tuple[int, Placed]] = []
+        fresh: list[tuple[int, Placed]] = []
         places = await self.placement.placed(ctx.principal, list(clean.values()), owner)
         for index, placed in zip(clean, places, strict=True):
             if isinstance(placed, QuipuError):
                 outcome.refused[index] = placed
             elif placed.place == "duplicate":
-                outcome.duplicate += 1
+                outcome.counts["duplicate"] += 1
             else:
-                found.append((index, placed))
-        return found
+                fresh.append((index, placed))
+        drafted = await self._drafted(planning, fresh, outcome)
+        if drafted:
+            await self._judged(ctx, planning, guard, drafted, outcome, row)
+        return outcome
 
     async def _judged(
         self,
@@ -187,56 +166,38 @@ class ImportWrites:
         row: Row | None,
     ) -> None:
         """What the rules say of each, and then all of it at once: what comes in, what waits, and the import's row."""
-        verdicts = await self._verdicts(ctx, guard, drafted)
-        said = {one.index: verdict for one, verdict in zip(drafted, verdicts, strict=True)}
-        free = [one for one in drafted if said[one.index].effect == "allow"]
-        held = [one for one in drafted if said[one.index].effect == "hold"]
-        denied = [one for one in drafted if said[one.index].effect == "deny"]
+
+        async def planned() -> Plan[Any]:
+            return _plan(drafted, ())
+
+        governor = self.pipeline.governor
+        verdicts = await governor.judge_each(ctx, _request(drafted), guard, planned)
+        sorted_: dict[str, list[_Drafted]] = {"allow": [], "hold": [], "deny": []}
+        for one, verdict in zip(drafted, verdicts, strict=True):
+            one.verdict = verdict
+            sorted_[verdict.effect].append(one)
+        free, held, denied = sorted_.values()
         for one in denied:
-            verdict = said[one.index]
             outcome.refused[one.index] = ForbiddenError(
-                f"A rule forbids this: {', '.join(verdict.rules)}.", reason="denied", hint=verdict.because
+                f"A rule forbids this: {', '.join(one.verdict.rules)}.",
+                reason="denied",
+                hint=one.verdict.because,
             )
         _count(outcome, free, held)
         if row is None:
             return
         if denied:
-            await self.pipeline.governor.denied(ctx, IMPORT, _request(denied), said[denied[0].index])
-        commits = await self._commits(planning, free, {one.index: said[one.index].rules for one in free})
+            await governor.denied(ctx, IMPORT, _request(denied), denied[0].verdict)
+        commits = await self._commits(planning, free)
         for agent in dict.fromkeys(one.record.agent_id for one in held):
             waiting = [one for one in held if one.record.agent_id == agent]
-            commits.append(await self._held(ctx, planning, waiting, said))
-        if not commits:
-            return
-        last = commits[-1]
-        commits[-1] = replace(last, changes=(*last.changes, kept_row(guard, row(outcome))))
-        plan = Plan(
-            commits=tuple(commits),
-            answer=lambda _: RememberManyResponse(results=()),
-            after=tuple(one.record for one in free),
-        )
-        await self.pipeline.commit(ctx, plan, guard)
+            commits.append(await self._held(ctx, planning, waiting))
+        if commits:
+            last = commits[-1]
+            commits[-1] = replace(last, changes=(*last.changes, kept_row(guard, row(outcome))))
+            await self.pipeline.commit(ctx, _plan(free, commits), guard)
 
-    async def _verdicts(self, ctx: Context, guard: Guard, drafted: Sequence[_Drafted]) -> Sequence[Verdict]:
-        records = tuple(one.record for one in drafted)
-
-        async def planned() -> Plan[Any]:
-            return Plan(
-                commits=(),
-                answer=lambda _: RememberManyResponse(results=()),
-                before=tuple(one.placed.after for one in drafted if one.placed.after is not None),
-                after=records,
-            )
-
-        return await self.pipeline.governor.judge_each(ctx, _request(drafted), guard, planned)
-
-    async def _held(
-        self,
-        ctx: Context,
-        planning: Planning,
-        waiting: Sequence[_Drafted],
-        said: Mapping[int, Verdict],
-    ) -> Commit:
+    async def _held(self, ctx: Context, planning: Planning, waiting: Sequence[_Drafted]) -> Commit:
         """What waits of one agent in one chunk is one proposal; a whole import is decided on at once.
 
         A newer version waits beside what it would follow: who decides sees both.
@@ -250,7 +211,7 @@ class ImportWrites:
         bare = [memory.model_copy(update={"embedding": None, "approval_required": False}) for memory in own]
         request = ImportMemories(agent_id=bare[0].agent_id, items=tuple(bare), import_id=bare[0].import_id)
         plan = await self.plan(planning, request)
-        verdict = strictest_of([said[one.index] for one in waiting])
+        verdict = strictest_of([one.verdict for one in waiting])
         commit, _ = await self.pipeline.governor.hold(ctx, IMPORT, request, plan, verdict)
         return commit
 
@@ -258,12 +219,11 @@ class ImportWrites:
 
     async def _drafted(
         self, planning: Planning, placed: Sequence[tuple[int, Placed]], outcome: Outcome
-    ) -> tuple[list[_Drafted], dict[int, QuipuError]]:
-        """The records as they would be kept, and why some cannot be."""
-        stores = await self.remember.scopes.stores(planning.tenant)
+    ) -> list[_Drafted]:
+        """The records as they would be kept; some cannot be."""
+        stores = await self.memory.remember.scopes.stores(planning.tenant)
         reachable = await self._reachable(planning, [one.memory for _, one in placed])
         drafted: list[_Drafted] = []
-        refused: dict[int, QuipuError] = {}
         for index, one in placed:
             links = tuple(link for link in one.memory.links or () if reachable(one.memory, link.to))
             outcome.lost_links += len(one.memory.links or ()) - len(links)
@@ -271,8 +231,8 @@ class ImportWrites:
             try:
                 drafted.append(_Drafted(index, own, self._record(planning, own, stores)))
             except QuipuError as error:
-                refused[index] = error
-        return drafted, refused
+                outcome.refused[index] = error
+        return drafted
 
     def _record(self, planning: Planning, placed: Placed, stores: Mapping[str, Store]) -> Record:
         memory = placed.memory
@@ -282,7 +242,7 @@ class ImportWrites:
         record = drafts.new_record(
             memory,
             planning,
-            self.remember.limits,
+            self.memory.remember.limits,
             store=store,
             record_id=memory.record_id,
             import_id=memory.import_id,
@@ -299,20 +259,18 @@ class ImportWrites:
         targets = {link.to for memory in memories for link in memory.links or ()}
         known = await self.ledger.records(planning.tenant, sorted(targets))
         agents = {memory.agent for memory in memories} if known else set[str]()
-        scopes = {agent: await self.remember.scopes.of(planning, agent) for agent in agents}
+        scopes = {agent: await self.memory.remember.scopes.of(planning, agent) for agent in agents}
 
         def reachable(memory: ImportedMemory, target: str) -> bool:
             return target not in known or in_scope(known[target], scopes[memory.agent])
 
         return reachable
 
-    async def _commits(
-        self, planning: Planning, drafted: Sequence[_Drafted], rules: Mapping[int, Sequence[str]]
-    ) -> list[Commit]:
+    async def _commits(self, planning: Planning, drafted: Sequence[_Drafted]) -> list[Commit]:
         """One entry of the journal for each agent, store and rule; all are embedded in one go."""
         if not drafted:
             return []
-        remember = self.remember
+        remember = self.memory.remember
         vectors = await remember.embedding.of_records(
             planning.tenant,
             [one.record for one in drafted],
@@ -323,7 +281,7 @@ class ImportWrites:
             put: Put = remember.put(planning.tenant, one.record, vector)
             if one.placed.after is not None:
                 put = replace(put, expects=one.placed.after.version)
-            rule = next(iter(rules.get(one.index, ())), "")
+            rule = next(iter(one.verdict.rules), "")
             groups.setdefault((one.record.agent_id, one.record.store_id, rule), []).append(put)
         import_id = drafted[0].placed.memory.import_id
         return [
@@ -341,6 +299,15 @@ class ImportWrites:
             )
             for (agent, store, rule), changes in groups.items()
         ]
+
+
+def _plan(drafted: Sequence[_Drafted], commits: Sequence[Commit]) -> Plan[RememberManyResponse]:
+    return Plan(
+        commits=tuple(commits),
+        answer=lambda _: RememberManyResponse(results=()),
+        before=tuple(one.placed.after for one in drafted if one.placed.after is not None),
+        after=tuple(one.record for one in drafted),
+    )
 
 
 def kept_row(guard: Guard, row: ImportRow) -> Keep:
@@ -366,17 +333,13 @@ def strictest_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _cleaned(guard: Guard, memories: Sequence[ImportedMemory], outcome: Outcome) -> dict[int, ImportedMemory]:
-    """Without secrets. A text that lost one loses the vector that came with it; a name with one refuses its item."""
+    """Without secrets. A text that lost one has lost the vector that came with it; a name with one refuses its item."""
     clean: dict[int, ImportedMemory] = {}
     for index, memory in enumerate(memories):
         try:
-            kept = guard.clean(memory)
+            clean[index] = guard.clean(memory)
         except QuipuError as error:
             outcome.refused[index] = error
-            continue
-        if kept is not memory and kept.embedding is not None:
-            kept = kept.model_copy(update={"embedding": None})
-        clean[index] = kept
     return clean
 
 
@@ -389,9 +352,10 @@ def _request(drafted: Sequence[_Drafted]) -> ImportMemories:
 
 def _count(outcome: Outcome, free: Sequence[_Drafted], held: Sequence[_Drafted]) -> None:
     """An update that waits is one beside what it would change."""
-    outcome.accepted += len(free)
-    outcome.held += len(held)
-    outcome.updated += sum(one.placed.place == "update" for one in free)
-    outcome.conflict += sum(one.placed.place == "conflict" for one in (*free, *held))
-    outcome.conflict += sum(one.placed.place == "update" for one in held)
+    outcome.counts["accepted"] += len(free)
+    outcome.counts["held"] += len(held)
+    outcome.counts["updated"] += sum(one.placed.place == "update" for one in free)
+    outcome.counts["vectors_used"] += sum(one.placed.memory.embedding is not None for one in free)
+    outcome.counts["conflict"] += sum(one.placed.place == "conflict" for one in (*free, *held))
+    outcome.counts["conflict"] += sum(one.placed.place == "update" for one in held)
     outcome.written = [one.placed.memory for one in (*free, *held)]

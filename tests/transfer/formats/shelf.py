@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import pyrage  # pyright: ignore[reportMissingTypeStubs]  the package has none of its own
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from quipu.errors import QuipuError
@@ -14,14 +15,13 @@ from quipu.jose import Signatory, b64
 from quipu.model.record import Provenance, Record
 from quipu.sharing.dids import PublicKey
 from quipu.sharing.items import ItemWrite, Landing, owners_item, write_of
-from quipu.transfer.formats import contents, registry
+from quipu.transfer.formats import registry
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.names import FormatName
+from quipu.transfer.formats.proofs import Keys, no_keys
 from quipu.transfer.formats.reading import Reading
-from quipu.transfer.formats.signing import Keys, no_keys
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import Contents, Spool, line
 from quipu.transfer.formats.values import Found, Item
 
 OWNER = "did:web:user.example"
@@ -75,7 +75,7 @@ def spooled(items: Iterable[Item], loss: Loss | None = None) -> Iterator[Spool]:
     """Items as they wait to be written."""
     with Spool(is_rising=True) as spool:
         for item in items:
-            spool.add(contents.line(item, loss or Loss()))
+            spool.add(line(item, loss or Loss()))
         yield spool
 
 
@@ -136,3 +136,10 @@ def writes(found: Iterable[Found], **landing: Any) -> list[ItemWrite]:
 
 def dropped(reading: Reading) -> dict[str, int]:
     return {one.field: one.count for one in reading.loss.report().dropped}
+
+
+def new_identity() -> tuple[str, str]:
+    """An age key that opens, and the recipient that others seal to."""
+    library: Any = pyrage
+    identity = library.x25519.Identity.generate()
+    return str(identity), str(identity.to_public())

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from quipu.errors import InvalidError, TamperedError
-from quipu.transfer.formats import vectors
+from quipu.transfer.formats import spool
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.vectors import FILE, Vectors, WrittenVectors
+from quipu.transfer.formats.spool import VECTORS_FILE, WrittenVectors
+from quipu.transfer.formats.vectors import Vectors
 from tests.requirement import requirement
 from tests.transfer.formats.shelf import (
     SIGNATORY,
@@ -54,7 +55,7 @@ def opened(files: dict[str, bytes]) -> Vectors:
 
 def headed(head: object, data: bytes = b"") -> dict[str, bytes]:
     raw = json.dumps(head).encode()
-    return {FILE: len(raw).to_bytes(8, "little") + raw + data}
+    return {VECTORS_FILE: len(raw).to_bytes(8, "little") + raw + data}
 
 
 @requirement("formats:bundle.vectors")
@@ -71,7 +72,7 @@ def test_other_programs_read_what_is_written() -> None:
 @requirement("formats:bundle.vectors")
 def test_what_others_write_is_read() -> None:
     tensors = {f"mem_{place}": np.frombuffer(numbers(place), "<f4") for place in range(9)}
-    found = opened({FILE: save(tensors, {"model": "words", "dimensions": "3"})})
+    found = opened({VECTORS_FILE: save(tensors, {"model": "words", "dimensions": "3"})})
     assert (found.model, found.dimensions, len(found)) == ("words", 3, 9)
     assert [found.of(name) for name in tensors] == [numbers(place) for place in range(9)]
 
@@ -84,10 +85,10 @@ def test_vectors_are_read_back_in_the_order_of_their_items() -> None:
 
 
 def test_many_vectors_are_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "PER_FILE", 4)
+    monkeypatch.setattr(spool, "VECTORS_PER_FILE", 4)
     names = [f"mem_{place:02}" for place in range(42)]
     files = made(names)
-    assert list(files)[:2] == [FILE, "vectors-2.safetensors"]
+    assert list(files)[:2] == [VECTORS_FILE, "vectors-2.safetensors"]
     assert len(files) == 11
     for place, data in enumerate(files.values()):
         assert sorted(load(data)) == names[4 * place : 4 * place + 4]
@@ -102,10 +103,10 @@ def test_a_name_that_comes_twice_is_written_once() -> None:
 
 ABOUT = {"model": "words", "dimensions": "3"}
 WRONG: dict[str, dict[str, bytes]] = {
-    "nothing": {FILE: b""},
-    "a length beyond all": {FILE: b"\xff" * 8 + b"{}"},
-    "a head that is cut": {FILE: (100).to_bytes(8, "little") + b'{"__metadata__":{'},
-    "no JSON": {FILE: (4).to_bytes(8, "little") + b"{]}}"},
+    "nothing": {VECTORS_FILE: b""},
+    "a length beyond all": {VECTORS_FILE: b"\xff" * 8 + b"{}"},
+    "a head that is cut": {VECTORS_FILE: (100).to_bytes(8, "little") + b'{"__metadata__":{'},
+    "no JSON": {VECTORS_FILE: (4).to_bytes(8, "little") + b"{]}}"},
     "no offsets": headed({"__metadata__": ABOUT, "a": {"dtype": "F32", "shape": [3]}}),
     "offsets backwards": headed(
         {"__metadata__": ABOUT, "a": {"dtype": "F32", "shape": [3], "data_offsets": [12, 0]}}
@@ -118,7 +119,7 @@ WRONG: dict[str, dict[str, bytes]] = {
     "no dimensions": headed({"__metadata__": {"model": "m", "dimensions": "0"}}),
     "no model": headed({"__metadata__": {"dimensions": "3"}}),
     "two models": headed({"__metadata__": ABOUT})
-    | {"vectors-2.safetensors": headed({"__metadata__": ABOUT | {"model": "other"}})[FILE]},
+    | {"vectors-2.safetensors": headed({"__metadata__": ABOUT | {"model": "other"}})[VECTORS_FILE]},
 }
 
 
@@ -133,7 +134,7 @@ def test_what_is_no_such_file_is_refused(name: str) -> None:
 def test_numbers_that_are_cut_off_are_refused() -> None:
     (data,) = made().values()
     with pytest.raises(InvalidError) as refused:
-        opened({FILE: data[:-1]}).of("mem_5")
+        opened({VECTORS_FILE: data[:-1]}).of("mem_5")
     assert refused.value.reason == "bad_file"
 
 
@@ -145,7 +146,7 @@ def test_numbers_of_another_kind_are_passed_over() -> None:
 @given(st.binary(max_size=200), st.integers(0, 220))
 def test_whatever_stands_there_is_refused_or_read(data: bytes, size: int) -> None:
     try:
-        found = opened({FILE: size.to_bytes(8, "little") + data})
+        found = opened({VECTORS_FILE: size.to_bytes(8, "little") + data})
     except InvalidError:
         return
     assert len(found) == 0
@@ -175,14 +176,14 @@ def test_a_bundle_counts_its_vectors_and_answers_for_their_bytes() -> None:
         numbers(place) for place in range(5)
     ]
     with pytest.raises(TamperedError) as refused:
-        read(packed(files | {FILE: files[FILE][:-1] + b"\x00"}), known=keys)
+        read(packed(files | {VECTORS_FILE: files[VECTORS_FILE][:-1] + b"\x00"}), known=keys)
     assert refused.value.reason == "wrong_digest"
     with pytest.raises(InvalidError) as lost:
-        read(packed({name: data for name, data in files.items() if name != FILE}), known=keys)
+        read(packed({name: data for name, data in files.items() if name != VECTORS_FILE}), known=keys)
     assert lost.value.reason == "bad_file"
     assert bundle() == bundle()
     with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
-        assert archive.getinfo(FILE).compress_type == zipfile.ZIP_STORED
+        assert archive.getinfo(VECTORS_FILE).compress_type == zipfile.ZIP_STORED
     assert read(written("bundle", ITEMS)).vectors() is None
 
 

@@ -785,3 +785,16 @@ CREATE TABLE import (
 ) $table_end;
 
 CREATE INDEX import_owner ON import (tenant, owner);
+
+-- A file that waits to be carried out by any server, sealed, in pieces; piece 0 says what is known of it.
+CREATE TABLE import_file (
+  tenant $text NOT NULL,
+  id $text NOT NULL,
+  number $int NOT NULL,
+  sealed $blob NOT NULL,
+  pieces $int NOT NULL,
+  until $int NOT NULL,
+  holder $text,
+  held_until $int,
+  CONSTRAINT import_file_key PRIMARY KEY (tenant, id, number)
+) $table_end;

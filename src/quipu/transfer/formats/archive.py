@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO, cast
 
 from quipu.errors import InvalidError
-from quipu.transfer.formats.values import refused
+from quipu.transfer.formats import values
+from quipu.transfer.formats.values import Found, refused
 
 #: A line of NDJSON; as long as one memory with all that belongs to it may be.
 LONGEST_LINE = 8 << 20
@@ -160,6 +161,20 @@ def lines(stream: BinaryIO, longest: int = LONGEST_LINE) -> Iterator[tuple[int, 
             yield number, refused("too_large", f"A line is longer than {longest >> 20} MiB.")
         elif line.strip():
             yield number, line
+
+
+def objects(stream: BinaryIO) -> Iterator[Found]:
+    """The lines as JSON objects; one that is none stands as its error."""
+    return ((number, an_object(line)) for number, line in lines(stream))
+
+
+def an_object(line: bytes | InvalidError) -> dict[str, Any] | InvalidError:
+    if isinstance(line, InvalidError):
+        return line
+    try:
+        return values.an_object(values.parsed(line)) or refused("bad_json", "A line is no JSON object.")
+    except InvalidError as error:
+        return error
 
 
 def _check_plain(head: bytes) -> None:

@@ -17,14 +17,12 @@ from quipu.errors import InvalidError, QuipuError
 from quipu.ledger.canonical import canonical
 from quipu.search.text import is_storable
 from quipu.sharing.times import instant
-from quipu.transfer.formats import archive, signing, values
+from quipu.transfer.formats import archive, proofs, values
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.proofs import checked
+from quipu.transfer.formats.proofs import Keys, Signature
 from quipu.transfer.formats.reading import VENDOR, Look, Reading
-from quipu.transfer.formats.signing import Keys, Signature
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import Contents, Spool
 from quipu.transfer.formats.values import Found, refused
 from quipu.transfer.formats.vectors import Vectors, is_vectors
 
@@ -118,7 +116,7 @@ def _write_archive(
         manifest = {**_head(contents), "counts": counts, "files": digests}
         file.writestr(_entry(MANIFEST), canonical(manifest) + b"\n")
         if contents.by is not None:
-            file.writestr(_entry(SIGNATURE), canonical(signing.signed(manifest, contents.by)) + b"\n")
+            file.writestr(_entry(SIGNATURE), canonical(proofs.signed(manifest, contents.by)) + b"\n")
         return frozenset(info.filename for info in file.infolist() if archive.is_dense(info))
 
 
@@ -157,7 +155,7 @@ def _write_lines(target: BinaryIO, contents: Contents) -> None:
     trailer: dict[str, Any] = {"counts": dict(counts), "sha256": digest.hexdigest()}
     last: dict[str, Any] = {"trailer": trailer}
     if contents.by is not None:
-        last["signature"] = signing.signed(trailer, contents.by)
+        last["signature"] = proofs.signed(trailer, contents.by)
     target.write(canonical(last) + b"\n")
 
 
@@ -198,7 +196,8 @@ def read(source: Source, keys: Keys, now: int) -> Reading:
         else None,
         is_incremental=manifest.get("export_type") == "incremental",
         vectors=lambda: Vectors(source, vectors) if vectors else None,
-        proofs=lambda: checked(
+        has_vectors=bool(vectors),
+        proofs=lambda: proofs.checked(
             _lines_of(source, LOGS),
             _lines_of(source, RECEIPTS),
             head if isinstance(head, str) else None,
@@ -222,7 +221,7 @@ def _checked_archive(source: Source, keys: Keys, now: int) -> tuple[dict[str, An
     digests = values.an_object(manifest.get("files"))
     for name in source.names:
         if name not in (MANIFEST, SIGNATURE) and digests.get(name) != _digest(source.open(name)):
-            raise signing.wrong_digest()
+            raise proofs.wrong_digest()
     if not set(digests) <= set(source.names) or ITEMS not in digests:
         raise refused("bad_file", "A file that the manifest names is not in the bundle.", _AGAIN)
     return manifest, signature, kid
@@ -249,7 +248,7 @@ def _checked_lines(source: Source, keys: Keys, now: int) -> tuple[dict[str, Any]
         raise refused("bad_file", "The bundle is cut short: its last line is missing.", _AGAIN)
     signature, kid = _standing(manifest, trailer, last.get("signature"), keys, now)
     if trailer.get("sha256") != digest.hexdigest():
-        raise signing.wrong_digest()
+        raise proofs.wrong_digest()
     return {**manifest, "counts": trailer.get("counts")}, signature, kid
 
 
@@ -267,7 +266,7 @@ def _standing(
 ) -> tuple[Signature, str | None]:
     owner = manifest.get("owner")
     at = instant(manifest.get("exported_at"))
-    return signing.standing(body, given, owner if isinstance(owner, str) else None, at, keys, now)
+    return proofs.standing(body, given, owner if isinstance(owner, str) else None, at, keys, now)
 
 
 def _digest(stream: BinaryIO) -> str:
@@ -281,7 +280,7 @@ def _lines_of(source: Source, name: str) -> Iterator[Found]:
     """The lines of one of its files, by their place in it; of a stream, by their place in that."""
     if source.is_archive:
         if name in source.names:
-            yield from ((number, _parsed(line)) for number, line in archive.lines(source.open(name)))
+            yield from archive.objects(source.open(name))
         return
     wanted, others = (
         _LINES[name],
@@ -290,18 +289,9 @@ def _lines_of(source: Source, name: str) -> Iterator[Found]:
     for number, line in archive.lines(source.open()):
         if isinstance(line, bytes) and line.startswith(others):
             continue
-        found = _parsed(line)
+        found = archive.an_object(line)
         if isinstance(found, QuipuError):
             if name == ITEMS:  # whose line it is cannot be told; it is told once
                 yield number, found
         elif wanted in found:
             yield number, values.an_object(found[wanted]) or refused("bad_json", "A line is no JSON object.")
-
-
-def _parsed(line: bytes | InvalidError) -> dict[str, Any] | QuipuError:
-    if isinstance(line, InvalidError):
-        return line
-    try:
-        return values.an_object(values.parsed(line)) or refused("bad_json", "A line is no JSON object.")
-    except InvalidError as error:
-        return error

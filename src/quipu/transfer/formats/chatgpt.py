@@ -7,11 +7,39 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from quipu.transfer.formats import conversations, values
+from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import Look, shape
 from quipu.transfer.formats.values import Found, Item
+
+#: Large exports come in several files.
+FILES = re.compile(r"conversations(-\d{1,6})?\.json")
+_LONGEST_THREAD = 256
+
+
+def first_file(source: Source) -> str | None:
+    """The first file of conversations in an archive."""
+    return next(iter(source.matching(FILES)), None)
+
+
+def turn(
+    platform: str,
+    text: str,
+    *,
+    item_id: Any,
+    at: str | None,
+    thread: str | None,
+    structured: dict[str, Any],
+) -> Item:
+    """One message as an item."""
+    own: dict[str, Any] = {"source": platform}
+    if thread is not None:
+        own["session_id"] = thread[:_LONGEST_THREAD]
+    return values.item(
+        "conversation_turn", text, item_id=item_id, captured_at=at, structured=structured, own=own
+    )
+
 
 _ROLES = ("user", "assistant")
 _SAID = ("text", "multimodal_text")
@@ -22,14 +50,14 @@ _MARKS = re.compile("\ue200[^\ue201]{0,2000}\ue201")
 def detect(look: Look) -> bool:
     """Conversations with a `mapping` of their messages."""
     if look.is_archive:
-        name = conversations.first(look.source)
+        name = first_file(look.source)
         return name is not None and ".mapping" in shape(look.source, name)
     return ".mapping" in look.members
 
 
 def items(source: Source, loss: Loss) -> Iterator[Found]:
     """Every turn, conversation by conversation."""
-    names: list[str | None] = [*source.matching(conversations.FILES)] if source.is_archive else [None]
+    names: list[str | None] = [*source.matching(FILES)] if source.is_archive else [None]
     loss.dropped("other files of the archive", len(source.names) - len(names))
     number = 0
     for name in names:
@@ -51,7 +79,7 @@ def turns(talk: dict[str, Any], loss: Loss) -> Iterator[Item]:
         if text is None:
             continue
         times = message.get("create_time"), began
-        item = conversations.turn(
+        item = turn(
             "chatgpt",
             text,
             item_id=message.get("id") or key,

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from quipu.transfer.formats import conversations, values
+from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
+from quipu.transfer.formats.chatgpt import FILES, first_file, turn
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import Look, shape
 from quipu.transfer.formats.values import Found, Item, Part
@@ -20,7 +21,7 @@ def detect(look: Look) -> bool:
     """Conversations with their `chat_messages`, or memories."""
     if not look.is_archive:
         return bool(look.members & {".chat_messages", ".conversations_memory", "conversations_memory"})
-    name = conversations.first(look.source)
+    name = first_file(look.source)
     if name is not None and ".chat_messages" in shape(look.source, name):
         return True
     return any(
@@ -34,7 +35,7 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
     names: list[str | None] = [None]
     projects: dict[str, str] = {}
     if source.is_archive:
-        names = [*source.matching(conversations.FILES), *_memories(source)]
+        names = [*source.matching(FILES), *_memories(source)]
         listed = _projects(source)
         projects = _project_names(source, listed)
         loss.dropped("projects' instructions and documents", len(projects))
@@ -119,7 +120,7 @@ def _turns(talk: dict[str, Any], loss: Loss) -> Iterator[Item]:
         loss.dropped("files", len(values.a_list(message.get("files"))))
         text = _said(message, loss)
         if text is not None:
-            yield conversations.turn(
+            yield turn(
                 "claude",
                 text,
                 item_id=message.get("uuid"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quipu.errors import InvalidError
+from quipu.errors import InvalidError, QuipuError
 from quipu.transfer.formats import archive, letta, values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
@@ -18,6 +18,8 @@ MANIFEST = "manifest.json"
 _ENTITIES, _FACTS, _NODES = "entities.jsonl", "facts.jsonl", "nodes.jsonl"
 #: So many entities are known by their names; facts name them by id.
 _MOST_ENTITIES, _LONGEST_NAME = 200_000, 256
+#: What ties chunks to their documents, which Cognee also puts into words.
+_STRUCTURE = ("is_part_of", "contains", "made_from")
 _PREFERENCES = ("preference", "preferences")
 
 
@@ -64,13 +66,9 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
     }
     number = 0
     for name, reader in readers.items():
-        for raw in _lines(source, folder + name):
+        for body in _lines(source, folder + name):
             number += 1
-            try:
-                body = raw if isinstance(raw, InvalidError) else values.an_object(values.parsed(raw))
-            except InvalidError as error:
-                body = error
-            if isinstance(body, InvalidError):
+            if isinstance(body, QuipuError):
                 yield number, body
             else:
                 yield from ((number, item) for item in reader(body))
@@ -81,19 +79,15 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
             loss.dropped(name.rsplit("/", 1)[-1])
 
 
-def _lines(source: Source, name: str) -> Iterator[bytes | InvalidError]:
+def _lines(source: Source, name: str) -> Iterator[Item | QuipuError]:
     if name in source.names:
-        yield from (line for _, line in archive.lines(source.open(name)))
+        yield from (found for _, found in archive.objects(source.open(name)))
 
 
 def _entity_names(source: Source, folder: str) -> dict[str, _Name]:
     known: dict[str, _Name] = {}
-    for raw in _lines(source, folder + _ENTITIES):
-        if isinstance(raw, InvalidError) or len(known) >= _MOST_ENTITIES:
-            continue
-        try:
-            body = values.an_object(values.parsed(raw))
-        except InvalidError:
+    for body in _lines(source, folder + _ENTITIES):
+        if isinstance(body, QuipuError) or len(known) >= _MOST_ENTITIES:
             continue  # its line is reported when it is read as an item
         name, kind = values.a_text(body.get("name")), values.a_text(body.get("entity_type"))
         if name is not None:
@@ -197,17 +191,11 @@ def _fact(body: dict[str, Any], known: dict[str, _Name], loss: Loss) -> Iterator
     subject, target = (str(body.get(name) or "") for name in ("subject_ref", "object_ref"))
     ends = [known.get(end) or _Name(end, None) for end in (subject, target)]
     text, predicate = values.a_text(body.get("fact_text")), values.a_text(body.get("predicate"))
-    if text is None and (subject not in known or target not in known):
+    is_structure = text is None or predicate in _STRUCTURE
+    if is_structure and (subject not in known or target not in known):
         # Between nodes of the graph itself: chunks, documents, types.
         loss.dropped("facts between unnamed nodes")
         return
-    own: dict[str, Any] = {}
-    since, until = values.millis(body.get("valid_at")), values.millis(body.get("invalid_at"))
-    if until is not None:
-        own["valid_until"] = until
-    if since is not None and (until is None or since <= until):
-        own["valid_from"] = since
-    loss.dropped("valid_at after invalid_at", since is not None and until is not None and since > until)
     words = (predicate or "is related to").replace("_", " ")
     item = _item(
         body,
@@ -221,7 +209,7 @@ def _fact(body: dict[str, Any], known: dict[str, _Name], loss: Loss) -> Iterator
             "object_type": ends[1].type,
             "provenance": body.get("provenance") or None,
         },
-        own=own,
+        own=values.validity(body.get("valid_at"), body.get("invalid_at"), loss),
     )
     confidence = body.get("confidence")
     if confidence is not None:

@@ -77,18 +77,8 @@ def _fact(edge: dict[str, Any], names: dict[str, str], loss: Loss) -> Item:
     told = {end: names.get(str(given), given) for end, given in ends.items()}
     relation = edge.get("name") or edge.get("relation")
     loss.dropped("fact_embedding", edge.get("fact_embedding") is not None)
-    own: dict[str, Any] = {}
-    if (since := values.millis(edge.get("valid_at"))) is not None:
-        own["valid_from"] = since
     # `expired_at` is when the graph learnt that it is no longer so; the best that is known where `invalid_at` is not.
-    until = next(
-        (at for at in map(values.millis, (edge.get("invalid_at"), edge.get("expired_at"))) if at), None
-    )
-    if until is not None:
-        if since is not None and until < since:
-            loss.dropped("valid_at after invalid_at")
-            own.pop("valid_from")
-        own["valid_until"] = until
+    own = values.validity(edge.get("valid_at"), edge.get("invalid_at") or edge.get("expired_at"), loss)
     said = values.a_text(edge.get("fact")) or " ".join(
         str(word) for word in (told["subject"], relation, told["object"]) if word
     )
@@ -103,7 +93,7 @@ def _fact(edge: dict[str, Any], names: dict[str, str], loss: Loss) -> Item:
             "attributes": edge.get("attributes") or None,
             "episodes": edge.get("episodes") or None,
         },
-        own=own | _group(edge),
+        own={**own, **_group(edge)},
     )
     if isinstance(told["subject"], str) and told["subject"] != ends["subject"]:
         item["subject_entity_id"] = told["subject"]

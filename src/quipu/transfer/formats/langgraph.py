@@ -28,16 +28,11 @@ def detect(look: Look) -> bool:
 
 def items(source: Source, loss: Loss) -> Iterator[Found]:
     """Each item of the store."""
-    number = 0
-    for part in values.parts(source.open(), loss):
-        if part.is_element and part.name in _ARRAYS:
-            number += 1
-            try:
-                yield number, part.error or item_of(values.an_object(part.value), loss)
-            except InvalidError as error:
-                yield number, error
-        elif part.is_element:
-            loss.dropped(str(part.name))
+    for number, part in values.elements(source.open(), _ARRAYS, loss):
+        try:
+            yield number, part.error or item_of(values.an_object(part.value), loss)
+        except InvalidError as error:
+            yield number, error
 
 
 def item_of(stored: dict[str, Any], loss: Loss) -> Item:

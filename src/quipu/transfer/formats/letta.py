@@ -6,9 +6,9 @@ from typing import Any, BinaryIO
 from quipu.ledger.canonical import canonical
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import Look
+from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, Item
 
 #: Characters of a block.

@@ -7,9 +7,9 @@ from quipu.ledger.canonical import canonical
 from quipu.sharing.times import rfc3339
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.reading import Look
+from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, Item
 
 _ARRAYS = (None, "results", "memories")
@@ -33,13 +33,8 @@ def detect(look: Look) -> bool:
 
 def items(source: Source, loss: Loss) -> Iterator[Found]:
     """Memories of a document, or of a bare array."""
-    number = 0
-    for part in values.parts(source.open(), loss):
-        if part.is_element and part.name in _ARRAYS:
-            number += 1
-            yield number, part.error or item_of(values.an_object(part.value), loss)
-        elif part.is_element:
-            loss.dropped(str(part.name))
+    for number, part in values.elements(source.open(), _ARRAYS, loss):
+        yield number, part.error or item_of(values.an_object(part.value), loss)
 
 
 def item_of(memory: dict[str, Any], loss: Loss) -> Item:

@@ -10,6 +10,7 @@ FormatName: TypeAlias = Literal[
     "graphiti",
     "cogx",
     "memorywire",
+    "records",
     "oap",
     "chatgpt",
     "claude",

@@ -1,9 +1,8 @@
 """OAP items as they are: one on each line, a list, or the answer of a host. Nobody has signed for them together."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from quipu.errors import InvalidError, QuipuError
+from quipu.errors import QuipuError
 from quipu.transfer.formats import archive, values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
@@ -27,8 +26,8 @@ def detect(look: Look) -> bool:
 def items(source: Source, loss: Loss) -> Iterator[Found]:
     """Each item. One that was lent is refused: a grant lets it be read, not kept."""
     if _is_lines(source):
-        for number, raw in archive.lines(source.open()):
-            yield number, _of_line(raw, loss)
+        for number, found in archive.objects(source.open()):
+            yield number, found if isinstance(found, QuipuError) else _checked(found, loss)
         return
     number = 0
     for part in values.parts(source.open(), loss):
@@ -44,23 +43,8 @@ def items(source: Source, loss: Loss) -> Iterator[Found]:
 
 
 def _is_lines(source: Source) -> bool:
-    first = next((raw for _, raw in archive.lines(source.open())), b"")
-    found = _parsed(first)
-    return isinstance(found, dict) and "item_id" in found
-
-
-def _of_line(raw: bytes | InvalidError, loss: Loss) -> Item | QuipuError:
-    found = _parsed(raw)
-    return found if isinstance(found, QuipuError) else _checked(found, loss)
-
-
-def _parsed(raw: bytes | InvalidError) -> dict[str, Any] | QuipuError:
-    if isinstance(raw, InvalidError):
-        return raw
-    try:
-        return values.an_object(values.parsed(raw))
-    except InvalidError as error:
-        return error
+    first = next((found for _, found in archive.objects(source.open())), None)
+    return isinstance(first, dict) and "item_id" in first
 
 
 def _checked(item: Item, loss: Loss) -> Item | QuipuError:

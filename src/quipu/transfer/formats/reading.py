@@ -8,8 +8,7 @@ from typing import Any
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.proofs import Proofs
-from quipu.transfer.formats.signing import Signature
+from quipu.transfer.formats.proofs import Proofs, Signature
 from quipu.transfer.formats.values import Found
 from quipu.transfer.formats.vectors import Vectors
 
@@ -48,6 +47,7 @@ class Reading:
     tombstones: Callable[[], Iterator[Found]] = field(default=lambda: iter(()))
     #: The vectors that a bundle brings; None where it has none. They are read beside its items.
     vectors: Callable[[], Vectors | None] = field(default=lambda: None)
+    has_vectors: bool = False
     #: Reads a bundle's logs and receipts, and how they are tied.
     proofs: Callable[[], Proofs] = Proofs
     #: Where the exporter's journal ended then; None where the file does not say.

@@ -6,7 +6,8 @@ Writing: `named(name).write(target, contents, loss)`.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from types import ModuleType
+from typing import BinaryIO
 
 from quipu.transfer import age
 from quipu.transfer.formats import (
@@ -20,14 +21,15 @@ from quipu.transfer.formats import (
     mem0,
     memorywire,
     oap,
+    records,
     text,
 )
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.contents import Contents
 from quipu.transfer.formats.loss import Loss
 from quipu.transfer.formats.names import FormatName
+from quipu.transfer.formats.proofs import Keys, no_keys
 from quipu.transfer.formats.reading import VENDOR, Look, Reading
-from quipu.transfer.formats.signing import Keys, no_keys
+from quipu.transfer.formats.spool import Contents
 from quipu.transfer.formats.values import Found, refused
 
 
@@ -39,46 +41,38 @@ class Format:
     #: What such a file is and where it comes from: a sentence without its full stop.
     about: str
     detect: Callable[[Look], bool]
-    read: "Read"
+    read: Callable[[Source, Keys, int], Reading]
     #: Writes it; None for a format that is only read.
     write: Callable[[BinaryIO, Contents, Loss], None] | None = None
-    #: What memories say they came from; None where each says so itself.
-    source: str | None = None
-    #: How far its memories are believed at most, unless their owner has signed.
-    belief: float = VENDOR
     #: Of files that are written.
     suffix: str = ".json"
     media_type: str = "application/json"
 
-    def file_kind(self, *, as_lines: bool = False) -> tuple[str, str]:
-        """The end of the name of a file that is written, and its media type."""
-        if as_lines and self.name == "bundle":
-            return ".bundle.ndjson", "application/x-ndjson"
-        return self.suffix, self.media_type
 
+def _plain(
+    name: FormatName,
+    about: str,
+    module: ModuleType,
+    *,
+    belief: float = VENDOR,
+    names_sources: bool = False,
+    suffix: str = ".json",
+) -> Format:
+    """A format that has nothing but items. Its memories come from it, unless each names its own source."""
 
-Read: TypeAlias = Callable[[Format, Source, Keys, int], Reading]
-
-
-def _plain(items: Callable[[Source, Loss], Iterator[Found]]) -> Read:
-    """How a format is read that has nothing but items."""
-
-    def read(format_: Format, source: Source, _keys: Keys, _now: int) -> Reading:
+    def read(source: Source, _keys: Keys, _now: int) -> Reading:
         loss = Loss()
 
-        def read_items() -> Iterator[Found]:
+        def items() -> Iterator[Found]:
             loss.clear()
-            yield from items(source, loss)
+            yield from module.items(source, loss)
 
         return Reading(
-            format=format_.name,
-            items=read_items,
-            loss=loss,
-            source=format_.source,
-            belief=format_.belief,
+            format=name, items=items, loss=loss, source=None if names_sources else name, belief=belief
         )
 
-    return read
+    write = getattr(module, "write", None)
+    return Format(name=name, about=about, detect=module.detect, read=read, write=write, suffix=suffix)
 
 
 #: In the order in which they are tried: the last one takes whatever is text.
@@ -87,84 +81,34 @@ FORMATS: tuple[Format, ...] = (
         name="bundle",
         about="Quipu's own: everything, signed by its owner",
         detect=bundle.detect,
-        read=lambda _format, source, keys, now: bundle.read(source, keys, now),
+        read=bundle.read,
         write=bundle.write,
         suffix=".bundle.zip",
         media_type="application/zip",
     ),
-    Format(
-        name="memorywire",
-        about="The SQLite file of memorywire's reference package",
-        detect=memorywire.detect,
-        read=_plain(memorywire.items),
-        source="memorywire",
+    _plain("memorywire", "The SQLite file of memorywire's reference package", memorywire),
+    _plain(
+        "cogx", 'COGX 0.1, what Cognee\'s `export(format="cogx")` writes, as a folder or a zip of it', cogx
     ),
-    Format(
-        name="cogx",
-        about='COGX 0.1, what Cognee\'s `export(format="cogx")` writes, as a folder or a zip of it',
-        detect=cogx.detect,
-        read=_plain(cogx.items),
-        source="cogx",
+    _plain("chatgpt", "ChatGPT's export, as it comes or its `conversations.json`", chatgpt),
+    _plain("claude", "Claude's export, as it comes, its `conversations.json` or `memories.json`", claude),
+    _plain(
+        "letta", "Letta's agent files (`.af`) and passages; blocks are written", letta, suffix=".letta.json"
     ),
-    Format(
-        name="chatgpt",
-        about="ChatGPT's export, as it comes or its `conversations.json`",
-        detect=chatgpt.detect,
-        read=_plain(chatgpt.items),
-        source="chatgpt",
+    _plain("langgraph", "A JSON dump of a LangGraph store's items, LangMem's memories among them", langgraph),
+    _plain("graphiti", "A JSON dump of Graphiti's or Zep's edges, nodes and episodes", graphiti),
+    _plain(
+        "records",
+        "Records of Quipu, one on each line, as `quipu export FILE.ndjson` writes them",
+        records,
+        names_sources=True,
     ),
-    Format(
-        name="claude",
-        about="Claude's export, as it comes, its `conversations.json` or `memories.json`",
-        detect=claude.detect,
-        read=_plain(claude.items),
-        source="claude",
-    ),
-    Format(
-        name="letta",
-        about="Letta's agent files (`.af`) and passages; blocks are written",
-        detect=letta.detect,
-        read=_plain(letta.items),
-        write=letta.write,
-        source="letta",
-        suffix=".letta.json",
-    ),
-    Format(
-        name="langgraph",
-        about="A JSON dump of a LangGraph store's items, LangMem's memories among them",
-        detect=langgraph.detect,
-        read=_plain(langgraph.items),
-        source="langgraph",
-    ),
-    Format(
-        name="graphiti",
-        about="A JSON dump of Graphiti's or Zep's edges, nodes and episodes",
-        detect=graphiti.detect,
-        read=_plain(graphiti.items),
-        source="graphiti",
-    ),
-    Format(
-        name="oap",
-        about="OAP items: one on each line, a list, or a host's answer",
-        detect=oap.detect,
-        read=_plain(oap.items),
-        source="oap",
-    ),
-    Format(
-        name="mem0",
-        about="What mem0's `get_all()` answers, as JSON",
-        detect=mem0.detect,
-        read=_plain(mem0.items),
-        write=mem0.write,
-        source="mem0",
-        suffix=".mem0.json",
-    ),
-    Format(
-        name="text",
-        about="Text or Markdown, such as an assistant's own list of what it remembers: a memory for each bullet or line",
-        detect=text.detect,
-        read=_plain(text.items),
-        source="text",
+    _plain("oap", "OAP items: one on each line, a list, or a host's answer", oap),
+    _plain("mem0", "What mem0's `get_all()` answers, as JSON", mem0, suffix=".mem0.json"),
+    _plain(
+        "text",
+        "Text or Markdown, such as an assistant's own list of what it remembers: a memory for each bullet or line",
+        text,
         belief=0.6,
     ),
 )
@@ -188,7 +132,7 @@ def opened(source: Source, name: FormatName | None = None, *, keys: Keys = no_ke
     look = Look(source)
     _check(look)
     format_ = detected(look) if name is None else named(name)
-    return format_.read(format_, source, keys, now)
+    return format_.read(source, keys, now)
 
 
 def detected(look: Look) -> Format:
@@ -201,20 +145,6 @@ def detected(look: Look) -> Format:
         "It cannot be told what kind of file this is.",
         f"Say its format: {', '.join(format_.name for format_ in FORMATS)}.",
     )
-
-
-def markdown() -> str:
-    """The list of formats as a table, for the documentation."""
-    rows = [
-        f"| `{format_.name}` | in{' and out' if format_.write else ''} | {format_.about} |"
-        for format_ in FORMATS
-    ]
-    return "| format | | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
-
-
-def summary(*, written: bool = False) -> str:
-    """The list of formats as one line, for the help of a command."""
-    return ", ".join(format_.name for format_ in FORMATS if format_.write or not written)
 
 
 def _check(look: Look) -> None:

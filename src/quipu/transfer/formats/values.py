@@ -386,6 +386,27 @@ def when(*values: Any) -> str | None:
     return None if found is None else rfc3339(found)
 
 
+def validity(since: Any, until: Any, loss: Loss) -> dict[str, int]:
+    """From when and until when something is true; where it would end before it begins, only its end."""
+    first, last = millis(since), millis(until)
+    if first is not None and last is not None and last < first:
+        loss.dropped("valid_at after invalid_at")
+        first = None
+    found = {"valid_from": first, "valid_until": last}
+    return {name: at for name, at in found.items() if at is not None}
+
+
+def elements(stream: BinaryIO, arrays: Sequence[str | None], loss: Loss) -> Iterator[tuple[int, Part]]:
+    """The elements of these arrays of a document, counted; those of others are left out."""
+    number = 0
+    for part in parts(stream, loss):
+        if part.is_element and part.name in arrays:
+            number += 1
+            yield number, part
+        elif part.is_element:
+            loss.dropped(str(part.name))
+
+
 def item(
     kind: str,
     text: Any,

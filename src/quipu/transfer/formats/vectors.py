@@ -4,10 +4,8 @@ A file is a length of eight bytes, so many bytes of JSON that name each vector a
 little-endian float32. No package is needed for that, and nothing that a file says is believed before it was compared.
 """
 
-import hashlib
-import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -15,15 +13,11 @@ import numpy as np
 from quipu.errors import InvalidError
 from quipu.transfer.formats import values
 from quipu.transfer.formats.archive import Source
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import VECTORS_ABOUT, VECTORS_FILE, fingerprint
 from quipu.transfer.formats.values import refused
 
-FILE = "vectors.safetensors"
-#: Vectors of one file: readers of this format take 100 MB of names and places at most.
-PER_FILE = 250_000
 _MOST_NAMES = 100_000_000
 _MOST_DIMENSIONS = 65_536
-_ABOUT = "__metadata__"
 _PIECE = 1 << 20
 #: The place of a vector: the number of its file, and in it that of the vector.
 _FILE_BITS = 40
@@ -31,71 +25,7 @@ _FILE_BITS = 40
 
 def is_vectors(name: str) -> bool:
     """Whether a file of a bundle holds vectors."""
-    return name == FILE or (name.startswith("vectors-") and name.endswith(".safetensors"))
-
-
-def fingerprint(text: str) -> int:
-    """Eight bytes that stand for a text; two texts in 2^64 are taken for one."""
-    return int.from_bytes(
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
-    )
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-class WrittenVectors:
-    """Vectors that wait on disk, as items do: added in the order of falling ids, written in that of rising ones."""
-
-    def __init__(self, model: str, dimensions: int) -> None:
-        self.model, self.dimensions = model, dimensions
-        self._names, self._data = Spool(), Spool()
-        self._seen: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def add(self, item_id: str, vector: bytes) -> None:
-        """One more; a name that is there already would be another item's."""
-        number = fingerprint(item_id)
-        if len(vector) == 4 * self.dimensions and item_id != _ABOUT and number not in self._seen:
-            self._seen.add(number)
-            self._names.add(json.dumps(item_id).encode("ascii"))
-            self._data.add(vector)
-
-    def files(self) -> dict[str, Callable[[], Iterator[bytes]]]:
-        """The pieces of each file, by its name."""
-        return {
-            FILE if not first else f"vectors-{first // PER_FILE + 1}.safetensors": self._file(first)
-            for first in range(0, len(self), PER_FILE)
-        }
-
-    def close(self) -> None:
-        self._names.close()
-        self._data.close()
-
-    def _file(self, first: int) -> Callable[[], Iterator[bytes]]:
-        def pieces() -> Iterator[bytes]:
-            size = sum(map(len, self._head(first)))
-            padding = -size % 8
-            yield (size + padding).to_bytes(8, "little")
-            yield from self._head(first)
-            yield b" " * padding
-            yield from self._data.lines(first, PER_FILE)
-
-        return pieces
-
-    def _head(self, first: int) -> Iterator[bytes]:
-        about = {"dimensions": str(self.dimensions), "model": self.model}
-        yield b'{"%s":%s' % (_ABOUT.encode(), json.dumps(about).encode("ascii"))
-        width = 4 * self.dimensions
-        for number, name in enumerate(self._names.lines(first, PER_FILE)):
-            place = (name, self.dimensions, number * width, (number + 1) * width)
-            yield b',%s:{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]}' % place
-        yield b"}"
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
+    return name == VECTORS_FILE or (name.startswith("vectors-") and name.endswith(".safetensors"))
 
 
 class Vectors:
@@ -158,7 +88,7 @@ class Vectors:
         try:
             for part in values.parts(cast("BinaryIO", _Beginning(stream, size))):
                 body = values.an_object(part.value)
-                if part.name == _ABOUT:
+                if part.name == VECTORS_ABOUT:
                     self._describe(body)
                 elif part.name is not None and (number := self._number(body)) is not None:
                     yield part.name, number

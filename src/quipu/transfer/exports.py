@@ -5,12 +5,14 @@ meanwhile, and breaks off where that happens while it is sent. Every export has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any, BinaryIO, cast
 
 from quipu._version import __version__
-from quipu.errors import Fault
+from quipu.errors import ConflictError, Fault
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.ledger.reader import Reader
@@ -29,15 +31,145 @@ from quipu.sharing.host import Host, kept
 from quipu.sharing.model import GRANTS, Receipt
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
-from quipu.transfer.exporting import operations as ops
-from quipu.transfer.exporting.erasure_watch import ErasureWatch, erased_meanwhile
-from quipu.transfer.exporting.files import MadeFile, made, written
-from quipu.transfer.exporting.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
-from quipu.transfer.exporting.spooling import ContentsSpool
-from quipu.transfer.formats.contents import Contents
+from quipu.transfer import operations as ops
+from quipu.transfer.formats import registry
 from quipu.transfer.formats.loss import Loss
+from quipu.transfer.formats.spool import Contents
+from quipu.transfer.model import Export, ExportFileRequest, ExportRecordsRequest, ExportReport
+from quipu.transfer.spooling import ContentsSpool
 
-_STRETCH, _PAGE = 200, 1_000
+_PAGE = 1_000
+
+
+class ErasureWatch:
+    """Follows a tenant's journal, whichever process writes it."""
+
+    def __init__(self, ledger: Ledger, tenant: str, head: Head) -> None:
+        self._ledger, self._tenant = ledger, tenant
+        #: Where the journal ended when this began.
+        self.head, self._seq = head, head.seq
+        self._has_erased = False
+
+    @classmethod
+    async def begun(cls, ledger: Ledger, tenant: str) -> "ErasureWatch":
+        """From now on."""
+        return cls(ledger, tenant, await ledger.head(tenant))
+
+    async def has_erased(self) -> bool:
+        """Whether anything was erased since this began, or old versions were emptied."""
+        if not self._has_erased and (await self._ledger.head(self._tenant)).seq > self._seq:
+            while entries := await self._ledger.entries(
+                self._tenant, JournalQuery(after=self._seq, limit=_PAGE)
+            ):
+                self._seq = entries[-1].seq
+                if any(entry.op == "prune" or entry.detail.get("erased") for entry in entries):
+                    self._has_erased = True
+                    break
+        return self._has_erased
+
+    async def check(self) -> None:
+        """ConflictError once something was erased."""
+        if await self.has_erased():
+            raise erased_meanwhile()
+
+
+def erased_meanwhile() -> ConflictError:
+    return ConflictError(
+        "Something was erased while the file was made or sent.",
+        reason="erased_meanwhile",
+        hint="Ask for the file again: it comes without what was erased.",
+    )
+
+
+_PIECE = 256 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A whole file from its beginning, what is told of it, and what is looked at while it is sent."""
+
+    data: BinaryIO
+    size: int
+    sha256: str
+    name: str
+    media_type: str
+    report: ExportReport
+    watch: ErasureWatch
+
+    async def parts(self, check: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[FilePart]:
+        """The file, piece by piece; ConflictError once something is erased, and what `check` raises. Closes it."""
+        first = FilePart(
+            data=b"",
+            file_name=self.name,
+            media_type=self.media_type,
+            size=self.size,
+            sha256=self.sha256,
+            report=self.report.to_dict(),
+        )
+        part: FilePart | None = first
+        with self.data:
+            while part is not None:
+                await self.watch.check()
+                if check is not None:
+                    await check()
+                yield part
+                piece = await asyncio.to_thread(self.data.read, _PIECE)
+                part = FilePart(data=piece) if piece else None
+
+
+def written(
+    contents: Contents,
+    loss: Loss,
+    report: ExportReport,
+    watch: ErasureWatch,
+    at: int,
+    encrypt_to: Sequence[str],
+) -> ExportedFile:
+    """What was spooled, as a file; readable only for `encrypt_to` where there is somebody. Blocks."""
+    format_ = registry.named(report.format)
+    target: IO[bytes] = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        assert format_.write is not None
+        format_.write(cast("BinaryIO", target), contents, loss)
+        if encrypt_to:
+            target = _sealed(target, encrypt_to)
+        target.seek(0)
+        sha256 = hashlib.file_digest(cast("Any", target), "sha256").hexdigest()
+        size = target.tell()
+        target.seek(0)
+    except BaseException:
+        target.close()
+        raise
+    suffix, media_type = format_.suffix, format_.media_type
+    if contents.as_lines and report.format == "bundle":
+        suffix, media_type = ".bundle.ndjson", "application/x-ndjson"
+    if encrypt_to:
+        suffix, media_type = f"{suffix}.age", "application/octet-stream"
+    return ExportedFile(
+        data=cast("BinaryIO", target),
+        size=size,
+        sha256=sha256,
+        name=f"memories-{rfc3339(at)[:10]}{suffix}",
+        media_type=media_type,
+        report=report.model_copy(update={"loss": loss.report(), "is_sealed": bool(encrypt_to)}),
+        watch=watch,
+    )
+
+
+def _sealed(plain: IO[bytes], recipients: Sequence[str]) -> IO[bytes]:
+    """The same, readable only for these."""
+    sealed = tempfile.TemporaryFile(prefix="quipu-export-")  # noqa: SIM115  handed on
+    try:
+        plain.seek(0)
+        age.seal(cast("BinaryIO", plain), cast("BinaryIO", sealed), recipients)
+    except BaseException:
+        sealed.close()
+        raise
+    plain.close()
+    return sealed
+
+
+_STRETCH = 200
 #: So often a file is made anew because something was erased meanwhile.
 _ATTEMPTS = 5
 #: How the reason of a removal begins that an undo gives.
@@ -88,20 +220,20 @@ class Exports:
         async for part in file.parts():
             yield part
 
-    async def made(self, ctx: Context, request: ExportFileRequest) -> MadeFile:
+    async def made(self, ctx: Context, request: ExportFileRequest) -> ExportedFile:
         """The whole file. Whoever asks for it closes it, as `parts` does."""
         check(request)
         for _ in range(_ATTEMPTS):
             watch = await ErasureWatch.begun(self.ledger, ctx.tenant)
             file = await self._written(ctx, request, watch)
             if not await watch.has_erased():
-                told = {"format": request.format, "items": file.report.items, "sha256": file.file.sha256}
+                told = {"format": request.format, "items": file.report.items, "sha256": file.sha256}
                 await self._note(ctx, file.report.export_id, told)
                 return file
-            file.file.data.close()
+            file.data.close()
         raise erased_meanwhile()
 
-    async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> MadeFile:
+    async def _written(self, ctx: Context, request: ExportFileRequest, watch: ErasureWatch) -> ExportedFile:
         stores, loss = await self.scopes.stores(ctx.tenant), Loss()
         spool = ContentsSpool(self.ledger, ctx.tenant, self.host.owner(ctx.principal), request, loss, stores)
         try:
@@ -145,7 +277,7 @@ class Exports:
         spool: ContentsSpool,
         head: Mapping[str, Any],
         watch: ErasureWatch,
-    ) -> MadeFile:
+    ) -> ExportedFile:
         by = self.host.keyring.signatory(ctx.tenant) if request.format == "bundle" else None
         contents = Contents(
             items=spool.items,
@@ -155,7 +287,6 @@ class Exports:
             by=by,
             as_lines=request.as_lines,
         )
-        file = await asyncio.to_thread(written, request.format, contents, spool.loss, request.encrypt_to)
         report = ExportReport(
             export_id=str(head["export_id"]),
             format=request.format,
@@ -164,10 +295,9 @@ class Exports:
             tombstones=len(spool.tombstones),
             position=watch.head.seq,
             signed_by=None if by is None else by.kid,
-            is_sealed=bool(request.encrypt_to),
-            loss=spool.loss.report(),
         )
-        return made(file, contents, report, rfc3339(self.host.clock())[:10], watch)
+        at = self.host.clock()
+        return await asyncio.to_thread(written, contents, spool.loss, report, watch, at, request.encrypt_to)
 
     # -- which ----------------------------------------------------------------------------------------------------------
 

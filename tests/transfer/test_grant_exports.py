@@ -18,8 +18,8 @@ from quipu.sharing.grants.operations import LIST_RECEIPTS, REVOKE_GRANT
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.grants.tokens import GrantContext, Shown
 from quipu.sharing.model import ITEM_LOG
-from quipu.transfer.exporting import grant_exports
-from quipu.transfer.exporting.operations import EXPORT_GRANT
+from quipu.transfer import grant_exports
+from quipu.transfer.operations import EXPORT_GRANT
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, proof, reason
 from tests.sharing.network import Host, hosts
@@ -159,7 +159,7 @@ async def test_what_is_erased_while_it_is_shown_is_not_in_the_file(
 async def test_a_file_that_is_being_sent_breaks_off_when_the_grant_is_taken_back(
     grantee: Grantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu.transfer.exporting.files._PIECE", 64)
+    monkeypatch.setattr("quipu.transfer.exports._PIECE", 64)
     lender = grantee.lender
     await filled(lender)
     shared = await grantee.given(export=True)

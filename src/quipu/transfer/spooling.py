@@ -14,12 +14,10 @@ from quipu.sharing.grants.item_log import entries_of
 from quipu.sharing.items import item_id, item_of, owners_item
 from quipu.sharing.model import RECEIPTS, ItemLogEntry
 from quipu.sharing.times import rfc3339
-from quipu.transfer.exporting.model import ExportFileRequest
 from quipu.transfer.formats import bundle
-from quipu.transfer.formats.contents import line
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.spool import Spool
-from quipu.transfer.formats.vectors import WrittenVectors
+from quipu.transfer.formats.spool import Spool, WrittenVectors, line
+from quipu.transfer.model import ExportFileRequest
 
 _PAGE = 1_000
 

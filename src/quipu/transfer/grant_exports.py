@@ -21,14 +21,11 @@ from quipu.sharing.host import Host
 from quipu.sharing.manifests import MOST_ITEMS
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
-from quipu.transfer.exporting import operations as ops
-from quipu.transfer.exporting.erasure_watch import ErasureWatch
-from quipu.transfer.exporting.files import MadeFile, made, written
-from quipu.transfer.exporting.model import ExportGrantRequest, ExportReport
-from quipu.transfer.exporting.oap import OapExport
-from quipu.transfer.formats.contents import Contents, line
+from quipu.transfer import operations as ops
+from quipu.transfer.exports import ErasureWatch, ExportedFile, written
 from quipu.transfer.formats.loss import Loss
-from quipu.transfer.formats.spool import Spool
+from quipu.transfer.formats.spool import Contents, Spool, line
+from quipu.transfer.model import ExportGrantRequest, ExportReport, OapExport
 
 #: Items that are shown in one transaction, and how often their answer is made anew.
 _STRETCH, _TURNS = 200, 4
@@ -64,7 +61,7 @@ class GrantExports:
         async for part in file.parts(still_good):
             yield part
 
-    async def _made(self, use: GrantUse, asked: OapExport, body: Mapping[str, Any]) -> MadeFile:
+    async def _made(self, use: GrantUse, asked: OapExport, body: Mapping[str, Any]) -> ExportedFile:
         watch = await ErasureWatch.begun(self.ledger, use.tenant)
         items, receipt_ids, removed = await self._disclosed(use, asked, body)
         if await watch.has_erased():
@@ -89,11 +86,6 @@ class GrantExports:
             },
         }
         by = self.host.keyring.signatory(use.tenant)
-        with Spool(is_rising=True) as spool:
-            for item in sorted(items, key=lambda item: str(item["item_id"])):
-                spool.add(line(item, loss))
-            contents = Contents(items=spool, head=head, by=by)
-            file = await asyncio.to_thread(written, "bundle", contents, loss, asked.encrypt_to)
         report = ExportReport(
             export_id=head["export_id"],
             format="bundle",
@@ -102,10 +94,12 @@ class GrantExports:
             tombstones=0,
             position=0,
             signed_by=by.kid,
-            is_sealed=bool(asked.encrypt_to),
-            loss=loss.report(),
         )
-        return made(file, contents, report, rfc3339(self.host.clock())[:10], watch)
+        with Spool(is_rising=True) as spool:
+            for item in sorted(items, key=lambda item: str(item["item_id"])):
+                spool.add(line(item, loss))
+            contents, at = Contents(items=spool, head=head, by=by), self.host.clock()
+            return await asyncio.to_thread(written, contents, loss, report, watch, at, asked.encrypt_to)
 
     async def _disclosed(
         self, use: GrantUse, asked: OapExport, body: Mapping[str, Any]

@@ -16,13 +16,13 @@ from quipu.model.record import Record
 from quipu.operation import dispatch_stream
 from quipu.sharing.items import owners_item
 from quipu.transfer import age
-from quipu.transfer.exporting.operations import EXPORT_FILE, EXPORT_RECORDS
-from quipu.transfer.exporting.spooling import ContentsSpool
 from quipu.transfer.formats.reading import Reading
+from quipu.transfer.operations import EXPORT_FILE, EXPORT_RECORDS
+from quipu.transfer.spooling import ContentsSpool
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee
 from tests.sharing.network import Host, hosts
-from tests.transfer.formats.shelf import good, read
+from tests.transfer.formats.shelf import good, new_identity, read
 
 MACHINE = {
     "name": "door",
@@ -33,8 +33,10 @@ MACHINE = {
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [made]):
+async def host(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    """On each engine."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # keys of a database that is no file
+    async with hosts(tmp_path, "memory.example", address=address) as (_, [made]):
         yield made
 
 
@@ -208,7 +210,7 @@ async def test_where_something_is_erased_all_the_time_there_is_no_file(
 async def test_a_file_that_is_being_sent_breaks_off_when_something_is_erased(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu.transfer.exporting.files._PIECE", 64)
+    monkeypatch.setattr("quipu.transfer.exports._PIECE", 64)
     goes = await host.remember("tangerine goes")
     parts = dispatch_stream(host.container.context(local(agent_id="agent")), EXPORT_FILE, {})
     sent = [await anext(parts), await anext(parts)]
@@ -283,7 +285,7 @@ async def test_vectors_go_along_under_the_ids_of_their_items(host: Host) -> None
 @requirement("formats:bundle.sealed")
 async def test_a_sealed_file_is_read_by_who_has_the_key_alone(host: Host) -> None:
     await host.remember("tangerine lighthouse")
-    key, recipient = age.new_identity()
+    key, recipient = new_identity()
     file = await exported(host, encrypt_to=[recipient], as_lines=True)
     assert file.report["is_sealed"]
     assert file.name.endswith(".bundle.ndjson.age")
@@ -347,7 +349,7 @@ async def test_records_come_one_by_one_with_every_field(host: Host) -> None:
 async def test_a_record_that_is_erased_while_others_are_sent_is_left_out(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu.transfer.exporting.service._STRETCH", 1)
+    monkeypatch.setattr("quipu.transfer.exports._STRETCH", 1)
     goes, last = await host.remember("goes"), await host.remember("comes first")
     ctx = host.container.context(local(agent_id="agent"))
     found = dispatch_stream(ctx, EXPORT_RECORDS, {})

@@ -1,1 +1,0 @@
-"""Taking memories out: as signed bundles, as files of other products, or one by one."""
