@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quipu.access.operations import LIST_TENANTS, LIST_TOKENS
 from quipu.errors import BackendUnavailableError
-from quipu.governance.webhooks.operations import LIST_WEBHOOKS
+from quipu.governance.operations import LIST_WEBHOOKS
 from quipu.http.jobs import Job, Jobs
 from quipu.memory.operations import GET, REMEMBER
 from quipu.secrets.operations import LIST_SECRETS

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from quipu.errors import ConflictError, ForbiddenError, NotFoundError
 from quipu.fields import DAY_MS
@@ -35,6 +35,7 @@ from quipu.model.search import Scope
 from quipu.model.value import JsonObject
 from quipu.operation import Context, Request
 
+V = TypeVar("V", bound=ProposalView)
 #: Nothing waits longer than this. Nothing is ever approved by time.
 LIFE_MS = 14 * DAY_MS
 _PAGE = 200
@@ -135,7 +136,7 @@ class Proposals:
         shown: list[ProposalView] = []
         async for kept in self.walk(ctx.tenant, request, after):
             if _is_wanted(kept.value, request) and sees(kept.value):
-                shown.append(ProposalView(**view_fields(kept.value)))
+                shown.append(shown_as(ProposalView, kept.value))
             if len(shown) > request.limit:
                 break
         page = shown[: request.limit]
@@ -344,29 +345,13 @@ def promised_ids(request: Request, plan: Plan[Any]) -> tuple[str, ...]:
     return tuple(name for given in named if (name := given or next(fresh, None)) is not None)
 
 
-def view_fields(proposal: Proposal) -> dict[str, Any]:
-    """The fields of a `ProposalView`."""
-    request = None if proposal.request is None else dict(proposal.request)
-    return {
-        "id": proposal.id,
-        "operation": proposal.operation,
-        "agent_id": proposal.agent_id,
-        "user_id": proposal.user_id,
-        "record_id": proposal.record_id,
-        "request": request,
-        "reasoning": None if request is None else request.get("reasoning"),
-        "status": proposal.status,
-        "held_by": proposal.held_by,
-        "because": proposal.because,
-        "writer": proposal.writer,
-        "created_at": proposal.created_at,
-        "lapses_at": proposal.lapses_at if proposal.is_pending else None,
-        "approvals": proposal.approvals,
-        "given": tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given),
-        "reviewer": proposal.reviewer,
-        "reviewed_at": proposal.reviewed_at,
-        "reason": proposal.reason,
-    }
+def shown_as(view: type[V], proposal: Proposal) -> V:
+    """It as a caller sees it."""
+    fields = {name: getattr(proposal, name) for name in ProposalView.model_fields}
+    given = tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given)
+    return view(
+        **{**fields, "given": given, "lapses_at": proposal.lapses_at if proposal.is_pending else None}
+    )
 
 
 def _body(request: Request) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from quipu.errors import QuipuError
 from quipu.governance.gate import Gate
-from quipu.governance.held_write import HeldWrites, author
 from quipu.governance.model import (
     DEFAULT,
     PROPOSALS,
@@ -19,6 +18,7 @@ from quipu.governance.model import (
     TestRulesResponse,
 )
 from quipu.governance.proposals import Proposals
+from quipu.governance.review import HeldWrites, author
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rules import Facts, Question, decided
 from quipu.ledger.ledger import JournalQuery, Kept, Ledger

@@ -8,10 +8,8 @@ from quipu.access.service import AccessService
 from quipu.governance import operations as ops
 from quipu.governance.decision_wait import DecisionWait
 from quipu.governance.gate import Gate
-from quipu.governance.held_write import HeldWrites
 from quipu.governance.proposals import Proposals
-from quipu.governance.recall_approvals import RecallApprovals
-from quipu.governance.review import Reviews
+from quipu.governance.review import HeldWrites, Reviews
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rule_test import RuleTest
@@ -77,9 +75,9 @@ def gate(
     )
     return Gate(
         ledger=ledger,
+        redactor=redactor,
         rules=rules,
         proposals=proposals,
-        recall_approvals=RecallApprovals(ledger=ledger, redactor=redactor, rules=rules, proposals=proposals),
         similar=SimilarMemories(ledger=ledger, embedding=embedding, engine=engine, clock=clock),
         scopes=scopes,
         is_marked=is_marked,

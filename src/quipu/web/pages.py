@@ -9,7 +9,7 @@ from quipu.audit.operations import JOURNAL
 from quipu.audit.page import Checks
 from quipu.consolidation import page as consolidation
 from quipu.governance import page as governance
-from quipu.governance.webhooks.page import WebhookPart
+from quipu.governance.page import WebhookPart
 from quipu.http.authentication import Authentication
 from quipu.http.jobs import Job, for_each_tenant
 from quipu.ledger.ledger import Ledger
