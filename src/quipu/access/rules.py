@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from quipu.access.model import RESERVED_NAMES, PermissionName, Role, Token
 from quipu.errors import Fault, ForbiddenError
@@ -116,4 +117,26 @@ def reviewers(tokens: Iterable[Token], now: int) -> frozenset[str]:
         token.name
         for token in tokens
         if token.is_good(now) and token.granted & {Permission.REVIEW, Permission.ADMIN}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """To whom something belongs. What is not known is None, and shown only to who has no limit there."""
+
+    agent_id: str | None = None
+    user_id: str | None = None
+    #: The name of the memory store, not its id.
+    store: str | None = None
+
+
+def visible(principal: Principal, owner: Ownership) -> bool:
+    """Whether the principal may be shown it. What is not visible answers as if it were not there."""
+    return (
+        ("*" in principal.agents or (owner.agent_id is not None and principal.may_act_for(owner.agent_id)))
+        and principal.user_id in (None, owner.user_id)
+        and (
+            "*" in principal.review_stores
+            or (owner.store is not None and principal.reaches_store(owner.store))
+        )
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from quipu.audit.checkpoints import signature_fault, statement
-from quipu.audit.faults import Faults, Unverifiable
+from quipu.audit.model import Faults, Unverifiable
 from quipu.errors import BackendUnavailableError, Fault, InvalidError, QuipuError, UnverifiableError
 from quipu.model.journal import Checkpoint
 

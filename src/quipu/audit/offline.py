@@ -10,11 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from quipu.audit.anchors import checkpoint_of
-from quipu.audit.chain import Lives, Walk
+from quipu.audit.chain import Lives, Walk, may_be_empty, missing_fault
 from quipu.audit.checkpoints import SignedPositions, signature_fault
-from quipu.audit.faults import Faults, Unverifiable
-from quipu.audit.model import CHECKPOINTS, JOURNAL, KEYS, RECORDS, AuditFault, TenantReport
-from quipu.audit.versions import may_be_empty, missing_fault
+from quipu.audit.model import (
+    CHECKPOINTS,
+    JOURNAL,
+    KEYS,
+    RECORDS,
+    AuditFault,
+    Faults,
+    TenantReport,
+    Unverifiable,
+)
 from quipu.errors import UnverifiableError
 from quipu.ledger.canonical import canonical
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Mention

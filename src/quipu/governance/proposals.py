@@ -347,11 +347,11 @@ def promised_ids(request: Request, plan: Plan[Any]) -> tuple[str, ...]:
 
 def shown_as(view: type[V], proposal: Proposal) -> V:
     """It as a caller sees it."""
-    fields = {name: getattr(proposal, name) for name in ProposalView.model_fields}
-    given = tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given)
-    return view(
-        **{**fields, "given": given, "lapses_at": proposal.lapses_at if proposal.is_pending else None}
-    )
+    fields: dict[str, Any] = {name: getattr(proposal, name) for name in ProposalView.model_fields}
+    fields["given"] = tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given)
+    if not proposal.is_pending:
+        fields["lapses_at"] = None
+    return view(**fields)
 
 
 def _body(request: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from quipu.access.limits import Ownership, visible
+from quipu.access.rules import Ownership, visible
 from quipu.errors import Fault, InvalidError, NotFoundError, QuipuError, TamperedError
 from quipu.governance.text_classes import has_instruction
 from quipu.ledger.commit import Commit

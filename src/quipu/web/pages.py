@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from quipu.access import page as access
-from quipu.access.signin_links import SigninLinks
+from quipu.access.credentials import SigninLinks
 from quipu.audit import page as audit
 from quipu.audit.operations import JOURNAL
 from quipu.audit.page import Checks
@@ -24,10 +24,8 @@ from quipu.secrets.sealing import Sealing
 from quipu.sharing import page as sharing
 from quipu.transfer import page as transfer
 from quipu.web.app import Site
-from quipu.web.health import health_page
-from quipu.web.overview import overview
-from quipu.web.session import Sessions
-from quipu.web.signin import SignIn
+from quipu.web.page import health_page, overview
+from quipu.web.session import Sessions, SignIn
 from quipu.web.view_log import ViewLog
 
 
