@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from quipu.audit.anchors import checkpoint_of
-from quipu.audit.chain import Lives, Walk, may_be_empty, missing_fault
+from quipu.audit.chain import Lives, Walk
 from quipu.audit.checkpoints import SignedPositions, signature_fault
 from quipu.audit.model import (
     CHECKPOINTS,
@@ -22,6 +22,7 @@ from quipu.audit.model import (
     TenantReport,
     Unverifiable,
 )
+from quipu.audit.versions import may_be_empty, missing_fault
 from quipu.errors import UnverifiableError
 from quipu.ledger.canonical import canonical
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Mention

@@ -14,10 +14,11 @@ from typing import Any
 
 from quipu.audit import anchors as places
 from quipu.audit.anchors import Anchor
-from quipu.audit.chain import Indexed, Lives, Side, Walk, missing_fault, stray_index_faults, version_faults
+from quipu.audit.chain import Lives, Side, Walk
 from quipu.audit.checkpoints import SignedPositions
 from quipu.audit.keys import Signer
 from quipu.audit.model import ANCHORS, AuditFault, Faults, TenantReport, Unverifiable
+from quipu.audit.versions import Indexed, missing_fault, stray_index_faults, version_faults
 from quipu.errors import QuipuError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader

@@ -37,7 +37,6 @@ from quipu.ledger.table import Table
 from quipu.memory.model import MergeStrategy, Privacy, RecordView
 from quipu.model.record import MemoryType, Sensitivity, Trust
 from quipu.operation import Message, Request, Response, ScopedRequest
-from quipu.outbound import address_of
 from quipu.search.filters import canonical
 
 Effect: TypeAlias = Literal["allow", "hold", "deny"]
@@ -725,15 +724,6 @@ TABLES: tuple[Table[Any], ...] = (
 # -- requests and answers -----------------------------------------------------------------------------------------
 
 
-def _address(url: str) -> str:
-    if address_of(url) is None:
-        raise bad_value("https://host/path, without credentials and without a fragment")
-    return url
-
-
-Address = Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(_address), Redact.REFUSE]
-
-
 class CreateWebhookRequest(Request):
     """Tell an address of held writes and decisions from now on. The key that deliveries are signed with is shown once.
 
@@ -741,7 +731,7 @@ class CreateWebhookRequest(Request):
     moment, a full stop and the body.
     """
 
-    url: Address = Field(
+    url: Annotated[str, Field(min_length=1, max_length=2_000), Redact.REFUSE] = Field(
         description="Where to: https://host/path. Private networks are refused unless the server's settings name the host."
     )
     events: Annotated[tuple[EventType, ...], Strict(False), Field(min_length=1, max_length=3)] = Field(

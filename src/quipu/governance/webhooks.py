@@ -38,7 +38,7 @@ from quipu.memory.views import is_secret
 from quipu.model.journal import Draft, Entry
 from quipu.model.value import Json, JsonObject
 from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
-from quipu.outbound import Answer, Outbound
+from quipu.outbound import Answer, Outbound, address_of
 from quipu.secrets.sealing import Sealing
 
 #: Ten seconds, then twice as long each time, up to an hour; after so many tries an event is given up.
@@ -356,6 +356,9 @@ class Webhooks:
 
     async def create(self, ctx: Context, request: CreateWebhookRequest) -> CreateWebhookResponse:
         """It gets what happens after this; its key is shown this once."""
+        if address_of(request.url) is None:
+            accepted = "https://host/path, without credentials and without a fragment"
+            raise invalid([Fault("/url", "bad_value", accepted)])
         if await self.ledger.count(WEBHOOKS, ctx.tenant) >= MOST_WEBHOOKS:
             raise invalid([Fault("/url", "too_large", f"at most {MOST_WEBHOOKS} webhooks")])
         webhook_id, key = self.new_id("whk"), self.random(32).hex()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -22,10 +22,6 @@ from quipu.http.exchange import exchange_of
 from quipu.http.problems import problem_response, status_of
 from quipu.memory.page import pick_value
 from quipu.web import drawing, text
-
-if TYPE_CHECKING:
-    from quipu.web.app import Visit
-
 
 #: Nothing from elsewhere, nothing inline, in nobody's frame.
 POLICY = (
@@ -134,7 +130,7 @@ def error_page(scope: Scope, error: QuipuError) -> HttpResponse | None:
     """The page, within the frame of whoever is signed in; None for a program."""
     if not _is_read_by_a_person(scope):
         return None
-    visit: Visit | None = scope["state"].get("visit")
+    visit: Any = scope["state"].get("visit")
     fault = fault_of(scope, error)
     if visit is None:
         answer = rendered("error_alone.html", {"fault": fault}, fault["status"])
