@@ -1,10 +1,12 @@
 """What each role may do, and what may be given to whom. Pure functions."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from quipu.access.model import RESERVED_NAMES, PermissionName, Role, Token
+from quipu.access.model import RESERVED_NAMES, SECOND_REVIEWER, PermissionName, Role, Token
+from quipu.config import without_password
 from quipu.errors import Fault, ForbiddenError
 from quipu.model.principal import Permission, Principal
 from quipu.operation import invalid
@@ -109,6 +111,15 @@ def makers(tokens: Mapping[str, Token], token_id: str | None) -> frozenset[str]:
         found.add(token.created_by)
         token_id = token.created_by_token
     return frozenset(found - RESERVED_NAMES)
+
+
+def solo_mode(store_urls: Sequence[str]) -> str:
+    """What whoever runs Quipu for the first time is told. `store_urls`: the places that their command named."""
+    named = "".join(f" --store-url {shlex.quote(without_password(url))}" for url in store_urls)
+    return (
+        "Solo mode: while nobody else may review, this token may approve what it wrote itself, and the journal says so.\n"
+        f"A second reviewer ends it: `{SECOND_REVIEWER}{named}`"
+    )
 
 
 def reviewers(tokens: Iterable[Token], now: int) -> frozenset[str]:

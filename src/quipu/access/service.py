@@ -129,6 +129,8 @@ class AccessService:
 
     async def whoami(self, ctx: Context, request: WhoamiRequest) -> WhoamiResponse:
         principal, now = ctx.principal, ctx.clock()
+        reviews = principal.may(Permission.REVIEW)
+        makers = await self.tokens.makers(ctx.tenant, principal.token_id) if reviews else ()
         return WhoamiResponse(
             tenant=principal.tenant,
             name=principal.name,
@@ -141,6 +143,7 @@ class AccessService:
             rate=self.budgets.rate_of(principal),
             recall_left=await self.budgets.left(principal, now),
             solo=await self.is_solo(ctx),
+            makers=tuple(sorted(makers)),
             expires_at=principal.expires_at,
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
+from quipu.access.model import SECOND_REVIEWER
 from quipu.access.operations import WHOAMI
 from quipu.errors import ConflictError, Fault, NotFoundError, QuipuError
 from quipu.governance import operations as ops
@@ -151,7 +152,8 @@ async def _reviews(ctx: Context, query: Fields) -> dict[str, Any]:
                 "summary": summary(one),
                 "is_whole": is_whole,
                 "problem": None if seen is None else seen.problem,
-                "is_own": one.writer == me.name and not me.solo,
+                "is_own": one.writer == me.name and not (me.solo and one.approvals == 1),
+                "is_of_maker": one.writer in me.makers,
                 # What a tick says is what the list has shown; without it the list can only reject.
                 "pick": f"{one.id}:{seen.etag if seen is not None and is_whole else ''}",
             }
@@ -167,6 +169,7 @@ async def _reviews(ctx: Context, query: Fields) -> dict[str, Any]:
         "is_filtered": any(query.text(name) for name in _FILTERS),
         "next_cursor": answer.next_cursor,
         "solo": me.solo,
+        "second_reviewer": SECOND_REVIEWER,
         "can_see_rules": may_use(ctx.principal, ops.GET_RULES),
     }
 
@@ -258,7 +261,9 @@ async def _review(ctx: Context, query: Fields) -> dict[str, Any]:
     can_decide = review.status == "pending" and may_use(ctx.principal, ops.DECIDE)
     request: Mapping[str, Any] = review.request or {}
     content = request.get("content")
-    can_approve = can_decide and not has_lapsed and review.problem is None and (not is_own or me.solo)
+    is_of_maker = review.writer in me.makers
+    may_approve = not is_of_maker and (not is_own or (me.solo and review.approvals == 1))
+    can_approve = can_decide and not has_lapsed and review.problem is None and may_approve
     is_one = review.operation in ("remember", "update") and review.approvals == 1
     return {
         "review": review,
@@ -268,7 +273,9 @@ async def _review(ctx: Context, query: Fields) -> dict[str, Any]:
         "others": _others(request),
         "has_lapsed": review.status == "pending" and has_lapsed,
         "is_own": is_own,
-        "solo": me.solo,
+        "is_of_maker": is_of_maker,
+        "may_approve": may_approve,
+        "second_reviewer": SECOND_REVIEWER,
         "can_decide": can_decide,
         "can_approve": can_approve,
         "can_edit": can_approve and is_one and content is not None,
@@ -328,7 +335,8 @@ async def _next(ctx: Context, form: Fields) -> str:
     filters = {to: form[name] for name, to in _FILTERS.items() if form.text(name)}
     answer = await dispatch(ctx, ops.LIST_REVIEWS, {"limit": _MOST_QUEUED, **filters})
     me = await dispatch(ctx, WHOAMI, {})
-    waiting = [one for one in answer.reviews if one.id != form["id"] and (me.solo or one.writer != me.name)]
+    not_mine = {*me.makers} if me.solo else {me.name, *me.makers}
+    waiting = [one for one in answer.reviews if one.id != form["id"] and one.writer not in not_mine]
     here = await dispatch(ctx, ops.REVIEW, {"id": form["id"], "related": False})
     later = [one for one in waiting if (one.created_at, one.id) > (here.created_at, here.id)]
     kept = {name: form[name] for name in _FILTERS if form.text(name)}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quipu.access.model import Token
+from quipu.access.model import SECOND_REVIEWER, Token
 from quipu.access.service import AccessService
 from quipu.errors import (
     ConflictError,
@@ -198,6 +198,7 @@ def _named(request: Request | None) -> set[str]:
 #: Conflicts that pass when the proposal is read, redacted and planned again.
 _PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
 _MOST_ATTEMPTS = 64
+_SECOND = f"Where Quipu runs, `{SECOND_REVIEWER}` makes one."
 
 
 class _ChangedError(Exception):
@@ -390,7 +391,7 @@ class Reviews:
                 raise ForbiddenError(
                     "Nobody approves what was written by who made their credential.",
                     reason="self_approval",
-                    hint="A reviewer whose token somebody else made can approve it.",
+                    hint=f"A reviewer whose token somebody else made can approve it. {_SECOND}",
                 )
             return {"in_place": True} if is_in_place else {}
         if proposal.approvals == 1 and is_in_place:
@@ -400,7 +401,7 @@ class Reviews:
         raise ForbiddenError(
             "Nobody approves their own write.",
             reason="self_approval",
-            hint="Let another reviewer decide; `quipu token create NAME --roles reviewer` makes one.",
+            hint=f"A reviewer whose token you did not make can approve it. {_SECOND}",
         )
 
     # -- several who must agree ---------------------------------------------------------------------------------------

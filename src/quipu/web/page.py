@@ -102,6 +102,7 @@ def overview(checks: Checks) -> Page:
             "stores": (await dispatch(ctx, LIST_STORES, {})).stores if can_read else (),
             "health": await dispatch(ctx, HEALTH, {}) if can_read else None,
             "waiting": None,
+            "solo": False,
             "entries": None,
             "head": None,
             "activity": None,
@@ -113,6 +114,7 @@ def overview(checks: Checks) -> Page:
         }
         if may_use(principal, LIST_REVIEWS):
             found["waiting"] = (await dispatch(ctx, LIST_REVIEWS, {"limit": 100})).reviews
+            found["solo"] = (await dispatch(ctx, WHOAMI, {})).solo
         if may_use(principal, JOURNAL):
             answer = await dispatch(ctx, JOURNAL, {"newest_first": True, "limit": 60})
             found["entries"] = [one for one in answer.entries if one.op not in ("read", "view", "recall")][
