@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import quote, urlencode
 
 from quipu.access.model import SECOND_REVIEWER
@@ -16,6 +16,7 @@ from quipu.governance.model import (
     ProposalView,
     Review,
     Rule,
+    RuleOperation,
     RulesResponse,
     TestedWrite,
 )
@@ -391,6 +392,8 @@ async def _rules(ctx: Context, query: Fields) -> dict[str, Any]:
         "suggested": suggested,
         "can_set": may_use(ctx.principal, ops.SET_RULES),
         "conditions": conditions,
+        "operations": get_args(RuleOperation),
+        "found": _FOUND,
     }
 
 
@@ -400,13 +403,47 @@ def rules_text(rules: Sequence[Rule]) -> str:
     return json.dumps(plain, ensure_ascii=False, indent=2)
 
 
+_CONDITIONS: Mapping[str, str] = {
+    "operations": "operation",
+    "stores": "store",
+    "shared": "into a shared store",
+    "types": "type",
+    "tags": "tag",
+    "agents": "agent",
+    "users": "user",
+    "sources": "source",
+    "principals": "written by",
+    "content_any": "says",
+    "content_regex": "text matches",
+    "filter": "memory fits",
+    "hard_delete": "erases for good",
+    "count_above": "more memories than",
+    "size_above": "more bytes than",
+    "admin": "by an admin",
+    "found": "text holds",
+    "conflicts": "conflicts with a memory",
+}
+_FOUND: Mapping[str, str] = {
+    "pii": "personal data",
+    "instruction": "an instruction to the model",
+    "secret": "a secret, masked by now",
+}
+
+
 def conditions(rule: Rule) -> list[tuple[str, str]]:
-    """What a rule asks, by name."""
+    """What a rule asks, in words."""
     given: Mapping[str, Any] = rule.when.model_dump(mode="json", exclude_none=True)
-    return [
-        (name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else _text(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  JSON
-        for name, value in given.items()
-    ]
+    return [(_CONDITIONS.get(name, name.replace("_", " ")), _asked(value)) for name, value in given.items()]
+
+
+def _asked(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_FOUND.get(str(one), str(one)) for one in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  JSON
+        case _:
+            return _text(value)
 
 
 def _typed_rules(form: Fields) -> list[Any]:
@@ -424,6 +461,24 @@ async def _save_rules(ctx: Context, form: Fields) -> Done:
     request = {"rules": _typed_rules(form), "if_match": form.text("etag")}
     kept = await dispatch(ctx, ops.SET_RULES, request)
     return Done(said=f"Saved. {len(kept.rules)} rules of your own are in force.")
+
+
+async def _add_rule(ctx: Context, form: Fields) -> Done:
+    """One rule, behind those that there are."""
+    patterns = ("agents", "sources", "principals", "content_any")
+    when: dict[str, Any] = {name: words for name in patterns if (words := form.words(name))}
+    when |= {name: [form[name]] for name in ("operations", "found") if form.text(name)}
+    rule = {"id": form.get("rule_name", "").strip(), "when": when, **form.given("effect", "reason")}
+    rules: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
+    await dispatch(ctx, ops.SET_RULES, {"rules": [*rules.rules, rule], "if_match": form.text("etag")})
+    return Done(said=f"Added. The rule {rule['id']} is in force now.")
+
+
+async def _remove_rule(ctx: Context, form: Fields) -> Done:
+    rules: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
+    left = [one for one in rules.rules if one.id != form.get("rule")]
+    await dispatch(ctx, ops.SET_RULES, {"rules": left, "if_match": form.text("etag")})
+    return Done(said="Removed. It decides nothing any more.")
 
 
 async def _test_rules(ctx: Context, form: Fields) -> Done:
@@ -541,7 +596,10 @@ PAGES: tuple[Page, ...] = (
         title="Rules",
         template="rules.html",
         load=_rules,
-        actions={"save": _save_rules, "test": _test_rules, "accept": _accept_rule, "dismiss": _dismiss_rule},
+        actions={
+            **{"add": _add_rule, "remove": _remove_rule, "save": _save_rules, "test": _test_rules},
+            **{"accept": _accept_rule, "dismiss": _dismiss_rule},
+        },
         needs=ops.GET_RULES,
     ),
     Page(

@@ -107,7 +107,7 @@ async def _reject(ctx: Context, form: Fields) -> Done:
 PAGES = (
     Page(
         path="/transfer",
-        group="system",
+        group="sharing",
         title="Import and export",
         template="transfer.html",
         load=_load,
@@ -116,7 +116,7 @@ PAGES = (
     ),
     Page(
         path="/imports/{id}",
-        group="system",
+        group="sharing",
         title="Import",
         template="import.html",
         load=_import,

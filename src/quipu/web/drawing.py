@@ -131,7 +131,11 @@ class Line:
 class Graph:
     """A neighbourhood; the memory that it is about stands in the middle."""
 
-    size: float
+    #: Where the picture begins, and how large it is.
+    x: float
+    y: float
+    width: float
+    height: float
     dots: tuple[Dot, ...]
     lines: tuple[Line, ...]
     left_out: int
@@ -174,7 +178,16 @@ def graph(nodes: Sequence[Any], edges: Sequence[Any]) -> Graph:
         for one in edges
         if one.source in dots and one.target in dots
     )
-    return Graph(2 * middle, tuple(dots.values()), lines, len(nodes) - len(shown))
+    xs, ys = [dot.x for dot in dots.values()], [dot.y for dot in dots.values()]
+    return Graph(
+        x=min(xs) - _MARGIN,
+        y=min(ys) - _MARGIN / 3,
+        width=max(xs) - min(xs) + 2 * _MARGIN,
+        height=max(ys) - min(ys) + _MARGIN,
+        dots=tuple(dots.values()),
+        lines=lines,
+        left_out=len(nodes) - len(shown),
+    )
 
 
 def _distances(root: str, near: Mapping[str, set[str]]) -> dict[str, int]:

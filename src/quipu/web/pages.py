@@ -23,6 +23,7 @@ from quipu.secrets import page as secrets
 from quipu.secrets.sealing import Sealing
 from quipu.sharing import page as sharing
 from quipu.transfer import page as transfer
+from quipu.transfer.exporting.page import TickedExport
 from quipu.web.app import Site
 from quipu.web.page import health_page, overview
 from quipu.web.session import Sessions, SignIn
@@ -34,7 +35,7 @@ def pages(checks: Checks) -> Sequence[Page]:
     of_access, tenants = access.pages(WebhookPart())
     return (
         overview(checks),
-        *memory.pages(JOURNAL, ProcedurePart()),
+        *memory.pages(JOURNAL, ProcedurePart(), TickedExport()),
         *consolidation.PAGES,
         *governance.PAGES,
         *audit.pages(checks),

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from quipu.memory.page import picked
 from quipu.operation import Context, authorised, dispatch_stream
-from quipu.page import Done, Fields
+from quipu.page import Done, Fields, may_use
 from quipu.transfer.exporting import operations as ops
 from quipu.transfer.exporting.model import ExportFileRequest
 
@@ -19,6 +20,22 @@ _EXTRAS = {
     "logs": "logs of the items that were shown",
     "non_exportable": "what is marked as not exportable",
 }
+
+
+class TickedExport:
+    """On the list of memories: those that are ticked, as a bundle."""
+
+    async def load(self, ctx: Context, query: Fields) -> dict[str, Any]:
+        return {"can_export": may_use(ctx.principal, ops.EXPORT_FILE)}
+
+    @property
+    def actions(self) -> dict[str, Any]:
+        return {"export": _export_ticked}
+
+
+async def _export_ticked(ctx: Context, form: Fields) -> Done:
+    ids = [record_id for _, record_id in picked(form)]
+    return Done(file=dispatch_stream(ctx, ops.EXPORT_FILE, {"filter": {"id": {"$in": ids}}}))
 
 
 class ExportPart:
