@@ -42,6 +42,23 @@ async def test_a_run_shows_what_happened_and_what_it_saw(house: House) -> None:
     assert f"/runs/{run}" in (await person.get("/journal")).html.links
 
 
+async def test_two_runs_are_compared_event_by_event(house: House) -> None:
+    here, there = [await opened(house) for _ in range(2)]
+    for run, size in ((here, 43), (there, 44)):
+        await happens(
+            house, ops.RECORD_NODE, run, node_id="fit", status="completed", variables={"size": size}
+        )
+    await happens(house, ops.RECORD_NODE, there, node_id="pay", status="completed")
+    person = await house.person("ana", "admin")
+    seen = " ".join((await person.get(f"/runs/{here}?with={there}")).text.split())
+    assert "43 here, 44 there" in seen
+    assert re.search(r"[1-9] of \d+ events differ", seen)
+    assert "pay" in seen
+    same = " ".join((await person.get(f"/runs/{here}?with={here}")).text.split())
+    assert "Nothing differs in" in same
+    assert "There is no such run" in (await person.get(f"/runs/{here}?with=run_none")).text
+
+
 async def test_an_end_is_said_with_its_reason(house: House) -> None:
     person = await house.person("ana", "admin")
     failed = await opened(house)

@@ -1,5 +1,6 @@
 """The pages of runs: all of them, and one with its log, what it saw, its notes and its forks."""
 
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
@@ -49,7 +50,40 @@ async def _one(ctx: Context, query: Fields) -> dict[str, Any]:
         "can_cancel": not is_over and may_use(ctx.principal, ops.CANCEL_RUN),
         "can_fork": not run.history_expired and may_use(ctx.principal, ops.FORK_RUN),
         **await _seen(ctx, run),
+        **await _compared(ctx, run, query.text("with")),
     }
+
+
+async def _compared(ctx: Context, run: m.RunView, with_id: str | None) -> dict[str, Any]:
+    """This run and another one side by side: the events of each, and the variables that differ."""
+    if with_id is None:
+        return {"other": None, "not_compared": None}
+    try:
+        other: m.RunView = await dispatch(ctx, ops.GET_RUN, {"run_id": with_id})
+        logs = [
+            (await dispatch(ctx, ops.LIST_RUN_EVENTS, {"run_id": one, "limit": _EVENTS, "after": -1})).events
+            for one in (run.id, other.id)
+        ]
+    except QuipuError as error:
+        return {"other": None, "not_compared": error.message}
+    pairs = [(here, there, _said(here) != _said(there)) for here, there in zip_longest(*logs)]
+    names = dict.fromkeys([*run.variables, *other.variables])
+    values = [(name, run.variables.get(name), other.variables.get(name)) for name in names]
+    return {
+        "other": other,
+        "not_compared": None,
+        "pairs": pairs,
+        "differing": sum(differs for *_, differs in pairs),
+        "changed": [one for one in values if one[1] != one[2]],
+    }
+
+
+def _said(event: Any) -> Any:
+    """What happened, without the ids of runs and memories, which differ in any case."""
+    if event is None:
+        return None
+    payload = {name: value for name, value in event.payload.items() if not name.endswith("Id")}
+    return event.type, event.node_id, payload
 
 
 async def _seen(ctx: Context, run: m.RunView) -> dict[str, Any]:
