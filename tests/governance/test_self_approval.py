@@ -4,6 +4,7 @@ The command is asked the same in `tests/cli/test_serve.py`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import httpx
@@ -11,9 +12,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from quipu.access.operations import CREATE_TOKEN, WHOAMI
-from quipu.governance.operations import REVIEW
+from quipu.errors import ForbiddenError
+from quipu.governance.operations import DECIDE, REVIEW
 from quipu.memory.operations import REMEMBER
-from quipu.model.principal import Principal
+from quipu.model.principal import Principal, local
 from tests.mcp.clients import FACT, Person, World
 from tests.mcp.test_extension import ask, known
 from tests.web.conftest import House, open_house
@@ -110,10 +112,14 @@ async def test_what_a_principal_minted_does_not_approve_for_it(house: House, app
         assert refused is not None
         assert COMMAND in refused
     assert (await house(REVIEW, id=proposal)).status == "pending"
+    renamed = replace(await house.principal(deputy), name="renamed")
+    with pytest.raises(ForbiddenError, match="who made their credential"):  # names do not decide who made it
+        await house(DECIDE, renamed, id=proposal, approved=True)
+    with pytest.raises(ForbiddenError, match="their own write"):  # nor is whoever is at the machine alone
+        await house(DECIDE, id=await held(house, local(agent_id="agent")), approved=True)
     bot = await house.principal(await minted(house, "bot", ada, "agent"))
-    assert await approve(house, token, await held(house, bot)) is None, (
-        "the other way round is what it is for"
-    )
+    assert await approve(house, token, await held(house, bot)) is None  # who made the writer's token may
+    await house(DECIDE, ada, id=await held(house, ada), approved=False)  # a no is always one's own
 
 
 async def test_a_yes_in_place_says_that_it_was_given_there(house: House) -> None:

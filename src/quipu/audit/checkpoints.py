@@ -106,7 +106,7 @@ class SignedPositions:
         try:
             wrong = signature_fault(self.tenant, point, self.keys)
         except UnverifiableError as error:
-            self.unverifiable.add(error.reason or error.code, error.message)
+            self.unverifiable.setdefault(error.reason or error.code, error.message)
             return
         if wrong is not None:
             self.faults.add("bad_signature", wrong, seq=point.seq)

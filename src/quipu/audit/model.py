@@ -324,6 +324,8 @@ class UndoResponse(Response):
 
 # -- what a verification finds ---------------------------------------------------------------------------------------
 
+#: What could not be checked: a stable word → the same in words, each once.
+Unverifiable: TypeAlias = dict[str, str]
 #: All faults are counted, and so many are named.
 _MOST = 1_000
 
@@ -360,21 +362,3 @@ class Faults:
         """That there are such faults, without what they are about."""
         kinds = dict.fromkeys(fault.kind for fault in self._named)
         return tuple(AuditFault(kind=kind, detail="who runs the server sees what it is") for kind in kinds)
-
-
-class Unverifiable:
-    """What could not be checked, each reason once."""
-
-    def __init__(self) -> None:
-        self._reasons: dict[str, str] = {}
-
-    def add(self, reason: str, message: str) -> None:
-        self._reasons.setdefault(reason, message)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(self._reasons)
-
-    @property
-    def messages(self) -> tuple[str, ...]:
-        return tuple(self._reasons.values())

@@ -314,7 +314,7 @@ def _answer(
         verified=not faults.count and all(report.is_verified for report in reports),
         tenants=tuple(reports),
         faults=faults.named if names_database else faults.kinds,
-        unverifiable=unverifiable.messages,
+        unverifiable=tuple(unverifiable.values()),
     )
 
 

@@ -91,7 +91,7 @@ class Verifier:
             for said in await self.ledger.schema_faults():
                 faults.add("altered_schema", said)
         except QuipuError as error:
-            unverifiable.add(error.reason or error.code, error.message)
+            unverifiable.setdefault(error.reason or error.code, error.message)
         return faults, unverifiable
 
     async def tenants(self) -> list[str]:
@@ -130,8 +130,8 @@ class Verifier:
             head_hash=head.hash.hex(),
             faults=faults.named,
             fault_count=faults.count,
-            unverifiable=about.unverifiable.messages,
-            reasons=about.unverifiable.reasons,
+            unverifiable=tuple(about.unverifiable.values()),
+            reasons=tuple(about.unverifiable),
         )
 
     # -- the first look: page by page -------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Verifier:
             for row in rows:
                 if row.entry not in seqs:
                     said = f"position {row.entry} was published at {anchor.target}, which has it no more"
-                    about.unverifiable.add("missing_anchor", said)
+                    about.unverifiable.setdefault("missing_anchor", said)
             after = (rows[-1].target, rows[-1].entry)
 
 

@@ -149,7 +149,7 @@ class Gate:
         clean = guard.clean(request)
         nonce = self.proposals.random(8).hex()
         more = {"nonce": nonce, "fingerprint": _fingerprint(ctx, request, nonce)}
-        commit, held = self.proposals.stage(ctx, "recall", clean, NOTHING, verdict, more)
+        commit, held = self.proposals.hold(ctx, "recall", clean, NOTHING, verdict, more)
         await self.ledger.commit(commit, checked_at=guard.checked_at)
         return held
 

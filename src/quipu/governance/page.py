@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 from urllib.parse import quote, urlencode
 
@@ -19,11 +20,6 @@ from quipu.governance.model import (
     RuleOperation,
     RulesResponse,
     TestedWrite,
-)
-from quipu.governance.operations import (
-    ANSWER_SUGGESTED_RULE,
-    SUGGESTED_RULES,
-    SUGGESTIONS,
 )
 from quipu.memory.operations import FORGET, LIST_AGENTS, MERGE
 from quipu.model.principal import Permission
@@ -209,14 +205,6 @@ async def _decide_many(ctx: Context, form: Fields, *, approved: bool) -> Done:
     return Done(said=said)
 
 
-async def _approve_many(ctx: Context, form: Fields) -> Done:
-    return await _decide_many(ctx, form, approved=True)
-
-
-async def _reject_many(ctx: Context, form: Fields) -> Done:
-    return await _decide_many(ctx, form, approved=False)
-
-
 async def _is_said_again(ctx: Context, error: QuipuError, proposal_id: str, *, approved: bool) -> bool:
     """The same decision sent twice is one, as by a double click."""
     if not isinstance(error, ConflictError) or error.reason != "already_decided":
@@ -347,14 +335,6 @@ async def _next(ctx: Context, form: Fields) -> str:
     return f"/review/{quote(following.id, safe='')}?{urlencode({'queue': '1', **kept})}"
 
 
-async def _approve(ctx: Context, form: Fields) -> Done:
-    return await _decide(ctx, form, True)
-
-
-async def _reject(ctx: Context, form: Fields) -> Done:
-    return await _decide(ctx, form, False)
-
-
 async def _approve_edited(ctx: Context, form: Fields) -> Done:
     return await _decide(ctx, form, True, edit={"content": form.get("content", "")})
 
@@ -385,7 +365,7 @@ async def _later(ctx: Context, form: Fields) -> Done:
 
 async def _rules(ctx: Context, query: Fields) -> dict[str, Any]:
     answer: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
-    suggested = (await dispatch(ctx, SUGGESTED_RULES, {})).suggestions
+    suggested = (await dispatch(ctx, ops.SUGGESTED_RULES, {})).suggestions
     return {
         "rules": answer,
         "text": rules_text(answer.rules),
@@ -502,14 +482,11 @@ def _tested(writes: Sequence[TestedWrite]) -> dict[str, Any]:
     }
 
 
-async def _accept_rule(ctx: Context, form: Fields) -> Done:
-    await dispatch(ctx, ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": True})
-    return Done(said="Added to your own rules. It is in force now.")
-
-
-async def _dismiss_rule(ctx: Context, form: Fields) -> Done:
-    await dispatch(ctx, ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": False})
-    return Done(said="It is not suggested again.")
+async def _answer_rule(ctx: Context, form: Fields, *, accept: bool) -> Done:
+    await dispatch(ctx, ops.ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": accept})
+    return Done(
+        said="Added to your own rules. It is in force now." if accept else "It is not suggested again."
+    )
 
 
 # -- suggestions --------------------------------------------------------------------------------------------------
@@ -530,7 +507,7 @@ async def _suggestions(ctx: Context, query: Fields) -> dict[str, Any]:
     answer = None
     if agent is not None:
         request = {"agent_id": agent, "limit": 20, **query.given("kind", "cursor")}
-        answer = await dispatch(ctx, SUGGESTIONS, request)
+        answer = await dispatch(ctx, ops.SUGGESTIONS, request)
     return {
         "agents": agents,
         "agent": agent,
@@ -570,7 +547,10 @@ PAGES: tuple[Page, ...] = (
         title="Waiting",
         template="reviews.html",
         load=_reviews,
-        actions={"approve": _approve_many, "reject": _reject_many},
+        actions={
+            "approve": partial(_decide_many, approved=True),
+            "reject": partial(_decide_many, approved=False),
+        },
         needs=ops.LIST_REVIEWS,
     ),
     Page(
@@ -580,8 +560,8 @@ PAGES: tuple[Page, ...] = (
         template="review.html",
         load=_review,
         actions={
-            "approve": _approve,
-            "reject": _reject,
+            "approve": partial(_decide, approved=True),
+            "reject": partial(_decide, approved=False),
             "edit": _approve_edited,
             "merge": _merge_into,
             "replace": _replace,
@@ -598,7 +578,8 @@ PAGES: tuple[Page, ...] = (
         load=_rules,
         actions={
             **{"add": _add_rule, "remove": _remove_rule, "save": _save_rules, "test": _test_rules},
-            **{"accept": _accept_rule, "dismiss": _dismiss_rule},
+            "accept": partial(_answer_rule, accept=True),
+            "dismiss": partial(_answer_rule, accept=False),
         },
         needs=ops.GET_RULES,
     ),
@@ -609,7 +590,7 @@ PAGES: tuple[Page, ...] = (
         template="suggestions.html",
         load=_suggestions,
         actions={"propose": _propose},
-        needs=SUGGESTIONS,
+        needs=ops.SUGGESTIONS,
     ),
 )
 

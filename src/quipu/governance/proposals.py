@@ -61,21 +61,15 @@ class Proposals:
     # -- holding ------------------------------------------------------------------------------------------------------
 
     def hold(
-        self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
-    ) -> tuple[Commit, Held]:
-        """The commit that makes a write wait, apart from records and search."""
-        return self.stage(ctx, operation, request, plan, verdict, {})
-
-    def stage(
         self,
         ctx: Context,
         operation: str,
         request: Request,
         plan: Plan[Any],
         verdict: Verdict,
-        more: JsonObject,
+        more: JsonObject | None = None,
     ) -> tuple[Commit, Held]:
-        """The same, with `more` among its traits."""
+        """The commit that makes a write wait, apart from records and search. `more` stands among its traits."""
         now, principal = ctx.clock(), ctx.principal
         record_ids = promised_ids(request, plan)
         subject = next(iter(plan.after or plan.before), None)
@@ -95,7 +89,7 @@ class Proposals:
             approvals=verdict.approvals,
             because=verdict.because,
             nonce=self.random(8).hex(),
-            traits={**_traits(ctx, operation, request, plan), **more},
+            traits={**_traits(ctx, operation, request, plan), **(more or {})},
         )
         versions = {record.id: record.version for record in plan.before}
         sources = [name for record in plan.after for name in sorted(sources_of(record))]

@@ -39,7 +39,16 @@ from quipu.governance.similar_memories import SimilarMemories
 from quipu.ledger.commit import Change, Close, Commit, Committed, Keep
 from quipu.ledger.ledger import Kept, Ledger
 from quipu.memory.model import ForgetRequest, MergeRequest, RememberRequest, UpdateRequest
-from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, Write, naming, without_foreign_vector
+from quipu.memory.pipeline import (
+    PASSING,
+    Guard,
+    Pipeline,
+    Plan,
+    Planning,
+    Write,
+    naming,
+    without_foreign_vector,
+)
 from quipu.memory.service import MemoryService
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission, Principal
@@ -195,8 +204,6 @@ def _named(request: Request | None) -> set[str]:
     return {name for item in items if (name := getattr(item, "id", None)) is not None}
 
 
-#: Conflicts that pass when the proposal is read, redacted and planned again.
-_PASSING = frozenset({"secrets_changed", "version_mismatch", "derived_meanwhile", "row_changed"})
 _MOST_ATTEMPTS = 64
 _SECOND = f"Where Quipu runs, `{SECOND_REVIEWER}` makes one."
 
@@ -378,7 +385,7 @@ class Reviews:
         try:
             return await self.pipeline.commit(ctx, plan, guard, before=[decision])
         except ConflictError as conflict:
-            if conflict.reason in _PASSING:
+            if conflict.reason in PASSING:
                 raise _ChangedError from conflict
             raise
 

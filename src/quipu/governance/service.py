@@ -32,7 +32,6 @@ class GovernanceService:
     rule_test: RuleTest
     proposals: Proposals
     reviews: Reviews
-    scope: ReviewerScope
     waits: DecisionWait
 
     @property
@@ -114,6 +113,5 @@ def governance_service(
         rule_test=RuleTest(ledger=ledger, gate=gate, proposals=proposals, held=held, scope=proposals.scope),
         proposals=proposals,
         reviews=reviews,
-        scope=proposals.scope,
         waits=DecisionWait(ledger=ledger, signal=memory.feed.signal),
     )
