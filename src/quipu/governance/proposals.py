@@ -126,10 +126,10 @@ class Proposals:
 
     async def listed(self, ctx: Context, request: ListReviewsRequest) -> ListReviewsResponse:
         after = None if request.cursor is None else (request.cursor,)
-        sees = await self.scope.seeing(ctx.principal)
+        reach = await self.scope.of(ctx.principal)
         shown: list[ProposalView] = []
         async for kept in self.walk(ctx.tenant, request, after):
-            if _is_wanted(kept.value, request) and sees(kept.value):
+            if _is_wanted(kept.value, request) and reach.sees(kept.value):
                 shown.append(shown_as(ProposalView, kept.value))
             if len(shown) > request.limit:
                 break
@@ -158,7 +158,7 @@ class Proposals:
     async def found(self, ctx: Context, proposal_id: str) -> Kept[Proposal]:
         """One that the caller may see: a reviewer in reach, who wrote it, who decided it."""
         kept = await self.ledger.kept(PROPOSALS, ctx.tenant, proposal_id)
-        if kept is None or not await self.scope.sees(ctx.principal, kept.value):
+        if kept is None or not (await self.scope.of(ctx.principal)).sees(kept.value):
             raise no_proposal()
         return kept
 

@@ -316,7 +316,7 @@ class Reviews:
         now = ctx.clock()
         kept = await self.proposals.found(ctx, request.id)
         _check_waiting(kept.value, now, approves=request.approved)
-        if not await self.scope.decides(ctx.principal, kept.value):
+        if not (await self.scope.of(ctx.principal)).decides(kept.value):
             raise ForbiddenError(
                 hint=f"It needs the permission {Permission.REVIEW}, for this agent and operation."
             )

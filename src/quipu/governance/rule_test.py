@@ -109,10 +109,10 @@ class RuleTest:
     async def _pending(self, ctx: Context, rules: Sequence[Rule]) -> list[TestedWrite]:
         """What waits, as far as it could be carried out now."""
         found: list[TestedWrite] = []
-        sees = await self.scope.seeing(ctx.principal)
+        reach = await self.scope.of(ctx.principal)
         async for kept in self.proposals.walk(ctx.tenant, ListReviewsRequest(status="pending")):
             proposal = kept.value
-            if proposal.operation == "recall" or not sees(proposal):
+            if proposal.operation == "recall" or not reach.sees(proposal):
                 continue
             try:
                 verdict = await self._verdict(ctx, rules, kept)
