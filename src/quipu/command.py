@@ -60,6 +60,11 @@ class Session(Protocol):
     @property
     def settings(self) -> "Settings": ...
 
+    @property
+    def store_urls(self) -> tuple[str, ...]:
+        """The memories that this run was told to use, if it was."""
+        ...
+
     def server_of(self) -> str | None:
         """The server that this run speaks to, if it does."""
         ...

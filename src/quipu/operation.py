@@ -394,7 +394,7 @@ def authorised(
     """The request, bound to the caller's agent and user; or ForbiddenError, in the same words whatever is missing.
 
     NAMED: the request names agent and user, which are checked here. FILTERED: the handler shows only what
-    `access.limits.visible` lets through. WHOLE: refused to a credential that does not reach the whole tenant.
+    `access.rules.visible` lets through. WHOLE: refused to a credential that does not reach the whole tenant.
     SERVER: not about memories.
     """
     permission = operation.permission

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quipu.access import rules
-from quipu.access.limits import Ownership, visible
 from quipu.access.model import CreateTenantRequest, CreateTokenRequest, PermissionName, Token
+from quipu.access.rules import Ownership, visible
 from quipu.errors import ForbiddenError, InvalidError
 from quipu.model.principal import Permission, Principal
 

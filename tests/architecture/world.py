@@ -14,9 +14,7 @@ from typing import Any
 from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN
 from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
-from quipu.governance.operations import DECIDE, SET_RULES
-from quipu.governance.suggestions.operations import SUGGESTED_RULES
-from quipu.governance.webhooks.operations import CREATE_WEBHOOK
+from quipu.governance.operations import CREATE_WEBHOOK, DECIDE, SET_RULES, SUGGESTED_RULES
 from quipu.memory.operations import CREATE_STORE, FORGET, REMEMBER
 from quipu.mirrors.model import MIRRORS, MirrorRow
 from quipu.model.principal import Principal, local

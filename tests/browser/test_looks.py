@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from axe_playwright_python.async_playwright import Axe
 
+from quipu.audit.page import Checks
+from quipu.web.pages import pages
 from tests.browser.conftest import Desk
-from tests.browser.window import Window
+from tests.browser.window import Window, opened, served
+from tests.web.conftest import open_house
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 Windows = Callable[..., Awaitable[Window]]
@@ -83,6 +86,23 @@ async def test_no_page_is_wider_than_the_window(desk: Desk, window: Windows, siz
         await here.go(address)
         if over := await here.overflow():
             wide[address] = over
+    assert wide == {}
+
+
+async def test_an_installation_with_nothing_in_it_fits_a_phone(desk: Desk) -> None:
+    house = await open_house()
+    token, wide = await house.token("ana", "admin"), dict[str, int]()
+    async with served(house.app) as url:
+        here = await opened(desk.browser, url, **PHONE)
+        await here.sign_in(token)
+        for page in pages(Checks(house.clock)):
+            if "{" not in page.path:
+                await here.go(page.path)
+                if over := await here.overflow():
+                    wide[page.path] = over
+        assert here.complaints == []
+        await here.page.context.close()
+    await house.close()
     assert wide == {}
 
 

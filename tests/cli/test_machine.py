@@ -28,6 +28,8 @@ def test_init_makes_a_memory_and_its_first_token_and_is_harmless_twice(cli: Cli,
     assert "A memory is there" in cli.says("init")
     (token,) = cli.json("token", "list")["tokens"]
     assert token["name"] == "admin"
+    elsewhere = home / "a b" / "memory.db"
+    assert f"--roles reviewer --store-url '{elsewhere}'" in cli.says("init", str(elsewhere), "--no-model")
     made = cli.json("init", str(home / "other" / "project.db"), "--no-model")
     assert (made["is_new"], made["token"][:11]) == (True, "qp_default_")
     assert (home / "other" / "project.db").is_file()

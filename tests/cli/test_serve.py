@@ -36,7 +36,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     words = ("serve", "--port", "0", "--json", "--store-url", str(folder / "memory.db"))
     with started(*words, env=environment, stderr=subprocess.DEVNULL) as found:
         assert found.stdout is not None
-        yield json.loads(found.stdout.readline())
+        yield json.loads(found.stdout.readline()) | {"store": str(folder / "memory.db")}
 
 
 @pytest.fixture
@@ -125,6 +125,33 @@ def test_an_operation_that_is_refused_by_the_server_names_what_was_typed(
     assert cli.problem("store", "delete", "main", "--confirm", "other")["hint"]
 
 
+def test_a_write_of_ones_own_is_approved_in_solo_mode_and_else_by_a_reviewer_whom_one_did_not_make(
+    cli: Cli, server: dict[str, Any], home: Path
+) -> None:
+    def held() -> str:
+        return str(cli.json("remember", "tea", "--approval-required", code=3)["proposal_id"])
+
+    def created(*where: str) -> str:
+        issued = cli.json("token", "create", f"{home.name}-{len(where)}", "--roles", "reviewer", *where)
+        (home / issued["token"]["id"]).write_text(issued["text"], "utf-8")
+        return str(issued["token"]["id"])
+
+    assert cli.json("whoami")["solo"] is True
+    cli.says("review", "approve", held())
+    (entry,) = cli.json("audit", "log", "--op", "approve", "--newest-first", "--limit", "1")["entries"]
+    assert entry["detail"]["self_approved"] is True
+
+    proposal, minted = held(), created()
+    for token in ((), ("--token-file", minted)):
+        problem = cli.problem("review", "approve", proposal, *token)
+        assert problem["reason"] == "self_approval"
+        assert "quipu token create NAME --roles reviewer" in problem["hint"]
+    second = created("--store-url", server["store"])  # where the server runs
+    assert f"Approved {proposal}" in cli.says("review", "approve", proposal, "--token-file", second)
+    for one in (minted, second):
+        cli.says("token", "revoke", one)
+
+
 # -- the server as a process ------------------------------------------------------------------------------------------
 
 
@@ -210,7 +237,10 @@ def test_the_token_is_shown_to_who_started_the_server_and_not_to_its_log() -> No
         httpx.get(f"{first.split()[-1]}/healthz").raise_for_status()
         running.send_signal(signal.SIGTERM)
         assert running.wait(PATIENCE_S) == 0
-        assert running.stdout.read().count(b"qp_default_") == 1
+        said = running.stdout.read()
+        assert said.count(b"qp_default_") == 1
+        assert b"Solo mode" in said, "what it may do alone, and what ends it"
+        assert b"quipu token create NAME --roles reviewer`" in said
         assert b"qp_default_" not in running.stderr.read()
 
 

@@ -9,8 +9,7 @@ import pytest
 from quipu.consolidation.operations import CONSOLIDATE
 from quipu.consolidation.rules import Thresholds
 from quipu.errors import ForbiddenError
-from quipu.governance.operations import WITHDRAW_PROPOSAL
-from quipu.governance.suggestions.operations import SUGGESTED_RULES
+from quipu.governance.operations import SUGGESTED_RULES, WITHDRAW_PROPOSAL
 from quipu.memory.operations import HISTORY, RECALL, RESTORE, UPDATE
 from quipu.model.principal import Permission, Principal
 from tests.consolidation.room import DAY, HEAVY, HOUR, LOOK, OWNER, SYSTEM, Room, room_at

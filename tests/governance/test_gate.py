@@ -18,9 +18,9 @@ from quipu.errors import (
     NotFoundError,
     UnverifiableError,
 )
+from quipu.governance.gate import RECALL_LIFE_MS
 from quipu.governance.model import RULE_LISTS, RuleList
 from quipu.governance.operations import GET_RULES, LIST_REVIEWS, SET_RULES, TEST_RULES
-from quipu.governance.recall_approvals import LIFE_MS
 from quipu.ledger.commit import Commit, Keep
 from quipu.memory.operations import (
     CREATE_STORE,
@@ -322,7 +322,7 @@ async def test_a_held_recall_passes_once_after_the_yes_and_for_a_quarter_of_an_h
     assert (again.is_held, again.approval_url != held.approval_url) == (True, True)
     proposal_id = again.approval_url.rpartition("/")[2]
     await office.decide(proposal_id, carla)
-    office.clock.now += LIFE_MS
+    office.clock.now += RECALL_LIFE_MS
     late = await ask()
     assert (late.is_held, late.approval_url not in (held.approval_url, again.approval_url)) == (True, True)
 

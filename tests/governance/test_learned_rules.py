@@ -14,11 +14,17 @@ from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
 from quipu.errors import ForbiddenError, NotFoundError
 from quipu.fields import DAY_MS
+from quipu.governance import learned_rules
+from quipu.governance.learned_rules import ENOUGH, literal, placed, teaches
 from quipu.governance.model import PROPOSALS, Proposal, Rule, When
-from quipu.governance.operations import DECIDE, GET_RULES, SET_RULES, WITHDRAW_PROPOSAL
-from quipu.governance.suggestions import learned_rules
-from quipu.governance.suggestions.learned_rules import ENOUGH, literal, placed, teaches
-from quipu.governance.suggestions.operations import ANSWER_SUGGESTED_RULE, SUGGESTED_RULES
+from quipu.governance.operations import (
+    ANSWER_SUGGESTED_RULE,
+    DECIDE,
+    GET_RULES,
+    SET_RULES,
+    SUGGESTED_RULES,
+    WITHDRAW_PROPOSAL,
+)
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import EXPIRE, FORGET, REMEMBER, UPDATE
 from quipu.model.principal import Permission, Principal, local

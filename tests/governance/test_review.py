@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -392,46 +391,6 @@ async def test_one_no_is_enough(office: Office) -> None:
 
 
 # -- who decides -------------------------------------------------------------------------------------------------------
-
-
-async def test_nobody_approves_their_own_write_but_the_only_reviewer_there_is(office: Office) -> None:
-    """Who wrote, who decides, and whether somebody else may review: allowed, or not."""
-    admin = await office.token("admin", "admin")
-
-    async def held_by(who: Any) -> str:
-        return (await office(REMEMBER, who, content="Ana", approval_required=True)).proposal_id
-
-    # the only good credential that may review, and local, who is not the only one
-    alone = await held_by(admin)
-    await office.decide(alone, admin)
-    assert (await office.entries("approve"))[-1].detail["self_approved"] is True
-    with pytest.raises(ForbiddenError) as refused:
-        await office.decide(await held_by(None))
-    assert refused.value.reason == "self_approval"
-
-    # one more reviewer: the admin's own waits for somebody else
-    bot = await office.token("bot", by=admin)
-    carla = await office.token("carla", "reviewer")
-    minted = await office.token("minted", "reviewer", by=admin)
-    grandchild = replace_maker(minted)
-    own = await held_by(admin)
-    with pytest.raises(ForbiddenError):
-        await office.decide(own, admin)
-    for made_by_writer in (minted, grandchild):
-        with pytest.raises(ForbiddenError) as refused:
-            await office.decide(own, made_by_writer)
-        assert refused.value.reason == "self_approval"
-    await office.decide(own, carla)
-    assert "self_approved" not in (await office.entries("approve"))[-1].detail
-    await office.decide(await held_by(bot), admin)  # who made the writer's token may
-    await office.decide(await held_by(admin), admin, approved=False)  # a no is always one's own
-
-
-def replace_maker(who: Any) -> Any:
-    """The same credential under another name: names do not decide who made it."""
-    from dataclasses import replace
-
-    return replace(who, name="renamed")
 
 
 async def test_in_place_needs_the_review_permission_and_the_diff_that_was_shown(office: Office) -> None:

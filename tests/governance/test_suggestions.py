@@ -10,9 +10,9 @@ import pytest
 
 from quipu.fields import DAY_MS
 from quipu.governance.model import PROPOSAL_SUBJECTS, PROPOSALS, Proposal, ProposalSubject
+from quipu.governance.operations import SUGGESTIONS
 from quipu.governance.similar_memories import SimilarMemories
-from quipu.governance.suggestions.memories import Suggestions
-from quipu.governance.suggestions.operations import SUGGESTIONS
+from quipu.governance.suggestions import Suggestions
 from quipu.ledger.commit import Commit, Keep, Put
 from quipu.memory.embedding import Embedding
 from quipu.memory.operations import FORGET, GET, MERGE, NOTE_RECALLED, RECALL, REMEMBER, UPDATE

@@ -24,17 +24,15 @@ from quipu.errors import (
     QuipuError,
     SecretLeakageError,
 )
-from quipu.governance.model import PROPOSALS, Proposal
-from quipu.governance.webhooks import events
-from quipu.governance.webhooks.addresses import MOST_WEBHOOKS, Webhooks
-from quipu.governance.webhooks.delivery import Delivery
-from quipu.governance.webhooks.model import TABLES
-from quipu.governance.webhooks.operations import (
+from quipu.governance import webhooks
+from quipu.governance.model import PROPOSALS, WEBHOOK_POSITIONS, WEBHOOKS, Proposal
+from quipu.governance.operations import (
     CREATE_WEBHOOK,
     DELETE_WEBHOOK,
     LIST_WEBHOOKS,
     TEST_WEBHOOK,
 )
+from quipu.governance.webhooks import MOST_WEBHOOKS, Delivery, Webhooks
 from quipu.ledger.commit import Commit, Keep, Suspend
 from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import Ledger
@@ -56,7 +54,7 @@ from tests.fixtures.memories import Clock, Unlimited, Untraced, ids_from, open_m
 __all__ = ["database", "engine", "new_driver", "postgres"]
 
 WORDS = "tangerine lighthouse"
-ALL_TABLES = (STORES, SECRETS, TOKENS, PROPOSALS, *TABLES)
+ALL_TABLES = (STORES, SECRETS, TOKENS, PROPOSALS, WEBHOOKS, WEBHOOK_POSITIONS)
 URL = "https://hooks.example/x"
 
 
@@ -148,7 +146,7 @@ def opened(
     ledger: Ledger, receiver: Receiver | None = None, *, clock: Clock | None = None, sealer: Any = None
 ) -> Office:
     clock, receiver, new_id = clock or Clock(), receiver or Receiver(), ids_from()
-    secrets = Secrets(ledger, sealer or KeySealer(b"k" * 32), Guard(), new_id, sealed=TABLES[:1])
+    secrets = Secrets(ledger, sealer or KeySealer(b"k" * 32), Guard(), new_id, sealed=(WEBHOOKS,))
     delivery = Delivery(
         ledger=ledger,
         sealing=secrets.sealing,
@@ -313,8 +311,8 @@ async def test_an_event_that_nobody_takes_is_given_up_and_the_next_one_goes_out(
     await office(CREATE_WEBHOOK, url=URL)
     for _ in range(2):
         await office.held()
-    office.receiver.statuses = [302] * events.MOST_ATTEMPTS
-    for _ in range(events.MOST_ATTEMPTS):
+    office.receiver.statuses = [302] * webhooks.MOST_ATTEMPTS
+    for _ in range(webhooks.MOST_ATTEMPTS):
         assert await office.deliver() == 0
         office.clock.now += 3_600_000
     webhook = await office.only()
@@ -332,7 +330,7 @@ async def test_without_the_key_nothing_is_sent_and_the_list_says_why(office: Off
 
 
 def test_waits_grow_and_end() -> None:
-    waits = [events.wait_ms(attempt) for attempt in range(1, 20)]
+    waits = [webhooks.wait_ms(attempt) for attempt in range(1, 20)]
     assert waits[:3] == [10_000, 20_000, 40_000]
     assert waits == sorted(waits)
     assert waits[-1] == 3_600_000
@@ -397,7 +395,7 @@ async def test_a_server_that_died_while_it_sent_holds_a_webhook_for_a_minute(off
     ((_, place),) = await office.webhooks.delivery.webhooks("default")
     assert await office.webhooks.delivery._claimed("default", place, office.clock())  # pyright: ignore[reportPrivateUsage]  as whoever dies
     assert await office.deliver() == 0
-    office.clock.now += events.LEASE_MS
+    office.clock.now += webhooks.LEASE_MS
     assert await office.deliver() == 1
 
 
@@ -409,7 +407,7 @@ async def test_a_server_that_was_away_too_long_writes_nothing_over_another(offic
 
     async def sleeps(url: str) -> None:
         office.receiver.before = None
-        office.clock.now += events.LEASE_MS
+        office.clock.now += webhooks.LEASE_MS
         assert await other.deliver() == 2
 
     office.receiver.before = sleeps
@@ -489,7 +487,7 @@ async def test_a_webhook_that_was_deleted_a_moment_ago_is_not_claimed(office: Of
     ((_, place),) = await office.webhooks.delivery.webhooks("default")
     await office(DELETE_WEBHOOK, id=webhook_id)
     assert await office.webhooks.delivery._claimed("default", place, office.clock()) is None  # pyright: ignore[reportPrivateUsage]  as a round that began before
-    assert await office.ledger.page(TABLES[1], "default") == []
+    assert await office.ledger.page(WEBHOOK_POSITIONS, "default") == []
 
 
 async def test_a_quiet_webhook_writes_nothing(office: Office) -> None:
@@ -497,7 +495,7 @@ async def test_a_quiet_webhook_writes_nothing(office: Office) -> None:
     for _ in range(5):
         await office.held()
         await office.deliver()
-    assert await office.ledger.page(TABLES[1], "default") == []
+    assert await office.ledger.page(WEBHOOK_POSITIONS, "default") == []
 
 
 # -- addresses ----------------------------------------------------------------------------------------------------
@@ -508,7 +506,7 @@ async def test_the_key_is_shown_once_and_kept_sealed(office: Office) -> None:
     assert len(created.key) == 64
     assert created.key not in repr(created)
     assert created.key not in repr(await office(LIST_WEBHOOKS))
-    assert created.key not in repr(await office.ledger.page(TABLES[0], "default"))
+    assert created.key not in repr(await office.ledger.page(WEBHOOKS, "default"))
 
 
 async def test_trying_one_says_what_is_wrong(office: Office) -> None:

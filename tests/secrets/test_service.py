@@ -20,7 +20,7 @@ from quipu.errors import (
     SecretLeakageError,
     UnverifiableError,
 )
-from quipu.governance.webhooks.operations import CREATE_WEBHOOK, DELETE_WEBHOOK
+from quipu.governance.operations import CREATE_WEBHOOK, DELETE_WEBHOOK
 from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.memory.operations import FORGET, GET, LIST, RECALL, REMEMBER, REMEMBER_MANY

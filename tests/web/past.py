@@ -11,8 +11,7 @@ from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN, REVOKE_TOKEN
 from quipu.audit.operations import SIGN_CHECKPOINT
 from quipu.bootstrap import Container
 from quipu.consolidation.operations import CONSOLIDATE
-from quipu.governance.operations import DECIDE, SET_RULES
-from quipu.governance.webhooks.operations import CREATE_WEBHOOK
+from quipu.governance.operations import CREATE_WEBHOOK, DECIDE, SET_RULES
 from quipu.memory.operations import CREATE_STORE, FORGET, MERGE, RECALL, REMEMBER, UPDATE
 from quipu.model.principal import Principal, local
 from quipu.operation import AnyOperation, dispatch

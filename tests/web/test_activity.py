@@ -11,7 +11,9 @@ import apsw
 from quipu.audit.offline import verified
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import GET, LIST
+from quipu.web import text
 from tests.web.conftest import House, open_house
+from tests.web.full import open_full
 from tests.web.person import Person
 
 
@@ -29,6 +31,13 @@ async def test_the_journal_says_who_did_what_newest_first(house: House) -> None:
     ]
     assert f"/memories/{record}?version=1" in seen.html.links
     assert "Last 14 days" in seen.text
+
+
+async def test_every_entry_of_a_full_past_is_said_in_words() -> None:
+    async with open_full() as full:
+        assert {entry.op for entry in await full.house.entries()} <= {
+            op for _, ops in text.ops() for op, _ in ops
+        }
 
 
 async def test_the_journal_is_filtered_and_leads_to_what_is_older(house: House) -> None:

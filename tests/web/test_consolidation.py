@@ -34,7 +34,7 @@ async def test_what_a_pass_would_do_is_shown_and_nothing_is_done(house: House) -
     ):
         assert text in seen.text
     assert "It rains" not in seen.text, "what stays is only counted"
-    assert "None that did something" in seen.text
+    assert "No pass has changed anything yet" in seen.text
     for record in ids.values():
         assert (await house(GET, id=record)).state == "live"
 

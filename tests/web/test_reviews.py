@@ -222,6 +222,33 @@ async def test_rules_are_edited_tried_and_saved(house: House) -> None:
     assert len((await house(GET_RULES)).rules) == 1
 
 
+async def test_a_rule_is_added_in_plain_fields_and_removed(house: House) -> None:
+    await house(SET_RULES, rules=[{"id": "gin", "when": {"content_any": ["gin"]}, "effect": "deny"}])
+    ada = await house.person("ada", "admin")
+    page = await ada.get("/rules")
+    given = {
+        "rule_name": "web",
+        "sources": "web*, mail",
+        "found": "pii",
+        "effect": "hold",
+        "reason": "Pages lie",
+    }
+    added = await ada.send(page, "add", action="add", **given)
+    assert "The rule web is in force now" in added.text
+    gin, web = (await house(GET_RULES)).rules
+    assert (gin.id, web.effect, web.reason) == ("gin", "hold", "Pages lie")
+    assert web.when.model_dump() == {"sources": ("web*", "mail"), "found": ("pii",)}
+    assert "text holds personal data" in " ".join(added.text.split())
+    again = await ada.send(added, "add", action="add", **given)
+    assert (again.status, dict(again.html.form("add").fields)["rule_name"]) == (400, "web"), (
+        "the name is taken"
+    )
+    stale = await ada.send(page, "remove", action="remove", rule="gin")
+    assert stale.status == 409, "somebody else has changed them meanwhile"
+    await ada.send(added, "remove", action="remove", rule="gin")
+    assert [one.id for one in (await house(GET_RULES)).rules] == ["web"]
+
+
 async def test_rules_are_read_by_reviewers_and_set_by_admins(house: House) -> None:
     await house(SET_RULES, rules=[{"id": "all", "effect": "hold"}])
     ruth = await house.person("ruth", "reviewer")

@@ -1,5 +1,8 @@
 """The page on which whole memories move."""
 
+import io
+import zipfile
+
 from tests.transfer.room import memories
 from tests.web.conftest import House
 
@@ -19,6 +22,21 @@ async def test_memories_are_taken_along_as_a_file_that_the_browser_saves(house: 
     refused = await person.send(await person.get("/transfer"), "export", encrypt_to="nobody")
     assert refused.status == 400
     assert "age recipient" in refused.text
+
+
+async def test_those_that_are_ticked_are_taken_along(house: House) -> None:
+    wanted = await house.remember("Ana likes tea")
+    await house.remember("Ana likes rain")
+    person = await house.person("ana", "admin")
+    page = await person.get("/memories")
+    sent = (await person.send(page, "export", action="export", pick=f"agent/{wanted}")).response
+    assert sent.headers["content-disposition"].endswith('.bundle.zip"')
+    bundle = zipfile.ZipFile(io.BytesIO(sent.content))
+    texts = "".join(bundle.read(name).decode() for name in bundle.namelist())
+    assert ("Ana likes tea" in texts, "Ana likes rain" in texts) == (True, False)
+    assert (await person.send(page, "export", action="export")).status == 400, "nothing is ticked"
+    ruth = await house.person("ruth", "reviewer")
+    assert "Export those ticked" not in (await ruth.get("/memories")).text
 
 
 async def test_a_file_is_shown_before_it_is_brought_in(house: House) -> None:

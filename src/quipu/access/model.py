@@ -21,6 +21,9 @@ PermissionName: TypeAlias = Literal[
     "tenant:manage",
     "server:operate",
 ]
+#: What makes a second reviewer. Where Quipu runs, so that the token is made by nobody who writes: what a principal wrote is
+#: not approved with a token that it made.
+SECOND_REVIEWER = "quipu token create NAME --roles reviewer"
 #: Everything of its kind.
 ANY = ("*",)
 
@@ -170,6 +173,9 @@ class WhoamiResponse(Response):
     )
     solo: bool = Field(
         description="True: nobody else may review here, so it may approve what it wrote itself."
+    )
+    makers: tuple[str, ...] = Field(
+        description="Of who reviews: by whom the credential was made, directly or not. What they wrote it does not approve."
     )
     expires_at: int | None = Field(
         default=None, description="When the credential ends; milliseconds since 1970."

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quipu.access import operations as ops
-from quipu.access.model import TokenView
+from quipu.access.model import SECOND_REVIEWER, TokenView
 from quipu.errors import Fault
 from quipu.model.principal import Principal
 from quipu.operation import Context, dispatch, invalid
@@ -52,6 +52,7 @@ async def _tokens(ctx: Context, query: Fields) -> dict[str, Any]:
         "can_create": may_use(ctx.principal, ops.CREATE_TOKEN),
         "can_link": may_use(ctx.principal, ops.CREATE_SIGNIN_LINK),
         "solo": me.solo,
+        "second_reviewer": SECOND_REVIEWER,
         "own_id": ctx.principal.token_id,
     }
 

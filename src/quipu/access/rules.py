@@ -1,9 +1,12 @@
 """What each role may do, and what may be given to whom. Pure functions."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from quipu.access.model import RESERVED_NAMES, PermissionName, Role, Token
+from quipu.access.model import RESERVED_NAMES, SECOND_REVIEWER, PermissionName, Role, Token
+from quipu.config import without_password
 from quipu.errors import Fault, ForbiddenError
 from quipu.model.principal import Permission, Principal
 from quipu.operation import invalid
@@ -110,10 +113,41 @@ def makers(tokens: Mapping[str, Token], token_id: str | None) -> frozenset[str]:
     return frozenset(found - RESERVED_NAMES)
 
 
+def solo_mode(store_urls: Sequence[str]) -> str:
+    """What whoever runs Quipu for the first time is told. `store_urls`: the places that their command named."""
+    named = "".join(f" --store-url {shlex.quote(without_password(url))}" for url in store_urls)
+    return (
+        "Solo mode: while nobody else may review, this token may approve what it wrote itself, and the journal says so.\n"
+        f"A second reviewer ends it: `{SECOND_REVIEWER}{named}`"
+    )
+
+
 def reviewers(tokens: Iterable[Token], now: int) -> frozenset[str]:
     """The names of the good tokens that may review."""
     return frozenset(
         token.name
         for token in tokens
         if token.is_good(now) and token.granted & {Permission.REVIEW, Permission.ADMIN}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """To whom something belongs. What is not known is None, and shown only to who has no limit there."""
+
+    agent_id: str | None = None
+    user_id: str | None = None
+    #: The name of the memory store, not its id.
+    store: str | None = None
+
+
+def visible(principal: Principal, owner: Ownership) -> bool:
+    """Whether the principal may be shown it. What is not visible answers as if it were not there."""
+    return (
+        ("*" in principal.agents or (owner.agent_id is not None and principal.may_act_for(owner.agent_id)))
+        and principal.user_id in (None, owner.user_id)
+        and (
+            "*" in principal.review_stores
+            or (owner.store is not None and principal.reaches_store(owner.store))
+        )
     )

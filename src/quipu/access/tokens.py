@@ -294,24 +294,8 @@ def check_gift(principal: Principal, token: Token, tenant: str) -> None:
 
 
 def view(token: Token, now: int) -> TokenView:
-    return TokenView(
-        id=token.id,
-        name=token.name,
-        prefix=token.prefix,
-        permissions=tuple(sorted(permission.value for permission in token.granted)),
-        agents=token.agents,
-        default_agent=token.default_agent,
-        user_id=token.user_id,
-        created_at=token.created_at,
-        created_by=token.created_by,
-        expires_at=token.expires_at,
-        revoked_at=token.revoked_at,
-        rate=token.rate,
-        recall_budget=token.recall_budget,
-        review_stores=token.review_stores,
-        review_operations=token.review_operations,
-        is_good=token.is_good(now),
-    )
+    fields = {name: getattr(token, name) for name in TokenView.model_fields if name != "is_good"}
+    return TokenView(**fields, is_good=token.is_good(now))
 
 
 def no_token() -> NotFoundError:

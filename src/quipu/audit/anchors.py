@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from quipu.audit.checkpoints import signature_fault, statement
-from quipu.audit.faults import Faults, Unverifiable
+from quipu.audit.model import Faults, Unverifiable
 from quipu.errors import BackendUnavailableError, Fault, InvalidError, QuipuError, UnverifiableError
 from quipu.model.journal import Checkpoint
 
@@ -151,11 +151,11 @@ def compare(
         try:
             is_ours = signature_fault(tenant, checkpoint, keys) is None
         except UnverifiableError as error:
-            unverifiable.add(error.reason or error.code, error.message)
+            unverifiable.setdefault(error.reason or error.code, error.message)
             continue
         if not is_ours:
             said = f"{anchor.target} has a position {checkpoint.seq} with a wrong signature"
-            unverifiable.add("foreign_anchor", said)
+            unverifiable.setdefault("foreign_anchor", said)
             continue
         found = hashes.get(checkpoint.seq)
         if found is None:
@@ -165,7 +165,7 @@ def compare(
             said = f"the journal does not pass through what was published at {anchor.target}"
             faults.add("rewritten", said, seq=checkpoint.seq)
     if published.unreadable:
-        unverifiable.add("foreign_anchor", f"{anchor.target} has lines that are no statements")
+        unverifiable.setdefault("foreign_anchor", f"{anchor.target} has lines that are no statements")
 
 
 async def read_from(anchor: Anchor, tenant: str, unverifiable: Unverifiable) -> Published | None:
@@ -173,7 +173,7 @@ async def read_from(anchor: Anchor, tenant: str, unverifiable: Unverifiable) -> 
     try:
         return await anchor.published(tenant)
     except QuipuError as error:
-        unverifiable.add(error.reason or error.code, error.message)
+        unverifiable.setdefault(error.reason or error.code, error.message)
         return None
 
 

@@ -2,24 +2,30 @@
 
 1. The hash of an entry covers all of it and the hash before. Positions are dense from 1, and times never run back.
 2. The first entry that names a version began it; what it says of `ends` and `erased` is how versions ended.
-3. What a row's digest is, the last entry that names its key says (`side.py`).
+3. The digest of a row of a capability is the last one that an entry names for its key. Null means that the row is gone; a
+   key that no entry names is a fault. A row that lost what an erased memory said keeps its digest, which nobody can compute
+   any more; it must name such a memory.
 
 Nothing here reads a database, so a ledger and an exported journal are checked by the same code.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from quipu.audit.faults import Faults
-from quipu.audit.side import Side
-from quipu.ledger.digests import entry_hash
+from quipu.audit.model import AuditFault, Faults
+from quipu.ledger.digests import entry_hash, row_digest
+from quipu.ledger.reader import StoredRow
 from quipu.ledger.records import UnreadableEntry
+from quipu.ledger.table import Key, Table
 from quipu.model.journal import GENESIS, Entry
 
 #: So many versions are remembered at once; what is beyond needs another walk.
 _MOST_LIVES = 200_000
+
+
+# -- what the entries say --------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -84,6 +90,68 @@ class Lives:
             for version, life in enumerate(lives, 1):
                 if not life.is_seen:
                     yield record_id, version, life
+
+
+@dataclass(slots=True)
+class Side:
+    """What the entries say of rows: table and key → digest, and the position that says it."""
+
+    rows: dict[tuple[str, Key], tuple[str | None, int]] = field(
+        default_factory=dict[tuple[str, Key], tuple[str | None, int]]
+    )
+    #: Table → the last position at which one of its rows changed.
+    changed: dict[str, int] = field(default_factory=dict[str, int])
+
+    def follow(self, entry: Entry) -> None:
+        named: Any = entry.detail.get("side", ())
+        for table, key, digest in named:
+            self.rows[table, tuple(key)] = (digest, entry.seq)
+            self.changed[table] = entry.seq
+
+    def guarded(self, tables: Iterable[Table[Any]]) -> int:
+        """The last position at which a row changed that writes are checked against."""
+        return max((self.changed.get(table.name, 0) for table in tables if table.guards), default=0)
+
+    def standing(self, table: str) -> Iterator[Key]:
+        """Keys of the rows that should be there."""
+        return (key for (name, key), (digest, _) in self.rows.items() if name == table and digest is not None)
+
+    def fault(
+        self, table: Table[Any], key: Key, row: StoredRow | None, erased: Collection[str]
+    ) -> AuditFault | None:
+        """What is wrong with a row, if anything is."""
+        digest, seq = self.rows.get((table.name, key), (None, None))
+        name = "/".join(map(str, key))
+        if row is None:
+            if digest is None:
+                return None
+            return AuditFault(
+                kind="missing_row", seq=seq, id=name, detail=f"a row of {table.name} is missing"
+            )
+        if digest is None:
+            said = "that no entry names" if seq is None else "that was taken away"
+            return AuditFault(
+                kind="unjournaled_row", seq=seq or row.seq, id=name, detail=f"{table.name} has a row {said}"
+            )
+        if row.digest.hex() == digest and row.seq == seq and _is_as_written(table, row, erased):
+            return None
+        return AuditFault(
+            kind="altered_row", seq=seq, id=name, detail=f"a row of {table.name} is not what was written"
+        )
+
+
+def _is_as_written(table: Table[Any], row: StoredRow, erased: Collection[str]) -> bool:
+    if row.salt is None:
+        is_empty = all(row.columns[name] is None for name in table.erasable)
+        return is_empty and bool(table.erasable) and _names_any(row.columns, table.names, erased)
+    try:
+        return row_digest(row.columns, row.salt) == row.digest
+    except (ValueError, TypeError):  # nobody could have written such a thing
+        return False
+
+
+def _names_any(columns: Mapping[str, Any], names: Sequence[str], erased: Collection[str]) -> bool:
+    return any(columns[name] in erased for name in names)
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from quipu.audit.faults import Faults, Unverifiable
 from quipu.audit.keys import Signer, is_signed
+from quipu.audit.model import Faults, Unverifiable
 from quipu.errors import ConflictError, QuipuError, UnverifiableError
 from quipu.ledger.canonical import canonical_plain
 from quipu.ledger.commit import Commit
@@ -106,7 +106,7 @@ class SignedPositions:
         try:
             wrong = signature_fault(self.tenant, point, self.keys)
         except UnverifiableError as error:
-            self.unverifiable.add(error.reason or error.code, error.message)
+            self.unverifiable.setdefault(error.reason or error.code, error.message)
             return
         if wrong is not None:
             self.faults.add("bad_signature", wrong, seq=point.seq)

@@ -1,5 +1,6 @@
-"""What audit keeps, takes and gives."""
+"""What audit keeps, takes and gives; and the list of faults that a verification makes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -319,3 +320,45 @@ class UndoResponse(Response):
     findings: tuple[UndoFinding, ...] = Field(
         description="One for each memory, the first that was touched first."
     )
+
+
+# -- what a verification finds ---------------------------------------------------------------------------------------
+
+#: What could not be checked: a stable word → the same in words, each once.
+Unverifiable: TypeAlias = dict[str, str]
+#: All faults are counted, and so many are named.
+_MOST = 1_000
+
+
+class Faults:
+    """What is wrong with one tenant."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._named: list[AuditFault] = []
+
+    def add(self, kind: str, detail: str, *, seq: int | None = None, id: str | None = None) -> None:
+        """`kind` is a stable word, `detail` says it in words; neither holds memory text."""
+        self.extend([AuditFault(kind=kind, detail=detail, seq=seq, id=id)])
+
+    def extend(self, faults: Iterable[AuditFault]) -> None:
+        for one in faults:
+            self.count += 1
+            if len(self._named) < _MOST:
+                self._named.append(one)
+
+    def include(self, other: "Faults") -> None:
+        """What somebody else found comes behind."""
+        unnamed = other.count - len(other._named)
+        self.extend(other._named)
+        self.count += unnamed
+
+    @property
+    def named(self) -> tuple[AuditFault, ...]:
+        return tuple(self._named)
+
+    @property
+    def kinds(self) -> tuple[AuditFault, ...]:
+        """That there are such faults, without what they are about."""
+        kinds = dict.fromkeys(fault.kind for fault in self._named)
+        return tuple(AuditFault(kind=kind, detail="who runs the server sees what it is") for kind in kinds)

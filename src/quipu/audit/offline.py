@@ -12,8 +12,16 @@ from typing import Any, TypeAlias, cast
 from quipu.audit.anchors import checkpoint_of
 from quipu.audit.chain import Lives, Walk
 from quipu.audit.checkpoints import SignedPositions, signature_fault
-from quipu.audit.faults import Faults, Unverifiable
-from quipu.audit.model import CHECKPOINTS, JOURNAL, KEYS, RECORDS, AuditFault, TenantReport
+from quipu.audit.model import (
+    CHECKPOINTS,
+    JOURNAL,
+    KEYS,
+    RECORDS,
+    AuditFault,
+    Faults,
+    TenantReport,
+    Unverifiable,
+)
 from quipu.audit.versions import may_be_empty, missing_fault
 from quipu.errors import UnverifiableError
 from quipu.ledger.canonical import canonical
@@ -48,10 +56,10 @@ def verified(files: Files, keys: Mapping[str, str] | None = None) -> TenantRepor
     signed = _follow(files, walk, points, own if keys is None else keys, unverifiable)
     records = _check_versions(files, walk, unverifiable)
     if not points:
-        unverifiable.add("unsigned", "Nothing is signed, so nothing proves who wrote this.")
+        unverifiable.setdefault("unsigned", "Nothing is signed, so nothing proves who wrote this.")
     elif signed.last < walk.seq:
         said = f"The entries behind position {signed.last} are not signed: nothing proves who wrote them."
-        unverifiable.add("unsigned_end", said)
+        unverifiable.setdefault("unsigned_end", said)
     return TenantReport(
         tenant=walk.tenant,
         entries=walk.count,
@@ -63,8 +71,8 @@ def verified(files: Files, keys: Mapping[str, str] | None = None) -> TenantRepor
         head_hash=walk.hash.hex(),
         faults=faults.named,
         fault_count=faults.count,
-        unverifiable=unverifiable.messages,
-        reasons=unverifiable.reasons,
+        unverifiable=tuple(unverifiable.values()),
+        reasons=tuple(unverifiable),
     )
 
 
@@ -109,7 +117,7 @@ def _follow(
         try:  # the export's own end, which no entry can name any more
             wrong = signature_fault(walk.tenant, point, keys)
         except UnverifiableError as error:
-            unverifiable.add(error.reason or error.code, error.message)
+            unverifiable.setdefault(error.reason or error.code, error.message)
             continue
         if wrong is not None or point.hash != walk.hash:
             faults.add("bad_signature", wrong or f"position {seq} has another hash than was signed", seq=seq)
@@ -127,7 +135,7 @@ def _check_versions(files: Files, walk: Walk, unverifiable: Unverifiable) -> int
     if RECORDS not in files:
         if next(walk.lives.unseen(), None) is not None:
             said = "The memories are not in the export: only the journal and its signatures were checked."
-            unverifiable.add("missing_records", said)
+            unverifiable.setdefault("missing_records", said)
         return 0
     for number, body in _bodies(RECORDS, files, faults):
         count += 1

@@ -14,12 +14,10 @@ from typing import Any
 
 from quipu.audit import anchors as places
 from quipu.audit.anchors import Anchor
-from quipu.audit.chain import Lives, Walk
+from quipu.audit.chain import Lives, Side, Walk
 from quipu.audit.checkpoints import SignedPositions
-from quipu.audit.faults import Faults, Unverifiable
 from quipu.audit.keys import Signer
-from quipu.audit.model import ANCHORS, AuditFault, TenantReport
-from quipu.audit.side import Side
+from quipu.audit.model import ANCHORS, AuditFault, Faults, TenantReport, Unverifiable
 from quipu.audit.versions import Indexed, missing_fault, stray_index_faults, version_faults
 from quipu.errors import QuipuError
 from quipu.ledger.ledger import Ledger
@@ -93,7 +91,7 @@ class Verifier:
             for said in await self.ledger.schema_faults():
                 faults.add("altered_schema", said)
         except QuipuError as error:
-            unverifiable.add(error.reason or error.code, error.message)
+            unverifiable.setdefault(error.reason or error.code, error.message)
         return faults, unverifiable
 
     async def tenants(self) -> list[str]:
@@ -132,8 +130,8 @@ class Verifier:
             head_hash=head.hash.hex(),
             faults=faults.named,
             fault_count=faults.count,
-            unverifiable=about.unverifiable.messages,
-            reasons=about.unverifiable.reasons,
+            unverifiable=tuple(about.unverifiable.values()),
+            reasons=tuple(about.unverifiable),
         )
 
     # -- the first look: page by page -------------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ class Verifier:
             for row in rows:
                 if row.entry not in seqs:
                     said = f"position {row.entry} was published at {anchor.target}, which has it no more"
-                    about.unverifiable.add("missing_anchor", said)
+                    about.unverifiable.setdefault("missing_anchor", said)
             after = (rows[-1].target, rows[-1].entry)
 
 

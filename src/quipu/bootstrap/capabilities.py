@@ -18,14 +18,13 @@ from quipu.consolidation.service import Consolidation
 from quipu.consolidation.windows import Windows
 from quipu.errors import Fault, InvalidError
 from quipu.fields import duration_ms
+from quipu.governance.decision_wait import InProcessReview, InProcessReviewer
 from quipu.governance.gate import Gate
-from quipu.governance.in_process import InProcessReview, InProcessReviewer
 from quipu.governance.rule_list import Rules
 from quipu.governance.service import GovernanceService, gate
-from quipu.governance.suggestions.memories import Suggestions
+from quipu.governance.suggestions import Suggestions
 from quipu.governance.text_classes import classes
-from quipu.governance.webhooks.addresses import Webhooks
-from quipu.governance.webhooks.delivery import Delivery
+from quipu.governance.webhooks import Delivery, Webhooks
 from quipu.http.health import HealthService
 from quipu.http.jobs import JobLog
 from quipu.memory.change_feed import CommitSignal

@@ -33,10 +33,10 @@ from quipu.consolidation.rules import Scorer, score
 from quipu.consolidation.service import Consolidation
 from quipu.embed.port import Embedder
 from quipu.errors import UnsupportedError
-from quipu.governance.in_process import InProcessReviewer
+from quipu.governance.decision_wait import InProcessReviewer
+from quipu.governance.learned_rules import LearnedRules
 from quipu.governance.service import GovernanceService, governance_service
-from quipu.governance.suggestions.learned_rules import LearnedRules
-from quipu.governance.webhooks.addresses import Webhooks
+from quipu.governance.webhooks import Webhooks
 from quipu.http.jobs import JobLog
 from quipu.ledger.ledger import Ledger
 from quipu.memory.pipeline import Pipeline

@@ -11,8 +11,8 @@ from quipu.config import Settings
 from quipu.embed.cache import CachedEmbedder
 from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError
+from quipu.governance.model import WEBHOOKS
 from quipu.governance.rule_list import RuleFile
-from quipu.governance.webhooks.model import WEBHOOKS
 from quipu.ledger.ledger import Ledger
 from quipu.memory.embedding import Embedding
 from quipu.memory.scope import Scopes

@@ -9,10 +9,6 @@ from quipu.audit.operations import OPERATIONS as AUDIT_OPERATIONS
 from quipu.consolidation.operations import OPERATIONS as CONSOLIDATION_OPERATIONS
 from quipu.governance.model import TABLES as GOVERNANCE_TABLES
 from quipu.governance.operations import OPERATIONS as GOVERNANCE_OPERATIONS
-from quipu.governance.suggestions.model import TABLES as SUGGESTION_TABLES
-from quipu.governance.suggestions.operations import OPERATIONS as SUGGESTION_OPERATIONS
-from quipu.governance.webhooks.model import TABLES as WEBHOOK_TABLES
-from quipu.governance.webhooks.operations import OPERATIONS as WEBHOOK_OPERATIONS
 from quipu.http.health import OPERATIONS as HEALTH_OPERATIONS
 from quipu.ledger.table import Table
 from quipu.memory.operations import OPERATIONS as MEMORY_OPERATIONS
@@ -40,8 +36,6 @@ OPERATIONS: Operations = (
     *SECRETS_OPERATIONS,
     *ACCESS_OPERATIONS,
     *GOVERNANCE_OPERATIONS,
-    *SUGGESTION_OPERATIONS,
-    *WEBHOOK_OPERATIONS,
     *AUDIT_OPERATIONS,
     *PROCEDURE_OPERATIONS,
     *CONSOLIDATION_OPERATIONS,
@@ -59,8 +53,6 @@ TABLES: tuple[Table[Any], ...] = (
     SECRETS,
     *ACCESS_TABLES,
     *GOVERNANCE_TABLES,
-    *SUGGESTION_TABLES,
-    *WEBHOOK_TABLES,
     *RUN_TABLES,
     *SHARING_TABLES,
     *MIRROR_TABLES,

@@ -73,7 +73,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.sharing.grant_routes import GrantRoutes
     from quipu.sharing.routes import OapRoutes
     from quipu.transfer.oap_routes import MoveRoutes
-    from quipu.web.errors import error_page
+    from quipu.web.render import error_page
 
     settings, spans = http_settings(container.config), container.spans
     if spans is not None:

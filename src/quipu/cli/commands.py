@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 async def _init(session: Session, *, place: str | None, no_model: bool) -> None:
+    from quipu.access.rules import solo_mode
     from quipu.config import without_password
     from quipu.model.principal import local
 
@@ -37,6 +38,7 @@ async def _init(session: Session, *, place: str | None, no_model: bool) -> None:
             session.say("\nYour administrator's token, shown this once:", style="bold")
             session.say(f"  {token}")
             session.say("Commands on this machine need none; `quipu serve` asks for it.")
+            session.say(f"\n{solo_mode(session.store_urls)}", style="yellow")
     session.note('Next: quipu remember "Mara is vegetarian", then quipu recall "what does Mara eat?"')
 
 

@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quipu.command import HandCommand, Memory, Session
+from quipu.command import HandCommand, Memory, Session, Use
 from quipu.errors import Fault, InvalidError, QuipuError
 
 if TYPE_CHECKING:  # help is shown without loading the models
@@ -18,15 +19,21 @@ _HELD = 3
 _MARKS = {"same": "", "skipped": "", "gone": "-", "new": "+"}
 
 
+@asynccontextmanager
+async def _opened(session: Session, use: Use) -> AsyncGenerator[Memory]:
+    memory = session.memory(use)
+    try:
+        yield memory
+    finally:
+        await memory.close()
+
+
 # -- review -----------------------------------------------------------------------------------------------------------
 
 
 async def _show(session: Session, *, proposal_id: str) -> None:
-    memory = session.memory("works")
-    try:
+    async with _opened(session, "works") as memory:
         found: Review = await memory.call("review", {"id": proposal_id})
-    finally:
-        await memory.close()
     session.answer(found.to_dict(), *_lines(found))
 
 
@@ -100,8 +107,7 @@ async def _decide(
     session: Session, ids: Sequence[str], import_id: str | None, more: Mapping[str, Any], *, asks: str | None
 ) -> int:
     """Decide on each. Many at once are asked about once."""
-    memory = session.memory("works")
-    try:
+    async with _opened(session, "works") as memory:
         chosen = [*ids, *(await _of_import(memory, import_id))]
         if not chosen:
             raise InvalidError(
@@ -113,8 +119,6 @@ async def _decide(
         answers = [
             (proposal_id, await memory.call("decide", {"id": proposal_id, **given})) for proposal_id in chosen
         ]
-    finally:
-        await memory.close()
     lines = [_outcome(name, answer) for name, answer in answers]
     decided = [{"id": name, **answer.to_dict()} for name, answer in answers]
     session.answer(decided[0] if len(decided) == 1 else {"decided": decided}, *lines)
@@ -148,8 +152,7 @@ async def _desk(session: Session) -> None:
             reason="usage",
             hint="`quipu review list` shows what waits, `quipu review approve ID` decides.",
         )
-    memory = session.memory("works")
-    try:
+    async with _opened(session, "works") as memory:
         cursor: str | None = None
         while True:
             place = {} if cursor is None else {"cursor": cursor}
@@ -161,8 +164,6 @@ async def _desk(session: Session) -> None:
             cursor = waiting.id
             if not await _decided_here(session, memory, waiting.id):
                 return
-    finally:
-        await memory.close()
 
 
 async def _decided_here(session: Session, memory: Memory, proposal_id: str) -> bool:
@@ -192,11 +193,8 @@ async def _decided_here(session: Session, memory: Memory, proposal_id: str) -> b
 
 
 async def _rules_show(session: Session) -> None:
-    memory = session.memory("reads")
-    try:
+    async with _opened(session, "reads") as memory:
         found = await memory.call("get_rules", {})
-    finally:
-        await memory.close()
     session.answer(found.to_dict())
     _rule_table(session, found)
 
@@ -226,13 +224,10 @@ def _rule_row(rule: "Rule", where: str) -> dict[str, Any]:
 
 async def _rules_set(session: Session, *, file: str, if_match: str | None) -> None:
     rules = _read(file)
-    memory = session.memory("works")
-    try:
+    async with _opened(session, "works") as memory:
         found = await memory.call(
             "set_rules", {"rules": rules, **({"if_match": if_match} if if_match else {})}
         )
-    finally:
-        await memory.close()
     session.answer(found.to_dict())
     _rule_table(session, found)
 
@@ -241,11 +236,8 @@ async def _rules_test(session: Session, *, file: str | None, last: int) -> None:
     given: dict[str, Any] = {"last": last}
     if file is not None:
         given["rules"] = _read(file)
-    memory = session.memory("works")
-    try:
+    async with _opened(session, "works") as memory:
         found = await memory.call("test_rules", given)
-    finally:
-        await memory.close()
     session.answer(found.to_dict())
     rows = [
         {

@@ -1,22 +1,27 @@
-"""The pipeline's govern step: every write is judged here, whatever path it came by, before anything of it is done."""
+"""The pipeline's govern step: every write is judged here, whatever path it came by, before anything of it is done.
 
+So is every recall, before anything is found; one that has to wait is let through once, when a person has said yes.
+"""
+
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quipu.governance.model import Rule
+from quipu.errors import ForbiddenError
+from quipu.governance.diffs import NOTHING
+from quipu.governance.model import PROPOSALS, Proposal, Rule
 from quipu.governance.proposals import Proposals, removed_count
-from quipu.governance.recall_approvals import RecallApprovals
 from quipu.governance.rule_list import Rules
 from quipu.governance.rules import Facts, Question, Subject, decided, strictest
 from quipu.governance.similar_memories import SimilarMemories
 from quipu.governance.text_classes import all_words, said
-from quipu.ledger.commit import Commit
+from quipu.ledger.commit import Commit, Once
 from quipu.ledger.ledger import Ledger
 from quipu.memory.drafts import trust_of
 from quipu.memory.model import RecallRequest, RememberManyRequest, RememberRequest
-from quipu.memory.pipeline import Guard, Held, Plan, Verdict
+from quipu.memory.pipeline import Guard, Held, Plan, Redactor, Verdict
 from quipu.memory.scope import Scopes
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission, Principal
@@ -25,6 +30,10 @@ from quipu.model.search import Selection, Snapshot
 from quipu.operation import Context, Request
 
 _EVER: frozenset[State] = frozenset({"live", "archived", "forgotten"})
+#: A recall that was approved is let through once, to whoever asked, within so long of the yes.
+RECALL_LIFE_MS = 15 * 60 * 1000
+#: So many of a writer's recalls are looked through for the one that was approved.
+_MOST_RECALLS = 200
 #: What takes memories away, or changes what several say: rules look at what there is before it.
 _REMOVING = frozenset({"forget", "merge", "expire"})
 
@@ -36,9 +45,9 @@ class Gate:
     """Asks the rules, and looks up only what they ask for."""
 
     ledger: Ledger
+    redactor: Redactor
     rules: Rules
     proposals: Proposals
-    recall_approvals: RecallApprovals
     similar: SimilarMemories
     scopes: Scopes
     #: Whether a secret was masked in a text.
@@ -98,17 +107,81 @@ class Gate:
         return self.proposals.hold(ctx, operation, request, plan, verdict)
 
     async def denied(self, ctx: Context, operation: str, request: Request, verdict: Verdict) -> None:
-        draft = Draft(
-            op="deny",
-            actor=ctx.principal.name,
-            at=ctx.clock(),
-            agent=getattr(request, "agent_id", None),
-            detail={"operation": operation, "rules": list(verdict.rules)},
-        )
+        await self._note_denied(ctx, operation, getattr(request, "agent_id", None), verdict)
+
+    async def _note_denied(self, ctx: Context, operation: str, agent: str | None, verdict: Verdict) -> None:
+        detail = {"operation": operation, "rules": list(verdict.rules)}
+        draft = Draft(op="deny", actor=ctx.principal.name, at=ctx.clock(), agent=agent, detail=detail)
         await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft))
 
+    # -- recalls ------------------------------------------------------------------------------------------------------
+
     async def check_recall(self, ctx: Context, request: RecallRequest, checked_at: int) -> Held | None:
-        return await self.recall_approvals.check(ctx, request, checked_at)
+        """None: go ahead. Raises ForbiddenError where a rule denies it."""
+        facts = Facts(
+            operation="recall",
+            agent_id=request.agent,
+            principal=ctx.principal.name,
+            is_admin=ctx.principal.may(Permission.ADMIN),
+        )
+        rules = await self.rules.in_force(ctx.tenant, checked_at)
+        verdict = decided(rules, facts, ctx.clock(), caller_asks=request.approval_required)
+        # A rule that names recalls asks for nothing that takes looking up.
+        assert not isinstance(verdict, Question)
+        if verdict.effect == "allow":
+            return None
+        if verdict.effect == "deny":
+            # Nobody has checked the name of the agent for secrets, so the entry leaves it out.
+            await self._note_denied(ctx, "recall", None, verdict)
+            raise denial(verdict)
+        approved = await self._same_recall(ctx, request, "approved")
+        if approved is not None and await self._use_up(ctx, approved):
+            return None
+        waiting = await self._same_recall(ctx, request, "pending")
+        return (
+            await self._hold_recall(ctx, request, verdict)
+            if waiting is None
+            else self.proposals.held(waiting)
+        )
+
+    async def _hold_recall(self, ctx: Context, request: RecallRequest, verdict: Verdict) -> Held:
+        guard = await self.redactor.guard(ctx.tenant, None)
+        clean = guard.clean(request)
+        nonce = self.proposals.random(8).hex()
+        more = {"nonce": nonce, "fingerprint": _fingerprint(ctx, request, nonce)}
+        commit, held = self.proposals.hold(ctx, "recall", clean, NOTHING, verdict, more)
+        await self.ledger.commit(commit, checked_at=guard.checked_at)
+        return held
+
+    async def _same_recall(self, ctx: Context, request: RecallRequest, status: str) -> Proposal | None:
+        equal = {"status": status, "operation": "recall", "writer": ctx.principal.name}
+        page = await self.ledger.page(PROPOSALS, ctx.tenant, equal, limit=_MOST_RECALLS, newest_first=True)
+        now = ctx.clock()
+        for proposal in page:
+            nonce = proposal.traits.get("nonce")
+            is_same = proposal.traits.get("fingerprint") == _fingerprint(ctx, request, str(nonce))
+            if is_same and _is_fresh(proposal, now):
+                return proposal
+        return None
+
+    async def _use_up(self, ctx: Context, approved: Proposal) -> bool:
+        """Use up a yes; False when it has been used before."""
+        draft = Draft(
+            op="recall",
+            actor=ctx.principal.name,
+            at=ctx.clock(),
+            agent=approved.agent_id,
+            detail={"proposal": approved.id},
+        )
+        once = Once(
+            principal=ctx.principal.name,
+            operation="recall",
+            key=approved.id,
+            fingerprint=approved.id,
+            answer={},
+        )
+        (done,) = await self.ledger.commit(Commit(tenant=ctx.tenant, draft=draft, once=once))
+        return done.replayed is None
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -240,3 +313,24 @@ def _written(plan: Plan[Any]) -> Sequence[Record]:
     before = {record.id for record in plan.before}
     fresh = [record for record in plan.after if record.version == 1 or record.id in before]
     return fresh or plan.after[:1]
+
+
+def denial(verdict: Verdict) -> ForbiddenError:
+    """What a write or a recall is answered with that a rule denies."""
+    return ForbiddenError(
+        f"A rule forbids this: {', '.join(verdict.rules)}.", reason="denied", hint=verdict.because
+    )
+
+
+def _fingerprint(ctx: Context, request: RecallRequest, nonce: str) -> str:
+    """The same request of the same principal, named without its words."""
+    asked = request.model_dump(mode="json", exclude={"approval_required"})
+    text = json.dumps([nonce, ctx.tenant, ctx.principal.name, asked], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_fresh(proposal: Proposal, now: int) -> bool:
+    """Whether it can still be approved, or used."""
+    if proposal.is_pending:
+        return not proposal.has_lapsed(now)
+    return (proposal.reviewed_at or 0) > now - RECALL_LIFE_MS

@@ -34,9 +34,9 @@ from quipu.fields import (
     fault,
 )
 from quipu.ledger.table import Table
-from quipu.memory.model import MergeStrategy, Privacy
+from quipu.memory.model import MergeStrategy, Privacy, RecordView
 from quipu.model.record import MemoryType, Sensitivity, Trust
-from quipu.operation import Message, Request, Response
+from quipu.operation import Message, Request, Response, ScopedRequest
 from quipu.search.filters import canonical
 
 Effect: TypeAlias = Literal["allow", "hold", "deny"]
@@ -257,6 +257,11 @@ class Proposal:
         return self.status == "pending"
 
     @property
+    def reasoning(self) -> str | None:
+        """Why the writer asks."""
+        return None if self.request is None else self.request.get("reasoning")
+
+    @property
     def reviewed_by_somebody(self) -> bool:
         """Whether a person decided; else it was taken back, given up, or its memory was erased."""
         return self.reviewer not in (None, "withdrawn", "lapsed", "erased")
@@ -292,7 +297,6 @@ PROPOSALS = Table(
 PROPOSAL_SUBJECTS = Table(
     "proposal_subject", ProposalSubject, key=("record_id", "proposal_id"), names=("record_id",)
 )
-TABLES: tuple[Table[Any], ...] = (RULE_LISTS, PROPOSALS, PROPOSAL_SUBJECTS)
 
 
 # -- proposals as they are shown ----------------------------------------------------------------------------------
@@ -567,3 +571,241 @@ class TestRulesResponse(Response):
 
     replayed: tuple[TestedWrite, ...] = Field(description="The last writes, newest first.")
     pending: tuple[TestedWrite, ...] = Field(description="What waits, oldest first.")
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dismissal:
+    """A suggested rule that nobody wants."""
+
+    id: str
+    at: int
+    reviewer: str
+
+
+DISMISSALS = Table("dismissal", Dismissal, key=("id",))
+
+
+# -- learned rules ------------------------------------------------------------------------------------------------
+
+
+class SuggestedRule(Response):
+    """A rule that decisions speak for. It does nothing before somebody accepts it."""
+
+    id: str = Field(description="Its id.")
+    rule: Rule = Field(description="The rule as it would be added; it ends by itself after 90 days.")
+    decisions: int = Field(
+        description="How many held writes of this kind were decided this way; none the other way."
+    )
+    deciders: tuple[str, ...] = Field(description="Who decided them.")
+    evidence: tuple[str, ...] = Field(description="Their proposals, newest first, at most twenty.")
+    first_at: int = Field(description="When the first of them was decided; milliseconds since 1970.")
+    last_at: int = Field(description="When the last of them was decided; milliseconds since 1970.")
+
+
+class SuggestedRulesRequest(Request):
+    """List rules that decisions of the last 90 days speak for: five alike, decided alike, and none the other way.
+
+    Nothing is learned from what is secret, erases, or was held for its words; nor from who decided on their own write.
+    """
+
+
+class SuggestedRulesResponse(Response):
+    """Suggested rules."""
+
+    suggestions: tuple[SuggestedRule, ...] = Field(description="The best supported first.")
+
+
+class AnswerSuggestedRuleRequest(Request):
+    """Add a suggested rule to the tenant's own, or never see it again.
+
+    It is put just before the first rule that held the writes it was learned from.
+    """
+
+    id: Name = Field(description="The suggestion's id.")
+    accept: bool = Field(description="True: add the rule; false: do not suggest it again.")
+
+
+# -- memories -----------------------------------------------------------------------------------------------------
+
+SuggestionKind: TypeAlias = Literal["duplicate", "contradiction", "stale"]
+
+
+class Suggestion(Response):
+    """Memories that belong together or may go, and the write that would mend it."""
+
+    kind: SuggestionKind = Field(
+        description="duplicate: two say the same; contradiction: two say the opposite; stale: one is not used."
+    )
+    memories: tuple[RecordView, ...] = Field(description="The memories; of two, the first stays.")
+    similarity: float | None = Field(default=None, description="How near two are, 0 to 1.")
+    because: str = Field(description="Why it is suggested.")
+    operation: Literal["merge", "forget"] = Field(description="The write that would mend it.")
+    request: dict[str, Any] = Field(
+        description="Its request. It asks for approval, and what goes can be brought back."
+    )
+
+
+class SuggestionsRequest(ScopedRequest):
+    """Look for duplicates, contradictions and memories that nobody uses, a stretch of the memories at a time.
+
+    Nothing happens by itself: each comes with the write that would mend it.
+    """
+
+    kind: SuggestionKind | None = Field(default=None, description="Only of this kind.")
+    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before.")
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=20, description="At most so many.")
+
+
+class SuggestionsResponse(Response):
+    """What was found in one stretch. A page may be empty and yet have another behind it."""
+
+    suggestions: tuple[Suggestion, ...] = Field(description="Those of the newest memories first.")
+    looked_at: int = Field(description="How many memories were looked at.")
+    next_cursor: str | None = Field(default=None, description="Give it as cursor to go on; none at the end.")
+
+
+#: Events that a webhook can get.
+EventType: TypeAlias = Literal["proposal.held", "proposal.approved", "proposal.rejected"]
+#: Operations of journal entries, and the event that each is.
+EVENTS: Mapping[str, EventType] = {
+    "hold": "proposal.held",
+    "approve": "proposal.approved",
+    "reject": "proposal.rejected",
+}
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """An address that gets the events of some agents."""
+
+    id: str
+    url: str
+    events: tuple[EventType, ...]
+    #: Patterns of agents.
+    agents: tuple[str, ...]
+    #: Whether it gets the held write itself, not only its name.
+    with_content: bool
+    created_at: int
+    created_by: str
+    #: The key that deliveries are signed with.
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookPosition:
+    """How far along the journal a webhook has got, and which server delivers to it now."""
+
+    id: str
+    position: int
+    #: How often the next event was tried, when it is due again, and what went wrong last.
+    attempts: int = 0
+    next_at: int = 0
+    error: str | None = None
+    #: Events that were given up.
+    dropped: int = 0
+    holder: str | None = None
+    held_until: int = 0
+
+
+WEBHOOKS = Table("webhook", Webhook, key=("id",))
+WEBHOOK_POSITIONS = Table("webhook_position", WebhookPosition, key=("id",), is_journaled=False)
+TABLES: tuple[Table[Any], ...] = (
+    *(RULE_LISTS, PROPOSALS, PROPOSAL_SUBJECTS, DISMISSALS),
+    *(WEBHOOKS, WEBHOOK_POSITIONS),
+)
+
+
+# -- requests and answers -----------------------------------------------------------------------------------------
+
+
+class CreateWebhookRequest(Request):
+    """Tell an address of held writes and decisions from now on. The key that deliveries are signed with is shown once.
+
+    The header Quipu-Signature of a delivery is `t=<seconds>,v1=<hex>`: a moment, and the HMAC-SHA256, under the key, of the
+    moment, a full stop and the body.
+    """
+
+    url: Annotated[str, Field(min_length=1, max_length=2_000), Redact.REFUSE] = Field(
+        description="Where to: https://host/path. Private networks are refused unless the server's settings name the host."
+    )
+    events: Annotated[tuple[EventType, ...], Strict(False), Field(min_length=1, max_length=3)] = Field(
+        default=("proposal.held", "proposal.approved", "proposal.rejected"), description="What to tell it of."
+    )
+    agents: Annotated[Names, Field(min_length=1, max_length=64)] = Field(
+        default=("*",), description="Patterns of the agents whose events it gets, such as shop-*; * is all."
+    )
+    with_content: bool = Field(
+        default=False,
+        description="Whether it gets the held write itself. Otherwise it gets its id and no word of it.",
+    )
+
+
+class WebhookView(Response):
+    """A webhook without its key."""
+
+    id: str = Field(description="Its id.")
+    url: str = Field(description="Where deliveries go.")
+    events: tuple[EventType, ...] = Field(description="Which events are sent to it.")
+    agents: tuple[str, ...] = Field(description="Patterns of the agents whose events it gets.")
+    with_content: bool = Field(description="Whether it gets held writes themselves.")
+    created_at: int = Field(description="Milliseconds since 1970.")
+    created_by: str = Field(description="Who created it.")
+    position: int = Field(description="The journal position up to which events were delivered.")
+    attempts: int = Field(description="How often the next event was tried.")
+    next_at: int | None = Field(
+        default=None, description="When the next event is tried again; none: as soon as there is one."
+    )
+    error: str | None = Field(default=None, description="What went wrong last; none: it arrived.")
+    dropped: int = Field(description="Events that were given up after too many tries.")
+
+
+class CreateWebhookResponse(Response):
+    """A new webhook with its key, which is shown this once."""
+
+    webhook: WebhookView = Field(description="The webhook.")
+    key: str = Field(description="What deliveries are signed with. It cannot be shown again.", repr=False)
+
+
+class ListWebhooksRequest(Request):
+    """List the webhooks of the tenant, and how they are getting on."""
+
+
+class ListWebhooksResponse(Response):
+    """The webhooks."""
+
+    webhooks: tuple[WebhookView, ...] = Field(description="Oldest first.")
+
+
+class DeleteWebhookRequest(Request):
+    """Tell an address nothing more."""
+
+    id: Name = Field(description="The webhook's id.")
+
+
+class DeleteWebhookResponse(Response):
+    """What was deleted."""
+
+    id: str = Field(description="Its id.")
+
+
+class TestWebhookRequest(Request):
+    """Send a webhook an event of nothing, to see that it arrives. What is wrong is said."""
+
+    __test__ = False  # not for pytest to collect
+
+    id: Name = Field(description="The webhook's id.")
+
+
+class TestWebhookResponse(Response):
+    """It arrived."""
+
+    __test__ = False
+
+    id: str = Field(description="The webhook's id.")
+    status: int = Field(description="The HTTP status that it was answered with.")

@@ -1,4 +1,4 @@
-"""The operations of governance, each declared once."""
+"""The operations of governance, of its suggestions and of webhooks, each declared once."""
 
 from collections.abc import Mapping
 
@@ -112,13 +112,83 @@ TEST_RULES = Operation(
     repeat="safe",
 )
 
+
+SUGGESTIONS = Operation(
+    name="suggestions",
+    request=m.SuggestionsRequest,
+    response=m.SuggestionsResponse,
+    permission=Permission.REVIEW,
+    limits=FILTERED,
+    http=get("/v1/suggestions"),
+    cli=Command(columns=("kind", "because", "operation", "request")),
+    repeat="safe",
+)
+SUGGESTED_RULES = Operation(
+    name="suggested_rules",
+    request=m.SuggestedRulesRequest,
+    response=m.SuggestedRulesResponse,
+    permission=Permission.REVIEW,
+    limits=WHOLE,
+    http=get("/v1/rules/suggested"),
+    cli=Command(name="rules suggested", columns=("id", "decisions", "rule")),
+    repeat="safe",
+)
+ANSWER_SUGGESTED_RULE = Operation(
+    name="answer_suggested_rule",
+    request=m.AnswerSuggestedRuleRequest,
+    response=m.SuggestedRulesResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/rules/suggested/{id}"),
+    cli=Command(name="rules answer", arguments=("id",)),
+)
+
+
+CREATE_WEBHOOK = Operation(
+    name="create_webhook",
+    request=m.CreateWebhookRequest,
+    response=m.CreateWebhookResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/webhooks"),
+    cli=Command(
+        name="webhook create",
+        arguments=("url",),
+        examples=("quipu webhook create https://hooks.example.org/quipu --events proposal.held",),
+    ),
+)
+LIST_WEBHOOKS = Operation(
+    name="list_webhooks",
+    request=m.ListWebhooksRequest,
+    response=m.ListWebhooksResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=get("/v1/webhooks"),
+    cli=Command(name="webhook list", columns=("id", "url", "events", "agents", "error", "dropped")),
+    repeat="safe",
+)
+DELETE_WEBHOOK = Operation(
+    name="delete_webhook",
+    request=m.DeleteWebhookRequest,
+    response=m.DeleteWebhookResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=delete("/v1/webhooks/{id}"),
+    cli=Command(says="Deleted {id}", name="webhook delete", arguments=("id",)),
+)
+TEST_WEBHOOK = Operation(
+    name="test_webhook",
+    request=m.TestWebhookRequest,
+    response=m.TestWebhookResponse,
+    permission=Permission.ADMIN,
+    limits=WHOLE,
+    http=post("/v1/webhooks/{id}/test"),
+    cli=Command(name="webhook test", arguments=("id",)),
+)
+
 OPERATIONS = (
-    LIST_REVIEWS,
-    REVIEW,
-    DECIDE,
-    PREVIEW_WRITE,
-    WITHDRAW_PROPOSAL,
-    GET_RULES,
-    SET_RULES,
-    TEST_RULES,
+    *(LIST_REVIEWS, REVIEW, DECIDE, PREVIEW_WRITE, WITHDRAW_PROPOSAL),
+    *(GET_RULES, SET_RULES, TEST_RULES),
+    *(SUGGESTIONS, SUGGESTED_RULES, ANSWER_SUGGESTED_RULE),
+    *(CREATE_WEBHOOK, LIST_WEBHOOKS, DELETE_WEBHOOK, TEST_WEBHOOK),
 )

@@ -1,11 +1,13 @@
-"""The pages of review: what waits, one held write, the rules, suggestions."""
+"""The pages of review: what waits, one held write, the rules, suggestions; and webhooks, which stand on the page of access."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, get_args
 from urllib.parse import quote, urlencode
 
+from quipu.access.model import SECOND_REVIEWER
 from quipu.access.operations import WHOAMI
 from quipu.errors import ConflictError, Fault, NotFoundError, QuipuError
 from quipu.governance import operations as ops
@@ -15,18 +17,14 @@ from quipu.governance.model import (
     ProposalView,
     Review,
     Rule,
+    RuleOperation,
     RulesResponse,
     TestedWrite,
-)
-from quipu.governance.suggestions.operations import (
-    ANSWER_SUGGESTED_RULE,
-    SUGGESTED_RULES,
-    SUGGESTIONS,
 )
 from quipu.memory.operations import FORGET, LIST_AGENTS, MERGE
 from quipu.model.principal import Permission
 from quipu.operation import AnyOperation, Context, dispatch, invalid
-from quipu.page import Done, Fields, Page, may_use
+from quipu.page import Action, Done, Fields, Page, may_use
 
 _STATUSES = ("pending", "approved", "rejected")
 _OPERATIONS = ("remember", "update", "remember_many", "forget", "merge", "expire", "restore", "recall")
@@ -151,7 +149,8 @@ async def _reviews(ctx: Context, query: Fields) -> dict[str, Any]:
                 "summary": summary(one),
                 "is_whole": is_whole,
                 "problem": None if seen is None else seen.problem,
-                "is_own": one.writer == me.name and not me.solo,
+                "is_own": one.writer == me.name and not (me.solo and one.approvals == 1),
+                "is_of_maker": one.writer in me.makers,
                 # What a tick says is what the list has shown; without it the list can only reject.
                 "pick": f"{one.id}:{seen.etag if seen is not None and is_whole else ''}",
             }
@@ -167,6 +166,7 @@ async def _reviews(ctx: Context, query: Fields) -> dict[str, Any]:
         "is_filtered": any(query.text(name) for name in _FILTERS),
         "next_cursor": answer.next_cursor,
         "solo": me.solo,
+        "second_reviewer": SECOND_REVIEWER,
         "can_see_rules": may_use(ctx.principal, ops.GET_RULES),
     }
 
@@ -203,14 +203,6 @@ async def _decide_many(ctx: Context, form: Fields, *, approved: bool) -> Done:
     if failed:
         said += f" {failed} could not be decided: look at {'it' if failed == 1 else 'them'} one by one."
     return Done(said=said)
-
-
-async def _approve_many(ctx: Context, form: Fields) -> Done:
-    return await _decide_many(ctx, form, approved=True)
-
-
-async def _reject_many(ctx: Context, form: Fields) -> Done:
-    return await _decide_many(ctx, form, approved=False)
 
 
 async def _is_said_again(ctx: Context, error: QuipuError, proposal_id: str, *, approved: bool) -> bool:
@@ -258,7 +250,9 @@ async def _review(ctx: Context, query: Fields) -> dict[str, Any]:
     can_decide = review.status == "pending" and may_use(ctx.principal, ops.DECIDE)
     request: Mapping[str, Any] = review.request or {}
     content = request.get("content")
-    can_approve = can_decide and not has_lapsed and review.problem is None and (not is_own or me.solo)
+    is_of_maker = review.writer in me.makers
+    may_approve = not is_of_maker and (not is_own or (me.solo and review.approvals == 1))
+    can_approve = can_decide and not has_lapsed and review.problem is None and may_approve
     is_one = review.operation in ("remember", "update") and review.approvals == 1
     return {
         "review": review,
@@ -268,7 +262,9 @@ async def _review(ctx: Context, query: Fields) -> dict[str, Any]:
         "others": _others(request),
         "has_lapsed": review.status == "pending" and has_lapsed,
         "is_own": is_own,
-        "solo": me.solo,
+        "is_of_maker": is_of_maker,
+        "may_approve": may_approve,
+        "second_reviewer": SECOND_REVIEWER,
         "can_decide": can_decide,
         "can_approve": can_approve,
         "can_edit": can_approve and is_one and content is not None,
@@ -328,7 +324,8 @@ async def _next(ctx: Context, form: Fields) -> str:
     filters = {to: form[name] for name, to in _FILTERS.items() if form.text(name)}
     answer = await dispatch(ctx, ops.LIST_REVIEWS, {"limit": _MOST_QUEUED, **filters})
     me = await dispatch(ctx, WHOAMI, {})
-    waiting = [one for one in answer.reviews if one.id != form["id"] and (me.solo or one.writer != me.name)]
+    not_mine = {*me.makers} if me.solo else {me.name, *me.makers}
+    waiting = [one for one in answer.reviews if one.id != form["id"] and one.writer not in not_mine]
     here = await dispatch(ctx, ops.REVIEW, {"id": form["id"], "related": False})
     later = [one for one in waiting if (one.created_at, one.id) > (here.created_at, here.id)]
     kept = {name: form[name] for name in _FILTERS if form.text(name)}
@@ -336,14 +333,6 @@ async def _next(ctx: Context, form: Fields) -> str:
         return f"/review?{urlencode(kept)}"
     following = (later or waiting)[0]
     return f"/review/{quote(following.id, safe='')}?{urlencode({'queue': '1', **kept})}"
-
-
-async def _approve(ctx: Context, form: Fields) -> Done:
-    return await _decide(ctx, form, True)
-
-
-async def _reject(ctx: Context, form: Fields) -> Done:
-    return await _decide(ctx, form, False)
 
 
 async def _approve_edited(ctx: Context, form: Fields) -> Done:
@@ -376,13 +365,15 @@ async def _later(ctx: Context, form: Fields) -> Done:
 
 async def _rules(ctx: Context, query: Fields) -> dict[str, Any]:
     answer: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
-    suggested = (await dispatch(ctx, SUGGESTED_RULES, {})).suggestions
+    suggested = (await dispatch(ctx, ops.SUGGESTED_RULES, {})).suggestions
     return {
         "rules": answer,
         "text": rules_text(answer.rules),
         "suggested": suggested,
         "can_set": may_use(ctx.principal, ops.SET_RULES),
         "conditions": conditions,
+        "operations": get_args(RuleOperation),
+        "found": _FOUND,
     }
 
 
@@ -392,13 +383,47 @@ def rules_text(rules: Sequence[Rule]) -> str:
     return json.dumps(plain, ensure_ascii=False, indent=2)
 
 
+_CONDITIONS: Mapping[str, str] = {
+    "operations": "operation",
+    "stores": "store",
+    "shared": "into a shared store",
+    "types": "type",
+    "tags": "tag",
+    "agents": "agent",
+    "users": "user",
+    "sources": "source",
+    "principals": "written by",
+    "content_any": "says",
+    "content_regex": "text matches",
+    "filter": "memory fits",
+    "hard_delete": "erases for good",
+    "count_above": "more memories than",
+    "size_above": "more bytes than",
+    "admin": "by an admin",
+    "found": "text holds",
+    "conflicts": "conflicts with a memory",
+}
+_FOUND: Mapping[str, str] = {
+    "pii": "personal data",
+    "instruction": "an instruction to the model",
+    "secret": "a secret, masked by now",
+}
+
+
 def conditions(rule: Rule) -> list[tuple[str, str]]:
-    """What a rule asks, by name."""
+    """What a rule asks, in words."""
     given: Mapping[str, Any] = rule.when.model_dump(mode="json", exclude_none=True)
-    return [
-        (name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else _text(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  JSON
-        for name, value in given.items()
-    ]
+    return [(_CONDITIONS.get(name, name.replace("_", " ")), _asked(value)) for name, value in given.items()]
+
+
+def _asked(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_FOUND.get(str(one), str(one)) for one in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  JSON
+        case _:
+            return _text(value)
 
 
 def _typed_rules(form: Fields) -> list[Any]:
@@ -416,6 +441,24 @@ async def _save_rules(ctx: Context, form: Fields) -> Done:
     request = {"rules": _typed_rules(form), "if_match": form.text("etag")}
     kept = await dispatch(ctx, ops.SET_RULES, request)
     return Done(said=f"Saved. {len(kept.rules)} rules of your own are in force.")
+
+
+async def _add_rule(ctx: Context, form: Fields) -> Done:
+    """One rule, behind those that there are."""
+    patterns = ("agents", "sources", "principals", "content_any")
+    when: dict[str, Any] = {name: words for name in patterns if (words := form.words(name))}
+    when |= {name: [form[name]] for name in ("operations", "found") if form.text(name)}
+    rule = {"id": form.get("rule_name", "").strip(), "when": when, **form.given("effect", "reason")}
+    rules: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
+    await dispatch(ctx, ops.SET_RULES, {"rules": [*rules.rules, rule], "if_match": form.text("etag")})
+    return Done(said=f"Added. The rule {rule['id']} is in force now.")
+
+
+async def _remove_rule(ctx: Context, form: Fields) -> Done:
+    rules: RulesResponse = await dispatch(ctx, ops.GET_RULES, {})
+    left = [one for one in rules.rules if one.id != form.get("rule")]
+    await dispatch(ctx, ops.SET_RULES, {"rules": left, "if_match": form.text("etag")})
+    return Done(said="Removed. It decides nothing any more.")
 
 
 async def _test_rules(ctx: Context, form: Fields) -> Done:
@@ -439,14 +482,11 @@ def _tested(writes: Sequence[TestedWrite]) -> dict[str, Any]:
     }
 
 
-async def _accept_rule(ctx: Context, form: Fields) -> Done:
-    await dispatch(ctx, ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": True})
-    return Done(said="Added to your own rules. It is in force now.")
-
-
-async def _dismiss_rule(ctx: Context, form: Fields) -> Done:
-    await dispatch(ctx, ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": False})
-    return Done(said="It is not suggested again.")
+async def _answer_rule(ctx: Context, form: Fields, *, accept: bool) -> Done:
+    await dispatch(ctx, ops.ANSWER_SUGGESTED_RULE, {"id": form.get("rule", ""), "accept": accept})
+    return Done(
+        said="Added to your own rules. It is in force now." if accept else "It is not suggested again."
+    )
 
 
 # -- suggestions --------------------------------------------------------------------------------------------------
@@ -467,7 +507,7 @@ async def _suggestions(ctx: Context, query: Fields) -> dict[str, Any]:
     answer = None
     if agent is not None:
         request = {"agent_id": agent, "limit": 20, **query.given("kind", "cursor")}
-        answer = await dispatch(ctx, SUGGESTIONS, request)
+        answer = await dispatch(ctx, ops.SUGGESTIONS, request)
     return {
         "agents": agents,
         "agent": agent,
@@ -498,6 +538,52 @@ async def _propose(ctx: Context, form: Fields) -> Done:
     )
 
 
+# -- webhooks, on the page of access ---------------------------------------------------------------------------------
+
+_EVENTS: Mapping[str, str] = {
+    "proposal.held": "a write is held",
+    "proposal.approved": "it is approved",
+    "proposal.rejected": "it is rejected",
+}
+
+
+async def _create(ctx: Context, form: Fields) -> Done:
+    request: dict[str, Any] = {
+        "url": form.get("url", "").strip(),
+        "events": form.texts("events"),
+        "with_content": form.is_ticked("with_content"),
+    }
+    if form.words("hook_agents"):
+        request["agents"] = form.words("hook_agents")
+    made = await dispatch(ctx, ops.CREATE_WEBHOOK, request)
+    return Done(once={"webhook": made.webhook, "key": made.key})
+
+
+async def _delete(ctx: Context, form: Fields) -> Done:
+    await dispatch(ctx, ops.DELETE_WEBHOOK, {"id": form.get("webhook_id", "")})
+    return Done(said="That address is told nothing more.")
+
+
+async def _test(ctx: Context, form: Fields) -> Done:
+    tested = await dispatch(ctx, ops.TEST_WEBHOOK, {"id": form.get("webhook_id", "")})
+    return Done(said=f"It arrived, and was answered with {tested.status}.")
+
+
+class WebhookPart:
+    """A part of the page of access."""
+
+    async def load(self, ctx: Context, query: Fields) -> dict[str, Any]:
+        """`webhooks` is None where the visitor may not see them."""
+        webhooks = None
+        if may_use(ctx.principal, ops.LIST_WEBHOOKS):
+            webhooks = (await dispatch(ctx, ops.LIST_WEBHOOKS, {})).webhooks
+        return {"webhooks": webhooks, "webhook_events": _EVENTS}
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        return {"add_webhook": _create, "delete_webhook": _delete, "test_webhook": _test}
+
+
 # -- the pages ----------------------------------------------------------------------------------------------------
 
 PAGES: tuple[Page, ...] = (
@@ -507,7 +593,10 @@ PAGES: tuple[Page, ...] = (
         title="Waiting",
         template="reviews.html",
         load=_reviews,
-        actions={"approve": _approve_many, "reject": _reject_many},
+        actions={
+            "approve": partial(_decide_many, approved=True),
+            "reject": partial(_decide_many, approved=False),
+        },
         needs=ops.LIST_REVIEWS,
     ),
     Page(
@@ -517,8 +606,8 @@ PAGES: tuple[Page, ...] = (
         template="review.html",
         load=_review,
         actions={
-            "approve": _approve,
-            "reject": _reject,
+            "approve": partial(_decide, approved=True),
+            "reject": partial(_decide, approved=False),
             "edit": _approve_edited,
             "merge": _merge_into,
             "replace": _replace,
@@ -533,7 +622,11 @@ PAGES: tuple[Page, ...] = (
         title="Rules",
         template="rules.html",
         load=_rules,
-        actions={"save": _save_rules, "test": _test_rules, "accept": _accept_rule, "dismiss": _dismiss_rule},
+        actions={
+            **{"add": _add_rule, "remove": _remove_rule, "save": _save_rules, "test": _test_rules},
+            "accept": partial(_answer_rule, accept=True),
+            "dismiss": partial(_answer_rule, accept=False),
+        },
         needs=ops.GET_RULES,
     ),
     Page(
@@ -543,6 +636,6 @@ PAGES: tuple[Page, ...] = (
         template="suggestions.html",
         load=_suggestions,
         actions={"propose": _propose},
-        needs=SUGGESTIONS,
+        needs=ops.SUGGESTIONS,
     ),
 )

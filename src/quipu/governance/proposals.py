@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from quipu.errors import ConflictError, ForbiddenError, NotFoundError
 from quipu.fields import DAY_MS
@@ -35,6 +35,7 @@ from quipu.model.search import Scope
 from quipu.model.value import JsonObject
 from quipu.operation import Context, Request
 
+V = TypeVar("V", bound=ProposalView)
 #: Nothing waits longer than this. Nothing is ever approved by time.
 LIFE_MS = 14 * DAY_MS
 _PAGE = 200
@@ -60,21 +61,15 @@ class Proposals:
     # -- holding ------------------------------------------------------------------------------------------------------
 
     def hold(
-        self, ctx: Context, operation: str, request: Request, plan: Plan[Any], verdict: Verdict
-    ) -> tuple[Commit, Held]:
-        """The commit that makes a write wait, apart from records and search."""
-        return self.stage(ctx, operation, request, plan, verdict, {})
-
-    def stage(
         self,
         ctx: Context,
         operation: str,
         request: Request,
         plan: Plan[Any],
         verdict: Verdict,
-        more: JsonObject,
+        more: JsonObject | None = None,
     ) -> tuple[Commit, Held]:
-        """The same, with `more` among its traits."""
+        """The commit that makes a write wait, apart from records and search. `more` stands among its traits."""
         now, principal = ctx.clock(), ctx.principal
         record_ids = promised_ids(request, plan)
         subject = next(iter(plan.after or plan.before), None)
@@ -94,7 +89,7 @@ class Proposals:
             approvals=verdict.approvals,
             because=verdict.because,
             nonce=self.random(8).hex(),
-            traits={**_traits(ctx, operation, request, plan), **more},
+            traits={**_traits(ctx, operation, request, plan), **(more or {})},
         )
         versions = {record.id: record.version for record in plan.before}
         sources = [name for record in plan.after for name in sorted(sources_of(record))]
@@ -131,11 +126,11 @@ class Proposals:
 
     async def listed(self, ctx: Context, request: ListReviewsRequest) -> ListReviewsResponse:
         after = None if request.cursor is None else (request.cursor,)
-        sees = await self.scope.seeing(ctx.principal)
+        reach = await self.scope.of(ctx.principal)
         shown: list[ProposalView] = []
         async for kept in self.walk(ctx.tenant, request, after):
-            if _is_wanted(kept.value, request) and sees(kept.value):
-                shown.append(ProposalView(**view_fields(kept.value)))
+            if _is_wanted(kept.value, request) and reach.sees(kept.value):
+                shown.append(shown_as(ProposalView, kept.value))
             if len(shown) > request.limit:
                 break
         page = shown[: request.limit]
@@ -163,7 +158,7 @@ class Proposals:
     async def found(self, ctx: Context, proposal_id: str) -> Kept[Proposal]:
         """One that the caller may see: a reviewer in reach, who wrote it, who decided it."""
         kept = await self.ledger.kept(PROPOSALS, ctx.tenant, proposal_id)
-        if kept is None or not await self.scope.sees(ctx.principal, kept.value):
+        if kept is None or not (await self.scope.of(ctx.principal)).sees(kept.value):
             raise no_proposal()
         return kept
 
@@ -344,29 +339,13 @@ def promised_ids(request: Request, plan: Plan[Any]) -> tuple[str, ...]:
     return tuple(name for given in named if (name := given or next(fresh, None)) is not None)
 
 
-def view_fields(proposal: Proposal) -> dict[str, Any]:
-    """The fields of a `ProposalView`."""
-    request = None if proposal.request is None else dict(proposal.request)
-    return {
-        "id": proposal.id,
-        "operation": proposal.operation,
-        "agent_id": proposal.agent_id,
-        "user_id": proposal.user_id,
-        "record_id": proposal.record_id,
-        "request": request,
-        "reasoning": None if request is None else request.get("reasoning"),
-        "status": proposal.status,
-        "held_by": proposal.held_by,
-        "because": proposal.because,
-        "writer": proposal.writer,
-        "created_at": proposal.created_at,
-        "lapses_at": proposal.lapses_at if proposal.is_pending else None,
-        "approvals": proposal.approvals,
-        "given": tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given),
-        "reviewer": proposal.reviewer,
-        "reviewed_at": proposal.reviewed_at,
-        "reason": proposal.reason,
-    }
+def shown_as(view: type[V], proposal: Proposal) -> V:
+    """It as a caller sees it."""
+    fields: dict[str, Any] = {name: getattr(proposal, name) for name in ProposalView.model_fields}
+    fields["given"] = tuple(Approval(reviewer=one["reviewer"], at=one["at"]) for one in proposal.given)
+    if not proposal.is_pending:
+        fields["lapses_at"] = None
+    return view(**fields)
 
 
 def _body(request: Request) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 2. What lies beyond them answers as what does not exist. What is not certain is not shown.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quipu.errors import ForbiddenError, NotFoundError
@@ -29,54 +29,47 @@ def reviews(principal: Principal, operation: str) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one caller sees and decides on."""
+
+    principal: Principal
+    #: By name and by id; looked up only for reviewers who are limited to some.
+    stores: Mapping[str, Store]
+
+    def sees(self, proposal: Proposal) -> bool:
+        """Who wrote it and who decided it always may."""
+        return self.principal.name in (proposal.writer, proposal.reviewer) or self.decides(proposal)
+
+    def decides(self, proposal: Proposal) -> bool:
+        """By operation, agents, user, and the stores of all that it touches. A store that is gone is in nobody's reach."""
+        principal = self.principal
+        is_within = (
+            principal.may(Permission.REVIEW)
+            and reviews(principal, proposal.operation)
+            and all(map(principal.may_act_for, {proposal.agent_id, *proposal.listed("agents")}))
+            and (
+                principal.user_id is None
+                or {proposal.user_id, *proposal.listed("users")} == {principal.user_id}
+            )
+        )
+        if not is_within or "*" in principal.review_stores:
+            return is_within
+        touched = [self.stores.get(name) for name in proposal.listed("stores")]
+        reached = [store is not None and principal.reaches_store(store.name) for store in touched]
+        return bool(reached) and all(reached) and not proposal.traits.get("is_open")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewerScope:
-    """Stores are looked up only for reviewers who are limited to some."""
+    """Knows how far each reviewer reaches."""
 
     ledger: Ledger
     scopes: Scopes
 
-    async def sees(self, principal: Principal, proposal: Proposal) -> bool:
-        """Whether it is this caller's to see; who wrote it and who decided it always may."""
-        return (await self.seeing(principal))(proposal)
-
-    async def decides(self, principal: Principal, proposal: Proposal) -> bool:
-        """Whether it is this reviewer's to decide on."""
-        return (await self._deciding(principal))(proposal)
-
-    async def seeing(self, principal: Principal) -> Callable[[Proposal], bool]:
-        """The same as `sees`, for many."""
-        decides = await self._deciding(principal)
-
-        def sees(proposal: Proposal) -> bool:
-            return principal.name in (proposal.writer, proposal.reviewer) or decides(proposal)
-
-        return sees
-
-    async def _deciding(self, principal: Principal) -> Callable[[Proposal], bool]:
+    async def of(self, principal: Principal) -> Reach:
         is_limited = "*" not in principal.review_stores
-        stores: Mapping[str, Store] = await self.scopes.stores(principal.tenant) if is_limited else {}
-
-        def decides(proposal: Proposal) -> bool:
-            if not principal.may(Permission.REVIEW) or not self._is_within(principal, proposal):
-                return False
-            if not is_limited:
-                return True
-            touched = proposal.listed("stores")
-            return not proposal.traits.get("is_open") and _reaches_all(principal, touched, stores)
-
-        return decides
-
-    @staticmethod
-    def _is_within(principal: Principal, proposal: Proposal) -> bool:
-        """As far as the proposal says it itself: operation, agents, user."""
-        agents = {proposal.agent_id, *proposal.listed("agents")}
-        users = {proposal.user_id, *proposal.listed("users")}
-        return (
-            reviews(principal, proposal.operation)
-            and all(principal.may_act_for(agent) for agent in agents)
-            and (principal.user_id is None or users == {principal.user_id})
-        )
+        return Reach(principal, await self.scopes.stores(principal.tenant) if is_limited else {})
 
     def check_decision(self, principal: Principal, said: DecideRequest) -> None:
         """Letting one memory in by merging it into another, or in place of others, decides on those too."""
@@ -104,23 +97,15 @@ class ReviewerScope:
         records = await self.ledger.newest_versions(principal.tenant, ids)
         stores = await self.scopes.stores(principal.tenant)
         seen = {name for name, record in records.items() if reaches(principal, record, stores)}
-        sees = await self.seeing(principal)
-        return [entry for entry in writes if await self._sees_write(principal, entry, seen, sees)]
+        reach = await self.of(principal)
+        return [entry for entry in writes if await self._sees_write(reach, entry, seen)]
 
-    async def _sees_write(
-        self, principal: Principal, entry: Entry, seen: Collection[str], sees: Callable[[Proposal], bool]
-    ) -> bool:
-        if entry.agent is not None and not principal.may_act_for(entry.agent):
+    async def _sees_write(self, reach: Reach, entry: Entry, seen: Collection[str]) -> bool:
+        if entry.agent is not None and not reach.principal.may_act_for(entry.agent):
             return False
         proposal_id = entry.detail.get("proposal")
         if isinstance(proposal_id, str):  # seen as a whole or not at all, after it was carried out too
-            proposal = await self.ledger.get(PROPOSALS, principal.tenant, proposal_id)
-            if proposal is None or not sees(proposal):
+            proposal = await self.ledger.get(PROPOSALS, reach.principal.tenant, proposal_id)
+            if proposal is None or not reach.sees(proposal):
                 return False
         return bool(entry.records) and all(mention.id in seen for mention in entry.records)
-
-
-def _reaches_all(principal: Principal, names: Iterable[str], stores: Mapping[str, Store]) -> bool:
-    """Whether these stores, by name or id, are all within the limits. One that is gone is not."""
-    found: Collection[Store | None] = [stores.get(name) for name in names]
-    return bool(found) and all(store is not None and principal.reaches_store(store.name) for store in found)

@@ -7,7 +7,6 @@ from typing import Any
 
 from quipu.errors import QuipuError
 from quipu.governance.gate import Gate
-from quipu.governance.held_write import HeldWrites, author
 from quipu.governance.model import (
     DEFAULT,
     PROPOSALS,
@@ -19,6 +18,7 @@ from quipu.governance.model import (
     TestRulesResponse,
 )
 from quipu.governance.proposals import Proposals
+from quipu.governance.review import HeldWrites, author
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rules import Facts, Question, decided
 from quipu.ledger.ledger import JournalQuery, Kept, Ledger
@@ -109,10 +109,10 @@ class RuleTest:
     async def _pending(self, ctx: Context, rules: Sequence[Rule]) -> list[TestedWrite]:
         """What waits, as far as it could be carried out now."""
         found: list[TestedWrite] = []
-        sees = await self.scope.seeing(ctx.principal)
+        reach = await self.scope.of(ctx.principal)
         async for kept in self.proposals.walk(ctx.tenant, ListReviewsRequest(status="pending")):
             proposal = kept.value
-            if proposal.operation == "recall" or not sees(proposal):
+            if proposal.operation == "recall" or not reach.sees(proposal):
                 continue
             try:
                 verdict = await self._verdict(ctx, rules, kept)

@@ -8,10 +8,8 @@ from quipu.access.service import AccessService
 from quipu.governance import operations as ops
 from quipu.governance.decision_wait import DecisionWait
 from quipu.governance.gate import Gate
-from quipu.governance.held_write import HeldWrites
 from quipu.governance.proposals import Proposals
-from quipu.governance.recall_approvals import RecallApprovals
-from quipu.governance.review import Reviews
+from quipu.governance.review import HeldWrites, Reviews
 from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rule_test import RuleTest
@@ -34,7 +32,6 @@ class GovernanceService:
     rule_test: RuleTest
     proposals: Proposals
     reviews: Reviews
-    scope: ReviewerScope
     waits: DecisionWait
 
     @property
@@ -77,9 +74,9 @@ def gate(
     )
     return Gate(
         ledger=ledger,
+        redactor=redactor,
         rules=rules,
         proposals=proposals,
-        recall_approvals=RecallApprovals(ledger=ledger, redactor=redactor, rules=rules, proposals=proposals),
         similar=SimilarMemories(ledger=ledger, embedding=embedding, engine=engine, clock=clock),
         scopes=scopes,
         is_marked=is_marked,
@@ -116,6 +113,5 @@ def governance_service(
         rule_test=RuleTest(ledger=ledger, gate=gate, proposals=proposals, held=held, scope=proposals.scope),
         proposals=proposals,
         reviews=reviews,
-        scope=proposals.scope,
         waits=DecisionWait(ledger=ledger, signal=memory.feed.signal),
     )

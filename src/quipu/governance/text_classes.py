@@ -1,10 +1,12 @@
 """Classes of text that rules can ask for: personal data, and text that talks to a model instead of about the world.
 
-Both are recognised by shape, so they miss some and find some that are none: a rule that goes by them holds, it does not delete.
+Both are recognised by shape, so they miss some and find some that are none: a rule that goes by them holds, it does not
+delete. Where personal data is masked (`[email]`, `[phone]`), rather too much is taken: whatever `has_personal_data` finds.
+Names are masked where they are known; other names and postal addresses stay.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs]  it has none
@@ -120,3 +122,75 @@ def _is_account(text: str) -> bool:
     if not 15 <= len(plain) <= 34:
         return False
     return int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1
+
+
+# -- masking ----------------------------------------------------------------------------------------------------------
+
+_URL = re.compile(r"\b(?:https?|ftp)://\S+|\bwww\.\S+", re.I)
+#: What follows the name of a mailbox. The name is read backwards from here: forwards, a text without any would be read
+#: anew from each of its letters.
+_MAIL_HOST = re.compile(r"@[\w-]++(?:\.[\w-]++)++")
+_MAILBOX = "_.+-"
+_IP = re.compile(
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])",
+    re.I,
+)
+_NUMBERS = re.compile(r"\+?\(?\d(?:[ ().\-/]{0,2}\d){6,18}")
+#: A day, and perhaps a time of it.
+_DAY = re.compile(r"(?<![\w-])\d{4}-[01]\d-[0-3]\d(?:[T ][0-2]\d:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?Z?)?(?![\w-])")
+_HANDLE = re.compile(r"(?<!\w)@\w{2,}")
+_WORD = re.compile(r"[^\W_]+")
+
+
+def masked(text: str, names: Collection[str] = ()) -> str:
+    """The text without personal data, and without these names, which are words in small letters."""
+    found = _without_names(_masked(text), names)
+    if text.isascii():
+        return found
+    # Full-width digits, invisible characters: what looks like a number to a reader is one.
+    plain = folded(text)
+    if plain != text and _without_names(_masked(plain), names) != plain and has_personal_data(folded(found)):
+        return _without_names(_masked(plain), names)
+    return found
+
+
+def _masked(text: str) -> str:
+    if text.isalpha():
+        return text
+    text = _without_emails(_URL.sub("[url]", text))
+    text = _IBAN.sub("[iban]", _IP.sub("[ip]", text))
+    return _HANDLE.sub("[handle]", _without_numbers(text))
+
+
+def _without_emails(text: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for host in _MAIL_HOST.finditer(text):
+        start = host.start()
+        while start > end and (text[start - 1].isalnum() or text[start - 1] in _MAILBOX):
+            start -= 1
+        if start < host.start():
+            parts += text[end:start], "[email]"
+            end = host.end()
+    return "".join([*parts, text[end:]])
+
+
+def _without_numbers(text: str) -> str:
+    """Days stay; any other row of seven digits and more goes."""
+    parts: list[str] = []
+    end = 0
+    for day in _DAY.finditer(text):
+        parts += _NUMBERS.sub(_number, text[end : day.start()]), day.group()
+        end = day.end()
+    return "".join([*parts, _NUMBERS.sub(_number, text[end:])])
+
+
+def _number(found: re.Match[str]) -> str:
+    digits = re.sub(r"\D", "", found.group())
+    return "[card]" if 13 <= len(digits) <= 19 and is_card(digits) else "[phone]"
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    if not names:
+        return text
+    return _WORD.sub(lambda word: "[name]" if word.group().lower() in names else word.group(), text)

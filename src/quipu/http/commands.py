@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from quipu.access.rules import solo_mode
 from quipu.command import HandCommand, Session
 from quipu.config import Settings, collected
 from quipu.errors import InvalidError, QuipuError
@@ -126,6 +127,7 @@ def _announce(session: Session, url: str, token: str | None, link: str | None, *
         session.say(
             "Send it as `Authorization: Bearer`. `quipu token create` makes more, for agents and reviewers."
         )
+        session.say(f"\n{solo_mode(session.store_urls)}", style="yellow")
     if link is not None:
         session.say(f"Sign in to the page, once and within 15 minutes:\n  {link}")
 

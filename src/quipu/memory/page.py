@@ -188,10 +188,10 @@ _ADDED = {"agent": "agent_id", "user": "user_id", "store": "store", "source": "s
 
 
 async def _forget_ticked(ctx: Context, form: Fields) -> Done:
-    picked = _picked(form)
+    ticked = picked(form)
     gone = held = 0
-    for agent in dict.fromkeys(agent for agent, _ in picked):
-        ids = [record for owner, record in picked if owner == agent]
+    for agent in dict.fromkeys(agent for agent, _ in ticked):
+        ids = [record for owner, record in ticked if owner == agent]
         answer = await dispatch(
             ctx,
             ops.FORGET,
@@ -204,15 +204,15 @@ async def _forget_ticked(ctx: Context, form: Fields) -> Done:
         )
         gone += len(answer.forgotten_ids)
         held += len(ids) if answer.is_held else 0
-    return Done(said=_summary("Forgot", gone, len(picked), held))
+    return Done(said=_summary("Forgot", gone, len(ticked), held))
 
 
 async def _tag_ticked(ctx: Context, form: Fields) -> Done:
-    picked, tags = _picked(form), form.words("new_tags")
+    ticked, tags = picked(form), form.words("new_tags")
     if not tags:
         raise invalid([Fault("/new_tags", "missing_field", "one or more tags, with commas between them")])
     done = held = 0
-    for agent, record_id in picked:
+    for agent, record_id in ticked:
         record = await dispatch(ctx, ops.GET, {"id": record_id})
         answer = await dispatch(
             ctx,
@@ -226,7 +226,7 @@ async def _tag_ticked(ctx: Context, form: Fields) -> Done:
         )
         held += answer.is_held
         done += not answer.is_held
-    return Done(said=_summary("Tagged", done, len(picked), held))
+    return Done(said=_summary("Tagged", done, len(ticked), held))
 
 
 def pick_value(agent_id: str, record_id: str) -> str:
@@ -234,7 +234,8 @@ def pick_value(agent_id: str, record_id: str) -> str:
     return f"{quote(agent_id, safe='')}/{record_id}"
 
 
-def _picked(form: Fields) -> list[tuple[str, str]]:
+def picked(form: Fields) -> list[tuple[str, str]]:
+    """Agent and id of each memory that is ticked."""
     found = [
         (unquote(agent), record) for agent, _, record in (one.partition("/") for one in form.texts("pick"))
     ]
@@ -438,15 +439,19 @@ async def _delete_store(ctx: Context, form: Fields) -> Done:
 # -- the pages ----------------------------------------------------------------------------------------------------
 
 
-def pages(journal: AnyOperation, procedures: Part) -> tuple[Page, ...]:
-    """`journal` says who saw a memory, `procedures` where one stands that has steps."""
+def pages(journal: AnyOperation, procedures: Part, export: Part) -> tuple[Page, ...]:
+    """`journal` says who saw a memory, `procedures` where one stands that has steps; `export` takes along those ticked."""
+
+    async def load(ctx: Context, query: Fields) -> dict[str, Any]:
+        return {**await _memories(ctx, query), **await export.load(ctx, query)}
+
     memories = Page(
         path="/memories",
         group="memory",
         title="Memories",
         template="memories.html",
-        load=_memories,
-        actions={"add": _add, "forget": _forget_ticked, "tag": _tag_ticked},
+        load=load,
+        actions={"add": _add, "forget": _forget_ticked, "tag": _tag_ticked, **export.actions},
         needs=ops.LIST,
     )
     memory = replace(

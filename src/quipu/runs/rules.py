@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from quipu.access.limits import Ownership, visible
+from quipu.access.rules import Ownership, visible
 from quipu.errors import ConflictError, Fault, ForbiddenError, InvalidError, NotFoundError
 from quipu.ledger.commit import Change, Keep
 from quipu.ledger.reader import Kept

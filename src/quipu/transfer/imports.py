@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from quipu.access.limits import Ownership, visible
+from quipu.access.rules import Ownership, visible
 from quipu.errors import ConflictError, Fault, InvalidError, NotFoundError, QuipuError, TamperedError
 from quipu.ledger.commit import Commit
 from quipu.memory.pipeline import Guard, Plan

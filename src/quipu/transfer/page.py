@@ -6,6 +6,7 @@ from typing import Any
 
 from quipu.errors import Fault, ForbiddenError
 from quipu.governance.operations import LIST_REVIEWS
+from quipu.memory.page import picked
 from quipu.operation import Context, authorised, dispatch, dispatch_stream, invalid
 from quipu.page import Done, Fields, Page, may_use
 from quipu.transfer import operations as ops
@@ -26,6 +27,22 @@ _EXTRAS = {
 }
 #: So long a page waits for the end of what was begun; then it shows how far that is.
 _SOON_S, _SHOWN = 2, 20
+
+
+class TickedExport:
+    """On the list of memories: those that are ticked, as a bundle."""
+
+    async def load(self, ctx: Context, query: Fields) -> dict[str, Any]:
+        return {"can_export": may_use(ctx.principal, ops.EXPORT_FILE)}
+
+    @property
+    def actions(self) -> dict[str, Any]:
+        return {"export": _export_ticked}
+
+
+async def _export_ticked(ctx: Context, form: Fields) -> Done:
+    ids = [record_id for _, record_id in picked(form)]
+    return Done(file=dispatch_stream(ctx, ops.EXPORT_FILE, {"filter": {"id": {"$in": ids}}}))
 
 
 async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
@@ -116,7 +133,7 @@ async def _reject(ctx: Context, form: Fields) -> Done:
 PAGES = (
     Page(
         path="/transfer",
-        group="system",
+        group="sharing",
         title="Import and export",
         template="transfer.html",
         load=_load,
@@ -125,7 +142,7 @@ PAGES = (
     ),
     Page(
         path="/imports/{id}",
-        group="system",
+        group="sharing",
         title="Import",
         template="import.html",
         load=_import,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from quipu.access.limits import Ownership, visible
+from quipu.access.rules import Ownership, visible
 from quipu.errors import ConflictError, NotFoundError, QuipuError
 from quipu.governance.model import (
     DecideRequest,

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +36,16 @@ from quipu.page import Action, Done, Fields, Page, may_use
 from quipu.schemas import from_texts
 from quipu.web import forms, session
 from quipu.web.render import assets, guarded, rendered
-from quipu.web.session import FORM, SESSION, Sessions, clear_cookie, fresh, read_cookie, set_cookie
+from quipu.web.session import (
+    FORM,
+    SESSION,
+    Sessions,
+    clear_cookie,
+    form_secret,
+    fresh,
+    read_cookie,
+    set_cookie,
+)
 from quipu.web.text import address
 from quipu.web.view_log import ViewLog
 
@@ -321,11 +329,6 @@ class Visit:
 
     def _seal(self, text: str) -> str:
         return hmac.new(self.csrf.encode(), text.encode(), "sha256").hexdigest()
-
-
-def form_secret(cookie: str) -> str:
-    """What a form carries where there is no session: only who has the cookie can send it."""
-    return hashlib.sha256(b"form " + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _methods(page: Page) -> list[str]:

@@ -1,12 +1,13 @@
 """Where the lines of pictures go: cords with knots, links, state machines, bars, trees. The templates draw them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quipu.model.machine import ANY_STATE, Machine, Transition, faults, machine, parsed
-from quipu.web.text import brief, text_of
+from quipu.web.text import KIND_NAMES, brief, kind, text_of, when
 
 # -- numbers as knots on cords ----------------------------------------------------------------------------------------
 
@@ -68,13 +69,31 @@ def columns(days: Sequence[tuple[str, Mapping[str, int]]], height: float = 56.0)
     found: list[Column] = []
     for place, (label, counts) in enumerate(days):
         top, boxes = height, list[tuple[str, float, float]]()
-        for kind, count in counts.items():
+        for name, count in counts.items():
             tall = round(height * count / most, 2)
             top = round(top - tall, 2)
             if count:
-                boxes.append((kind, top, tall))
+                boxes.append((name, top, tall))
         found.append(Column(label, sum(counts.values()), place * 20.0, tuple(boxes)))
     return tuple(found)
+
+
+def activity_columns(days: Sequence[tuple[int, Mapping[str, int]]]) -> tuple[Column, ...]:
+    """How busy each day was, as columns with a box for each kind."""
+    return columns([(when(day).partition(",")[0], _by_kind(counts)) for day, counts in days])
+
+
+def activity_legend(counts: Mapping[str, int]) -> list[tuple[str, str, int]]:
+    """Kind, its words, how many."""
+    found = _by_kind(counts)
+    return [(name, said, found[name]) for name, said in KIND_NAMES.items() if found[name]]
+
+
+def _by_kind(counts: Mapping[str, int]) -> Mapping[str, int]:
+    found = Counter(dict.fromkeys(KIND_NAMES, 0))
+    for op, count in counts.items():
+        found[kind(op)] += count
+    return found
 
 
 # -- memories and what links them -------------------------------------------------------------------------------------
@@ -112,7 +131,11 @@ class Line:
 class Graph:
     """A neighbourhood; the memory that it is about stands in the middle."""
 
-    size: float
+    #: Where the picture begins, and how large it is.
+    x: float
+    y: float
+    width: float
+    height: float
     dots: tuple[Dot, ...]
     lines: tuple[Line, ...]
     left_out: int
@@ -155,7 +178,16 @@ def graph(nodes: Sequence[Any], edges: Sequence[Any]) -> Graph:
         for one in edges
         if one.source in dots and one.target in dots
     )
-    return Graph(2 * middle, tuple(dots.values()), lines, len(nodes) - len(shown))
+    xs, ys = [dot.x for dot in dots.values()], [dot.y for dot in dots.values()]
+    return Graph(
+        x=min(xs) - _MARGIN,
+        y=min(ys) - _MARGIN / 3,
+        width=max(xs) - min(xs) + 2 * _MARGIN,
+        height=max(ys) - min(ys) + _MARGIN,
+        dots=tuple(dots.values()),
+        lines=lines,
+        left_out=len(nodes) - len(shown),
+    )
 
 
 def _distances(root: str, near: Mapping[str, set[str]]) -> dict[str, int]:
@@ -322,7 +354,8 @@ def _cut(text: str, most: int) -> str:
 #: What templates call.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pendants": pendants,
-    "columns": columns,
+    "activity_columns": activity_columns,
+    "activity_legend": activity_legend,
     "graph": graph,
     "machine_of": machine_of,
     "machine_drawing": machine_drawing,

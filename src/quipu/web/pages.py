@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from quipu.access import page as access
-from quipu.access.signin_links import SigninLinks
+from quipu.access.credentials import SigninLinks
 from quipu.audit import page as audit
 from quipu.audit.operations import JOURNAL
 from quipu.audit.page import Checks
 from quipu.consolidation import page as consolidation
 from quipu.governance import page as governance
-from quipu.governance.webhooks.page import WebhookPart
+from quipu.governance.page import WebhookPart
 from quipu.http.authentication import Authentication
 from quipu.http.jobs import Job, for_each_tenant
 from quipu.ledger.ledger import Ledger
@@ -24,10 +24,8 @@ from quipu.secrets.sealing import Sealing
 from quipu.sharing import page as sharing
 from quipu.transfer import page as transfer
 from quipu.web.app import Site
-from quipu.web.health import health_page
-from quipu.web.overview import overview
-from quipu.web.session import Sessions
-from quipu.web.signin import SignIn
+from quipu.web.page import health_page, overview
+from quipu.web.session import Sessions, SignIn
 from quipu.web.view_log import ViewLog
 
 
@@ -36,7 +34,7 @@ def pages(checks: Checks) -> Sequence[Page]:
     of_access, tenants = access.pages(WebhookPart())
     return (
         overview(checks),
-        *memory.pages(JOURNAL, ProcedurePart()),
+        *memory.pages(JOURNAL, ProcedurePart(), transfer.TickedExport()),
         *consolidation.PAGES,
         *governance.PAGES,
         *audit.pages(checks),

@@ -1,4 +1,5 @@
-"""Who is signed in to the page. Sessions are rows of the ledger, so that any server may answer.
+"""Who is signed in to the page, and how they came in: with a token, with a link that works once, or with a statement of the
+identity provider. Sessions are rows of the ledger, so that any server may answer.
 
 The browser has a cookie that names the tenant and 256 random bits; the row has a hash of it, and the id of the token that
 was signed in with. The token is looked up at every request, so whoever is shut out is shut out of the page as well.
@@ -14,14 +15,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse
 from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
 
-from quipu.access.credentials import Credentials, unknown_credential
+from quipu.access.credentials import Credentials, SigninLinks, unknown_credential
 from quipu.access.model import WEB_SESSIONS, WebSession
+from quipu.errors import QuipuError, UnauthenticatedError
+from quipu.http.authentication import Backoff
+from quipu.http.problems import status_of
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.model.principal import Permission, Principal
 from quipu.secrets.sealing import Sealing
+from quipu.web import forms
+from quipu.web.render import guarded, rendered
 
 #: A session ends after so long without a request, and after so long in any case.
 IDLE_MS, LIFE_MS = 8 * 3_600_000, 24 * 3_600_000
@@ -148,6 +156,98 @@ def _read(text: bytes, tenant: str) -> Principal:
     return Principal(tenant=tenant, **fields)
 
 
+# -- signing in ------------------------------------------------------------------------------------------------------
+
+#: Longer than any token; a signed statement of an identity provider may be long.
+_LONGEST = 16_384
+_FORM_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """The page that asks who somebody is."""
+
+    sessions: Sessions
+    credentials: Credentials
+    links: SigninLinks
+    backoff: Backoff
+    #: On a server that asks nobody there is nothing to sign in to.
+    is_open: bool = False
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/signin", self._shown, methods=["GET"]),
+            Route("/signin", self._sent, methods=["POST"]),
+        ]
+
+    async def _shown(self, http: HttpRequest) -> HttpResponse:
+        if self.is_open:
+            return guarded(RedirectResponse("/", status_code=303))
+        ended = "ended" in http.query_params
+        return self._form(http, "Your session has ended. Sign in again." if ended else None)
+
+    async def _sent(self, http: HttpRequest) -> HttpResponse:
+        """A new session, never one that was there before."""
+        forms.check_sender(http)
+        given, _ = await forms.form_fields(http)
+        cookie = read_cookie(http, FORM)
+        forms.check_secret(given.get(forms.SECRET), form_secret(cookie or fresh(self.sessions.random)))
+        target = forms.own_path(given.get("next"))
+        if not may_sign_in(http):
+            return self._form(http, None, 403, target)
+        try:
+            principal = await self._principal(http, given)
+        except QuipuError as error:
+            return self._form(http, _why(error), status_of(error), target)
+        await self.sessions.end(read_cookie(http, SESSION))
+        answer = guarded(RedirectResponse(target, status_code=303))
+        set_cookie(http, answer, SESSION, await self.sessions.begin(principal), LIFE_MS // 1000)
+        clear_cookie(http, answer, FORM)
+        return answer
+
+    async def _principal(self, http: HttpRequest, given: forms.Fields) -> Principal:
+        """Who it is. Whoever tries many that are not good has to wait."""
+        place = "" if http.client is None else http.client.host
+        self.backoff.check(place)
+        link, token = given.get("link", "").strip(), given.get("token", "").strip()
+        try:
+            if link:
+                return await self.links.redeemed(link)
+            return await self.credentials.principal(token if _is_likely(token) else "")
+        except UnauthenticatedError:
+            self.backoff.failed(place)
+            raise
+
+    def _form(
+        self, http: HttpRequest, message: str | None, status: int = 200, target: str | None = None
+    ) -> HttpResponse:
+        cookie = read_cookie(http, FORM) or fresh(self.sessions.random)
+        context = {
+            "message": message,
+            "csrf": form_secret(cookie),
+            "next": forms.own_path(target or http.query_params.get("next")),
+            # A link signs in only by a button: programs that look at links before people do must not use it up.
+            "link": http.query_params.get("link", "") if http.method == "GET" else "",
+            "is_unprotected": not may_sign_in(http),
+            "takes_statements": self.credentials.identities is not None,
+        }
+        answer = rendered("signin.html", context, status)
+        set_cookie(http, answer, FORM, cookie, _FORM_S)
+        return answer
+
+
+def _is_likely(token: str) -> bool:
+    return token.isascii() and len(token) <= _LONGEST
+
+
+def _why(error: QuipuError) -> str:
+    if not isinstance(error, UnauthenticatedError):
+        return " ".join(filter(None, (error.message, error.hint)))
+    if error.reason in ("revoked_token", "expired_token", "suspended_tenant"):
+        return error.message
+    return "That is not known here. Check that it was copied whole; a link works once, for 15 minutes."
+
+
 # -- cookies ----------------------------------------------------------------------------------------------------------
 
 
@@ -192,3 +292,8 @@ def clear_cookie(http: HttpRequest, answer: HttpResponse, name: str) -> None:
 def _name(http: HttpRequest, name: str) -> str:
     """Under TLS a browser lets nobody else set a cookie of this name."""
     return f"__Host-{name}" if is_tls(http) else name
+
+
+def form_secret(cookie: str) -> str:
+    """What a form carries where there is no session: only who has the cookie can send it."""
+    return hashlib.sha256(b"form " + cookie.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,5 @@
-"""Times, sizes, counts and texts as a person reads them. Control and reordering characters are shown as text."""
+"""Times, sizes, counts, texts and entries of the journal as a person reads them. Control and reordering characters are shown
+as text."""
 
 import json
 import re
@@ -220,3 +221,108 @@ FILTERS: Mapping[str, Any] = {
     "text_of": text_of,
     "relevance_word": relevance_word,
 }
+
+
+# -- entries of the journal ------------------------------------------------------------------------------------------
+
+#: Kinds have a colour and a shape; whatever stands nowhere here is upkeep.
+KINDS: Mapping[str, frozenset[str]] = {
+    "write": frozenset({"remember", "update", "merge", "restore", "import"}),
+    "read": frozenset({"recall", "read", "view", "export", "disclose"}),
+    "removal": frozenset(
+        {"forget", "erase", "expire", "archive", "demote", "sweep", "prune", "delete_store"}
+    ),
+    "decision": frozenset(
+        {"hold", "approve", "agree", "reject", "deny", "set_rules", "dismiss_rule", "grant", "revoke"}
+    ),
+}
+KIND_NAMES: Mapping[str, str] = {
+    "write": "written",
+    "read": "read",
+    "removal": "removed",
+    "decision": "held and decided",
+    "upkeep": "upkeep",
+}
+#: As a sentence goes on after the name of who did it.
+_VERBS: Mapping[str, str] = {
+    "remember": "remembered",
+    "update": "changed",
+    "merge": "merged",
+    "restore": "restored",
+    "import": "imported",
+    "recall": "recalled",
+    "read": "read",
+    "view": "looked at",
+    "export": "exported",
+    "forget": "forgot",
+    "erase": "erased",
+    "expire": "let expire",
+    "archive": "archived",
+    "demote": "demoted",
+    "sweep": "removed what had expired:",
+    "prune": "emptied old versions of",
+    "delete_store": "deleted a store",
+    "hold": "proposed",
+    "approve": "approved",
+    "agree": "agreed",
+    "reject": "rejected",
+    "deny": "was refused",
+    "set_rules": "changed the rules",
+    "dismiss_rule": "dismissed a suggested rule",
+    "create_store": "created a store",
+    "create_tenant": "opened the tenant",
+    "suspend_tenant": "suspended the tenant",
+    "resume_tenant": "resumed the tenant",
+    "create_token": "created a token",
+    "rotate_token": "rotated a token",
+    "revoke_token": "revoked a token",
+    "add_secret": "registered a secret",
+    "remove_secret": "removed a secret",
+    "rotate_key": "took a new signing key",
+    "grant": "shared a part of memory",
+    "revoke": "took back what was shared",
+    "disclose": "was shown what is shared:",
+    "cascade": "told of what was erased",
+    "incident": "reported that something went wrong",
+    "borrow": "asked another server for what it shares",
+    "drop_borrowed": "dropped what another server shared",
+    "open_run": "began a run",
+    "record_node": "noted a step of a run",
+    "start_run": "began a run",
+    "resolve_secret": "asked for a secret in a run",
+    "drop_run_history": "dropped the history of a run",
+    "end_run": "ended a run",
+    "finish_run": "finished a run",
+    "cancel_run": "cancelled a run",
+    "fork_run": "forked a run",
+    "drop_mirror": "dropped a mirror",
+    "mint_memory_ref": "named a memory for a run",
+    "run_notes": "wrote notes of a run",
+    "commit_import": "brought in an import",
+    "undo_import": "undid an import",
+    "create_webhook": "added a webhook",
+    "delete_webhook": "removed a webhook",
+    "consolidate": "went through short-term memory",
+    "checkpoint": "signed the journal",
+    "anchor": "published a signed position",
+    "backup": "made a backup",
+    "reindex": "made the search index anew",
+}
+
+
+def kind(op: str) -> str:
+    """Whether it wrote, read, removed, decided, or was upkeep."""
+    return next((name for name, ops in KINDS.items() if op in ops), "upkeep")
+
+
+def verb(op: str) -> str:
+    """What somebody did."""
+    return _VERBS.get(op, op.replace("_", " "))
+
+
+def ops() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Every operation that an entry can have, with its words, by kind."""
+    return [
+        (said, [(op, verb(op).rstrip(":")) for op in _VERBS if kind(op) == name])
+        for name, said in KIND_NAMES.items()
+    ]

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from quipu.governance.masking import masked
-from quipu.governance.text_classes import has_instruction
+from quipu.governance.text_classes import has_instruction, masked
 from quipu.sharing.grants import profiles
 from quipu.sharing.items import Item
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 from quipu.errors import Fault
 from quipu.fields import DAY_MS
-from quipu.governance.model import PROPOSAL_SUBJECTS, PROPOSALS
-from quipu.governance.reviewer_scope import reviews
-from quipu.governance.similar_memories import SimilarMemories
-from quipu.governance.similarity import SAME_MATTER, relation
-from quipu.governance.suggestions import operations as ops
-from quipu.governance.suggestions.model import (
+from quipu.governance import operations as ops
+from quipu.governance.model import (
+    PROPOSAL_SUBJECTS,
+    PROPOSALS,
     Suggestion,
     SuggestionKind,
     SuggestionsRequest,
     SuggestionsResponse,
 )
+from quipu.governance.reviewer_scope import reviews
+from quipu.governance.similar_memories import SimilarMemories
+from quipu.governance.similarity import SAME_MATTER, relation
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.model import ForgetRequest, MergeRequest

@@ -1,19 +1,23 @@
-"""The first page: how much there is, what waits, what happened last, whether the journal was verified."""
+"""The pages that belong to no room: the overview, and how the server is."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quipu.access.operations import WHOAMI
 from quipu.audit.operations import JOURNAL, JOURNAL_HEAD, LIST_CHECKPOINTS, VERIFY
 from quipu.audit.page import Checks, activity
 from quipu.governance.operations import LIST_REVIEWS
 from quipu.governance.page import summary
-from quipu.http.health import HEALTH
+from quipu.http.health import CAPABILITIES_OF, HEALTH, LIST_JOBS
 from quipu.memory.operations import LIST, LIST_AGENTS, LIST_STORES, REMEMBER_MANY
 from quipu.memory.page import TYPES
 from quipu.model.principal import Permission
 from quipu.operation import Context, dispatch
-from quipu.page import Done, Fields, Page, may_use
+from quipu.page import Done, Fields, Page, Part, may_use
+from quipu.upkeep.operations import STATISTICS
+
+# -- overview --------------------------------------------------------------------------------------------------------
 
 _LATEST, _ENTRIES = 6, 6
 _SAMPLE_AGENT = "sample"
@@ -98,6 +102,7 @@ def overview(checks: Checks) -> Page:
             "stores": (await dispatch(ctx, LIST_STORES, {})).stores if can_read else (),
             "health": await dispatch(ctx, HEALTH, {}) if can_read else None,
             "waiting": None,
+            "solo": False,
             "entries": None,
             "head": None,
             "activity": None,
@@ -109,6 +114,7 @@ def overview(checks: Checks) -> Page:
         }
         if may_use(principal, LIST_REVIEWS):
             found["waiting"] = (await dispatch(ctx, LIST_REVIEWS, {"limit": 100})).reviews
+            found["solo"] = (await dispatch(ctx, WHOAMI, {})).solo
         if may_use(principal, JOURNAL):
             answer = await dispatch(ctx, JOURNAL, {"newest_first": True, "limit": 60})
             found["entries"] = [one for one in answer.entries if one.op not in ("read", "view", "recall")][
@@ -157,3 +163,46 @@ async def _fill(ctx: Context, form: Fields) -> Done:
     held = sum(one.response is not None and one.response.is_held for one in answer.results)
     said = f"Filled in {kept} invented memories of the agent “{_SAMPLE_AGENT}”."
     return Done(said=said + (f" {held} wait for approval." if held else ""))
+
+
+# -- health ----------------------------------------------------------------------------------------------------------
+
+#: What each job does, for who looks after the server.
+_JOBS: Mapping[str, str] = {
+    "sweep": "Removes what has expired",
+    "consolidation": "Goes through short-term memory",
+    "checkpoint": "Signs the journal",
+    "runs": "Looks after runs",
+    "webhooks": "Delivers webhooks",
+    "views": "Journals what pages have shown",
+    "mcp": "Keeps MCP ready",
+}
+
+
+async def _load(ctx: Context, query: Fields) -> dict[str, Any]:
+    can_read = may_use(ctx.principal, CAPABILITIES_OF)
+    return {
+        "health": await dispatch(ctx, HEALTH, {}) if can_read else None,
+        "limits": (await dispatch(ctx, CAPABILITIES_OF, {})).limits if can_read else {},
+        "statistics": await dispatch(ctx, STATISTICS, {}) if may_use(ctx.principal, STATISTICS) else None,
+        "me": await dispatch(ctx, WHOAMI, {}),
+        "permissions": tuple(Permission),
+        "jobs": (await dispatch(ctx, LIST_JOBS, {})).jobs if may_use(ctx.principal, LIST_JOBS) else None,
+        "job_words": _JOBS,
+    }
+
+
+def health_page(mirrors: Part) -> Page:
+    """`mirrors` are listed, and brought up to date, on the page of the server."""
+
+    async def load(ctx: Context, query: Fields) -> dict[str, Any]:
+        return {**await _load(ctx, query), **await mirrors.load(ctx, query)}
+
+    return Page(
+        path="/health",
+        group="system",
+        title="Health",
+        template="health.html",
+        load=load,
+        actions=dict(mirrors.actions),
+    )

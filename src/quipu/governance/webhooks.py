@@ -1,28 +1,129 @@
-"""Delivery of events by journal position: signed, in order for each address, tried again until it arrives or is given up.
-
-How far each webhook has got is kept in the ledger, so nothing is lost when a process dies; what had just been sent may
-come twice, with the same id.
-"""
+"""Creating, listing, deleting and trying webhooks."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import cast
 
-from quipu.errors import QuipuError
-from quipu.governance.model import PROPOSALS, Proposal
-from quipu.governance.webhooks import events
-from quipu.governance.webhooks.model import WEBHOOK_POSITIONS, WEBHOOKS, Webhook, WebhookPosition
+from quipu.errors import BackendUnavailableError, ConflictError, Fault, NotFoundError, QuipuError
+from quipu.governance import operations as ops
+from quipu.governance.model import (
+    EVENTS,
+    PROPOSALS,
+    WEBHOOK_POSITIONS,
+    WEBHOOKS,
+    CreateWebhookRequest,
+    CreateWebhookResponse,
+    DeleteWebhookRequest,
+    DeleteWebhookResponse,
+    ListWebhooksRequest,
+    ListWebhooksResponse,
+    Proposal,
+    TestWebhookRequest,
+    TestWebhookResponse,
+    Webhook,
+    WebhookPosition,
+    WebhookView,
+)
+from quipu.ledger.commit import Commit, Drop, Keep
 from quipu.ledger.ledger import JournalQuery, Ledger
 from quipu.ledger.reader import Reader
+from quipu.memory.pipeline import Redactor
 from quipu.memory.views import is_secret
-from quipu.model.journal import Entry
-from quipu.model.value import JsonObject
-from quipu.operation import Clock
-from quipu.outbound import Answer, Outbound
+from quipu.model.journal import Draft, Entry
+from quipu.model.value import Json, JsonObject
+from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
+from quipu.outbound import Answer, Outbound, address_of
 from quipu.secrets.sealing import Sealing
+
+#: Ten seconds, then twice as long each time, up to an hour; after so many tries an event is given up.
+_FIRST_MS, _LONGEST_MS = 10_000, 3_600_000
+MOST_ATTEMPTS = 16
+#: So long nobody else sends to a webhook that somebody is sending to.
+LEASE_MS = 60_000
+
+
+def is_wanted(webhook: Webhook, entry: Entry) -> bool:
+    """Whether it asked for the events of this entry."""
+    if EVENTS.get(entry.op) not in webhook.events:
+        return False
+    return "*" in webhook.agents or (
+        entry.agent is not None and any(fnmatchcase(entry.agent, pattern) for pattern in webhook.agents)
+    )
+
+
+def body(
+    webhook: Webhook,
+    tenant: str,
+    entry: Entry,
+    proposal: Proposal | None,
+    public_url: str | None,
+    *,
+    with_content: bool,
+) -> JsonObject:
+    """What is sent. No word of a memory is in it, unless it is `with_content`."""
+    proposal_id = str(entry.detail.get("proposal", ""))
+    said: dict[str, Json] = {
+        "id": f"{webhook.id}:{entry.seq}",
+        "event": EVENTS[entry.op],
+        "at": entry.at,
+        "seq": entry.seq,
+        "tenant": tenant,
+        "agent_id": entry.agent,
+        "proposal_id": proposal_id,
+        "review_url": None if public_url is None else f"{public_url.rstrip('/')}/review/{proposal_id}",
+    }
+    if proposal is not None:
+        said |= {
+            "operation": proposal.operation,
+            "writer": proposal.writer,
+            "held_by": list(proposal.held_by),
+            "status": proposal.status,
+            "lapses_at": proposal.lapses_at,
+        }
+        if with_content and proposal.request:
+            said["request"] = {name: value for name, value in proposal.request.items() if value is not None}
+    return said
+
+
+def signature(key: bytes, at_s: int, text: bytes) -> str:
+    """The value of the header `Quipu-Signature`: a moment, and a keyed hash of the moment and the body."""
+    digest = hmac.new(key, f"{at_s}.".encode() + text, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+def wait_ms(attempts: int) -> int:
+    """How long to wait after so many tries."""
+    return min(_LONGEST_MS, _FIRST_MS << min(attempts - 1, 20))
+
+
+def is_due(place: WebhookPosition, now: int) -> bool:
+    """Whether its time has come. Nobody waits longer than the longest wait: a clock was wrong that said so."""
+    return not 0 < place.next_at - now <= _LONGEST_MS
+
+
+def is_free(place: WebhookPosition, now: int) -> bool:
+    """Whether nobody is sending to it now; who died while sending holds it no longer than the lease."""
+    return place.holder is None or not 0 < place.held_until - now <= LEASE_MS
+
+
+def delivered(place: WebhookPosition, seq: int) -> WebhookPosition:
+    """After an event has arrived."""
+    return replace(place, position=seq, attempts=0, next_at=0, error=None)
+
+
+def failed(place: WebhookPosition, seq: int, error: str, now: int) -> WebhookPosition:
+    """After an event has not arrived: it is tried again, or given up so that the next one has its turn."""
+    attempts = place.attempts + 1
+    if attempts >= MOST_ATTEMPTS:
+        return replace(place, position=seq, attempts=0, next_at=0, error=error, dropped=place.dropped + 1)
+    return replace(place, attempts=attempts, next_at=now + wait_ms(attempts), error=error)
+
 
 _log = logging.getLogger("quipu.webhooks")
 _PAGE = 500
@@ -104,7 +205,7 @@ class Delivery:
             "Content-Type": "application/json",
             "Quipu-Event": str(said["event"]),
             "Quipu-Delivery": str(said["id"]),
-            "Quipu-Signature": events.signature(key, self.clock() // 1000, text),
+            "Quipu-Signature": signature(key, self.clock() // 1000, text),
         }
         return await self.outbound.send("POST", webhook.url, headers=headers, body=text)
 
@@ -112,7 +213,7 @@ class Delivery:
 
     async def _delivered(self, tenant: str, webhook: Webhook, place: WebhookPosition, now: int) -> int:
         """One event after the other, until there is none, one does not arrive, or the turn is over."""
-        if not events.is_due(place, now) or not events.is_free(place, now):
+        if not is_due(place, now) or not is_free(place, now):
             return 0
         looked, entry = await self._next(tenant, webhook, place.position)
         if entry is None and looked - place.position < _FAR:
@@ -142,7 +243,7 @@ class Delivery:
         position = max(position, self._looked.get(key, 0))
         while page := await self.ledger.entries(tenant, JournalQuery(after=position, limit=_PAGE)):
             for entry in page:
-                if events.is_wanted(webhook, entry):
+                if is_wanted(webhook, entry):
                     return entry.seq - 1, entry
                 self._looked[key] = position = entry.seq
         return position, None
@@ -154,14 +255,14 @@ class Delivery:
         try:
             proposal = await self.ledger.get(PROPOSALS, tenant, str(entry.detail.get("proposal")))
             with_content = await self._shows_content(tenant, webhook, proposal)
-            said = events.body(webhook, tenant, entry, proposal, self.public_url, with_content=with_content)
+            said = body(webhook, tenant, entry, proposal, self.public_url, with_content=with_content)
             answer = await self.send(tenant, webhook, said)
             error = None if answer.is_success else f"status_{answer.status}"
         except QuipuError as refused:
             error = refused.reason or refused.code
         if error is None:
-            return events.delivered(place, entry.seq)
-        after = events.failed(place, entry.seq, error, self.clock())
+            return delivered(place, entry.seq)
+        after = failed(place, entry.seq, error, self.clock())
         if after.dropped > place.dropped:
             _log.warning("webhook %s: event %s was given up (%s)", webhook.id, entry.seq, error)
         return after
@@ -188,9 +289,9 @@ class Delivery:
             if reader.get(WEBHOOKS, place.id) is None:
                 return None, ()
             current = reader.get(WEBHOOK_POSITIONS, place.id) or place
-            if not events.is_due(current, now) or not events.is_free(current, now):
+            if not is_due(current, now) or not is_free(current, now):
                 return None, ()
-            taken = replace(current, holder=holder, held_until=now + events.LEASE_MS)
+            taken = replace(current, holder=holder, held_until=now + LEASE_MS)
             return taken, [taken]
 
         return await self.ledger.revise(tenant, WEBHOOK_POSITIONS, work)
@@ -227,3 +328,119 @@ def _names_secret(value: object) -> bool:
             return any(map(_names_secret, cast("Sequence[object]", value)))
         case _:
             return False
+
+
+MOST_WEBHOOKS = 50
+_MOST_ATTEMPTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """The addresses of each tenant."""
+
+    ledger: Ledger
+    redactor: Redactor
+    sealing: Sealing
+    delivery: Delivery
+    new_id: Callable[[str], str]
+    random: Callable[[int], bytes]
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (
+            Binding(ops.CREATE_WEBHOOK, self.create),
+            Binding(ops.LIST_WEBHOOKS, self.listed),
+            Binding(ops.DELETE_WEBHOOK, self.delete),
+            Binding(ops.TEST_WEBHOOK, self.test),
+        )
+
+    async def create(self, ctx: Context, request: CreateWebhookRequest) -> CreateWebhookResponse:
+        """It gets what happens after this; its key is shown this once."""
+        if address_of(request.url) is None:
+            accepted = "https://host/path, without credentials and without a fragment"
+            raise invalid([Fault("/url", "bad_value", accepted)])
+        if await self.ledger.count(WEBHOOKS, ctx.tenant) >= MOST_WEBHOOKS:
+            raise invalid([Fault("/url", "too_large", f"at most {MOST_WEBHOOKS} webhooks")])
+        webhook_id, key = self.new_id("whk"), self.random(32).hex()
+        webhook = Webhook(
+            id=webhook_id,
+            url=request.url,
+            events=tuple(dict.fromkeys(request.events)),
+            agents=tuple(dict.fromkeys(request.agents)),
+            with_content=request.with_content,
+            created_at=ctx.clock(),
+            created_by=ctx.principal.name,
+            sealed=await self.sealing.seal(key.encode("ascii"), ctx.tenant, webhook_id),
+        )
+        commit = Commit(
+            tenant=ctx.tenant,
+            draft=_draft(ctx, "create_webhook", webhook_id),
+            changes=(Keep(WEBHOOKS, webhook, 0),),
+        )
+        for _ in range(_MOST_ATTEMPTS):
+            guard = await self.redactor.guard(ctx.tenant, None)
+            guard.clean(request)
+            try:
+                (done,) = await self.ledger.commit(commit, checked_at=guard.checked_at)
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed":
+                    raise
+            else:
+                place = WebhookPosition(id=webhook_id, position=done.seq)
+                return CreateWebhookResponse(webhook=_view(webhook, place), key=key)
+        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
+
+    async def listed(self, ctx: Context, request: ListWebhooksRequest) -> ListWebhooksResponse:
+        found = await self.delivery.webhooks(ctx.tenant)
+        return ListWebhooksResponse(webhooks=tuple(_view(webhook, place) for webhook, place in found))
+
+    async def delete(self, ctx: Context, request: DeleteWebhookRequest) -> DeleteWebhookResponse:
+        webhook = await self._known(ctx.tenant, request.id)
+        draft = _draft(ctx, "delete_webhook", webhook.id)
+        await self.ledger.commit(
+            Commit(tenant=ctx.tenant, draft=draft, changes=(Drop(WEBHOOKS, (webhook.id,)),))
+        )
+        await self.ledger.update(ctx.tenant, WEBHOOK_POSITIONS, drop=[(webhook.id,)])
+        return DeleteWebhookResponse(id=webhook.id)
+
+    async def test(self, ctx: Context, request: TestWebhookRequest) -> TestWebhookResponse:
+        """An event of nothing. What went wrong is said, as far as it reveals nothing of the network here."""
+        webhook = await self._known(ctx.tenant, request.id)
+        now = ctx.clock()
+        answer = await self.delivery.send(
+            ctx.tenant, webhook, {"id": f"{webhook.id}:test", "event": "test", "at": now}
+        )
+        if not answer.is_success:
+            raise BackendUnavailableError(
+                f"It was answered with status {answer.status}.", reason=f"status_{answer.status}"
+            )
+        return TestWebhookResponse(id=webhook.id, status=answer.status)
+
+    async def _known(self, tenant: str, webhook_id: str) -> Webhook:
+        webhook = await self.ledger.get(WEBHOOKS, tenant, webhook_id)
+        if webhook is None:
+            raise NotFoundError(
+                "There is no such webhook.", reason="webhook", hint="`quipu webhook list` shows them."
+            )
+        return webhook
+
+
+def _draft(ctx: Context, op: str, webhook_id: str) -> Draft:
+    return Draft(op=op, actor=ctx.principal.name, at=ctx.clock(), detail={"webhook": webhook_id})
+
+
+def _view(webhook: Webhook, place: WebhookPosition) -> WebhookView:
+    return WebhookView(
+        id=webhook.id,
+        url=webhook.url,
+        events=webhook.events,
+        agents=webhook.agents,
+        with_content=webhook.with_content,
+        created_at=webhook.created_at,
+        created_by=webhook.created_by,
+        position=place.position,
+        attempts=place.attempts,
+        next_at=place.next_at or None,
+        error=place.error,
+        dropped=place.dropped,
+    )

@@ -17,18 +17,23 @@ from typing import Any
 
 from quipu.errors import ConflictError, NotFoundError
 from quipu.fields import DAY_MS
-from quipu.governance.model import PROPOSALS, GetRulesRequest, Proposal, Rule, SetRulesRequest, When
-from quipu.governance.rule_list import Rules
-from quipu.governance.rules import BULK, BULK_REMOVAL, INSTRUCTION
-from quipu.governance.suggestions import operations as ops
-from quipu.governance.suggestions.model import (
+from quipu.governance import operations as ops
+from quipu.governance.model import (
     DISMISSALS,
+    PROPOSALS,
     AnswerSuggestedRuleRequest,
     Dismissal,
+    GetRulesRequest,
+    Proposal,
+    Rule,
+    SetRulesRequest,
     SuggestedRule,
     SuggestedRulesRequest,
     SuggestedRulesResponse,
+    When,
 )
+from quipu.governance.rule_list import Rules
+from quipu.governance.rules import BULK, BULK_REMOVAL, INSTRUCTION
 from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import JournalQuery, Kept, Ledger
 from quipu.memory.scope import Scopes

@@ -1,1 +1,0 @@
-"""Held writes and decisions are sent to other machines."""
