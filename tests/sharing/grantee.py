@@ -12,7 +12,7 @@ import httpx
 from quipu import jose
 from quipu.jose import Signatory
 from quipu.sharing.grants import operations as ops
-from quipu.sharing.grants.model import ShareResponse
+from quipu.sharing.grants.messages import ShareResponse
 from tests.sharing.network import Host
 
 _NUMBERS = count(1)

@@ -13,7 +13,7 @@ from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import CREATE_STORE, DELETE_STORE, FORGET, MERGE, REMEMBER
 from quipu.sharing import operations as ops
 from quipu.sharing import receipts
-from quipu.sharing.erasure.choice import Choice
+from quipu.sharing.erasures import Erasures
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.model import ERASURES, GRANTS, ITEM_LOG, RECEIPTS
@@ -221,16 +221,16 @@ async def test_what_is_made_of_it_between_the_look_and_the_erasure_goes_with_it(
 ) -> None:
     record_id = await host.remember("The word.")
     made: list[str] = []
-    chosen = Choice.chosen
+    chosen = Erasures._chosen
 
-    async def interrupted(self: Choice, *given: Any) -> Any:
+    async def interrupted(self: Erasures, *given: Any) -> Any:
         found = await chosen(self, *given)
         if not made:
             links = [{"to": record_id, "rel": "derived_from"}]
             made.append(await host.remember("Made of the word.", source="consolidation", links=links))
         return found
 
-    monkeypatch.setattr(Choice, "chosen", interrupted)
+    monkeypatch.setattr(Erasures, "_chosen", interrupted)
     done = await host(ops.ERASE, ids=[record_id])
     assert sorted(done.ids) == sorted([record_id, *made])
     assert done.erasure.receipt["scope"]["items_deleted"] == 2

@@ -19,7 +19,7 @@ from quipu.memory.operations import FORGET
 from quipu.outbound import Answer
 from quipu.sharing import operations as ops
 from quipu.sharing import receipts
-from quipu.sharing.erasure.erasures import Erasures
+from quipu.sharing.erasures import Erasures
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.model import CASCADE_STEPS, RECEIPTS, CascadeStep
 from tests.requirement import requirement

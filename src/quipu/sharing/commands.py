@@ -11,13 +11,13 @@ from quipu.command import HandCommand, Session
 
 if TYPE_CHECKING:  # help is shown without loading the models
     from quipu.config import Settings
-    from quipu.sharing.host_messages import BorrowedView, BorrowResponse
+    from quipu.sharing.messages import BorrowedView, BorrowResponse
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 async def _borrow(session: Session, *, kinds: tuple[str, ...], **given: Any) -> None:
-    from quipu.sharing.host_messages import BorrowRequest
+    from quipu.sharing.messages import BorrowRequest
 
     fields = {name: value for name, value in given.items() if value is not None}
     request = BorrowRequest.parse({**fields, "kinds": kinds} if kinds else fields)

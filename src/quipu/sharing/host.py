@@ -1,20 +1,28 @@
 """This host as others know it, and what all of sharing is made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quipu.errors import UnsupportedError
 from quipu.jose import b64
 from quipu.ledger.commit import Keep
 from quipu.ledger.ledger import Ledger
-from quipu.ledger.reader import Reader
+from quipu.ledger.reader import Kept, Reader
+from quipu.ledger.table import Table
 from quipu.memory.pipeline import Redactor
 from quipu.model.principal import Principal
 from quipu.operation import Clock
 from quipu.sharing import receipts
 from quipu.sharing.identity import Documents, Keyring
-from quipu.sharing.model import RECEIPTS, Receipt, ReceiptType
+from quipu.sharing.model import NO_TENANT, RECEIPTS, Receipt, ReceiptType
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+OwnerT = TypeVar("OwnerT", bound="DataclassInstance")
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +90,24 @@ class Host:
             **members,
         )
 
+    async def index(self, table: Table[T], owners: Table[OwnerT], owner: Callable[[str, T], OwnerT]) -> None:
+        """See to it that the owners of all rows can be found by these alone: a ledger that was copied does not know them."""
+        async for tenant in self.ledger.journaled_tenants():
+            rows = await self.ledger.read(tenant, lambda reader: list(every(reader, table)))
+            found = {owners.key_of(one): one for one in (owner(tenant, row.value) for row in rows)}
+            await self.ledger.update(NO_TENANT, owners, *found.values())
+
     def decision(self, outcome: str, *rules: str, **told: Any) -> dict[str, Any]:
         """What was decided, as an entry of a receipt."""
         return {"id": f"pol_{self.ulid()}", "outcome": outcome, "rules": list(rules), **told}
+
+
+def every(reader: Reader, table: Table[T], equal: Mapping[str, Any] | None = None) -> Iterator[Kept[T]]:
+    """All rows that are like this, read page by page."""
+    after = None
+    while rows := reader.rows(table, equal, after=after, limit=_PAGE):
+        yield from rows
+        after = table.key_of(rows[-1].value)
 
 
 def kept(receipt: Receipt) -> Keep:

@@ -364,7 +364,7 @@ class Documents:
         tenant = None if did in self.keyring.brought else self.keyring.tenant_of(did)
         if tenant is not None:
             return self.keyring.document(tenant)
-        if did.startswith("did:key:"):
+        if dids.is_key(did):
             return dids.key_document(did)
         now = self.clock()
         at, kept = self._kept.get(did, (0, None))

@@ -29,7 +29,7 @@ from quipu.search.text import is_storable
 from quipu.sharing import dids, receipts
 from quipu.sharing.grants import tokens
 from quipu.sharing.host import Host
-from quipu.sharing.host_messages import MOST_RESULTS
+from quipu.sharing.messages import MOST_RESULTS
 
 _LARGEST_DOCUMENT, _LARGEST_ANSWER = 256 << 10, 16 << 20
 _MANIFEST = "/.well-known/oap-memory.json"
@@ -86,7 +86,12 @@ class _Receipt(Told):
     receipt_id: Name
 
 
+class _Erased(Told):
+    item_ids: Annotated[tuple[str, ...], Field(max_length=10_000)]
+
+
 class _Output(Told):
+    erased: Annotated[tuple[_Erased, ...], Field(max_length=1000)] = ()
     items: Annotated[tuple[Filter, ...], Field(max_length=MOST_RESULTS)]
     next_cursor: Annotated[str, Field(max_length=1024), AfterValidator(_keepable)] | None = None
 

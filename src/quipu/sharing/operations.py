@@ -3,14 +3,14 @@
 from quipu.model.principal import Permission
 from quipu.operation import SERVER, WHOLE, Command, Operation, Tool, delete, get, post
 from quipu.schemas import Operations
-from quipu.sharing import host_messages as h
+from quipu.sharing import messages as m
 
 # -- who we are -------------------------------------------------------------------------------------------------------
 
 GET_IDENTITY = Operation(
     name="get_identity",
-    request=h.GetIdentityRequest,
-    response=h.Identity,
+    request=m.GetIdentityRequest,
+    response=m.Identity,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/identity"),
@@ -19,8 +19,8 @@ GET_IDENTITY = Operation(
 )
 ROTATE_KEY = Operation(
     name="rotate_key",
-    request=h.RotateKeyRequest,
-    response=h.RotatedKey,
+    request=m.RotateKeyRequest,
+    response=m.RotatedKey,
     permission=lambda request: Permission.OPERATE if request.host else Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/identity/keys"),
@@ -32,8 +32,8 @@ ROTATE_KEY = Operation(
 )
 DESCRIBE_SERVICE = Operation(
     name="describe_service",
-    request=h.DescribeServiceRequest,
-    response=h.ServiceDescription,
+    request=m.DescribeServiceRequest,
+    response=m.ServiceDescription,
     permission=None,
     limits=SERVER,
     repeat="safe",
@@ -45,8 +45,8 @@ IDENTITY_OPERATIONS = (GET_IDENTITY, ROTATE_KEY, DESCRIBE_SERVICE)
 
 BORROW = Operation(
     name="borrow",
-    request=h.BorrowRequest,
-    response=h.BorrowResponse,
+    request=m.BorrowRequest,
+    response=m.BorrowResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/borrowed/query"),
@@ -54,8 +54,8 @@ BORROW = Operation(
 )
 LIST_BORROWED = Operation(
     name="list_borrowed",
-    request=h.ListBorrowedRequest,
-    response=h.ListBorrowedResponse,
+    request=m.ListBorrowedRequest,
+    response=m.ListBorrowedResponse,
     permission=Permission.READ,
     limits=WHOLE,
     http=get("/v1/borrowed"),
@@ -69,21 +69,25 @@ LIST_BORROWED = Operation(
 )
 GIVE_UP_BORROWED = Operation(
     name="give_up_borrowed",
-    request=h.GiveUpBorrowedRequest,
-    response=h.GiveUpBorrowedResponse,
+    request=m.GiveUpBorrowedRequest,
+    response=m.GiveUpBorrowedResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=delete("/v1/borrowed"),
     cli=Command(
         name="borrowed drop",
-        arguments=("source", "grant_id"),
-        examples=("quipu borrowed drop did:web:memory.example mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",),
+        arguments=("which",),
+        says="Dropped {dropped} of {grant_id}.",
+        examples=(
+            "quipu borrowed drop mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
+            "quipu borrowed drop https://memory.example/oap/memory/grant/mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
+        ),
     ),
 )
 RETURN_BORROWED = Operation(
     name="return_borrowed",
-    request=h.ReturnBorrowedRequest,
-    response=h.ReturnBorrowedResponse,
+    request=m.ReturnBorrowedRequest,
+    response=m.ReturnBorrowedResponse,
     permission=None,
     limits=SERVER,
 )
@@ -94,8 +98,8 @@ BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED
 
 ERASE = Operation(
     name="erase",
-    request=h.EraseRequest,
-    response=h.EraseResponse,
+    request=m.EraseRequest,
+    response=m.EraseResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/erasures"),
@@ -111,8 +115,8 @@ ERASE = Operation(
 )
 LIST_ERASURES = Operation(
     name="list_erasures",
-    request=h.ListErasuresRequest,
-    response=h.ListErasuresResponse,
+    request=m.ListErasuresRequest,
+    response=m.ListErasuresResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/erasures"),

@@ -8,8 +8,8 @@ from quipu.operation import Context, dispatch, invalid
 from quipu.page import Done, Fields, Page
 from quipu.sharing import operations as host_ops
 from quipu.sharing.grants import operations as ops
-from quipu.sharing.host_messages import BorrowedView
 from quipu.sharing.items import KINDS
+from quipu.sharing.messages import BorrowedView
 
 _GRANTS, _BORROWED, _ERASURES = 100, 100, 50
 #: How much of each item a grant shows.

@@ -16,6 +16,8 @@ from quipu.sharing.times import rfc3339
 
 GENESIS = "genesis"
 VERSION = "1.0"
+#: The version of every action that receipts name.
+ACTION_VERSION = "1.0.0"
 #: Members that are no part of an item's state.
 _ADDED = ("integrity", "provenance_tags", "epistemic")
 _ADDED_TO_EMBEDDING = ("vector_url", "digest")

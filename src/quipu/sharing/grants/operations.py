@@ -3,7 +3,7 @@
 from quipu.model.principal import Permission
 from quipu.operation import SERVER, WHOLE, Command, Operation, delete, get, post
 from quipu.schemas import Operations
-from quipu.sharing.grants import model as m
+from quipu.sharing.grants import messages as m
 
 SHARE = Operation(
     name="share",

@@ -8,7 +8,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from quipu import jose
 from quipu.errors import (
@@ -30,11 +30,11 @@ from quipu.model.journal import Draft
 from quipu.operation import Context, invalid
 from quipu.sharing import dids, receipts
 from quipu.sharing.dids import PublicKey
-from quipu.sharing.grants import model as m
+from quipu.sharing.grants import messages as m
 from quipu.sharing.grants import terms
 from quipu.sharing.grants.terms import EMBEDDINGS, EXPORT, QUERY, Grant, grant_of
 from quipu.sharing.grants.view import Coverage, GrantViews
-from quipu.sharing.host import Host, kept
+from quipu.sharing.host import Host, every, kept
 from quipu.sharing.model import (
     GRANT_OWNERS,
     GRANTS,
@@ -47,10 +47,7 @@ from quipu.sharing.model import (
 )
 from quipu.sharing.times import rfc3339
 
-R = TypeVar("R")
-_ACTION = "1.0.0"
 _MOST_ATTEMPTS = 16
-_PAGE = 500
 #: So many items are shown of what is shared, and of a draft.
 _SAMPLE, _PREVIEW = 5, 100
 _UPDATED_MS = 300_000
@@ -234,7 +231,7 @@ class Grants:
             agent=grant.grantee,
             grant_id=grant.id,
             action_id=action,
-            action_version=_ACTION,
+            action_version=receipts.ACTION_VERSION,
             policy_decisions=[decision],
             provenance_tags_out=[f"grant:{grant.id}", f"scope:{grant.scope_id}"],
         )
@@ -275,18 +272,12 @@ class Grants:
         owner = await ledger.get(GRANT_OWNERS, NO_TENANT, grant_id)
         if owner is None and not self._is_indexed:
             self._is_indexed = True
-            async for tenant in ledger.journaled_tenants():
-                await self._index(tenant)
+            await self.host.index(
+                GRANTS, GRANT_OWNERS, lambda tenant, row: GrantOwner(id=row.id, owner=tenant)
+            )
             owner = await ledger.get(GRANT_OWNERS, NO_TENANT, grant_id)
         row = None if owner is None else await ledger.get(GRANTS, owner.owner, grant_id)
         return None if owner is None or row is None else (owner.owner, row)
-
-    async def _index(self, tenant: str) -> None:
-        after: tuple[str] | None = None
-        while rows := await self.host.ledger.page(GRANTS, tenant, after=after, limit=_PAGE):
-            owners = [GrantOwner(id=row.id, owner=tenant) for row in rows]
-            await self.host.ledger.update(NO_TENANT, GRANT_OWNERS, *owners)
-            after = (rows[-1].id,)
 
     async def _is_signed(self, grant: Grant, *, by_current_key: bool = False) -> bool:
         """Whether a key of the granter's signed it that is not compromised. Without the granter's document: no."""
@@ -427,12 +418,7 @@ class Grants:
 
 
 def _not_revoked(reader: Reader) -> list[Kept[GrantRow]]:
-    found: list[Kept[GrantRow]] = []
-    after: tuple[str] | None = None
-    while rows := reader.rows(GRANTS, after=after, limit=_PAGE):
-        found += [row for row in rows if row.value.revoked_at is None]
-        after = (rows[-1].value.id,)
-    return found
+    return [row for row in every(reader, GRANTS) if row.value.revoked_at is None]
 
 
 def _is_signed(grant: Grant, keys: Sequence[PublicKey]) -> bool:

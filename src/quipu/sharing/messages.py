@@ -8,6 +8,8 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 from quipu.fields import WHOLE, Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value, fault
 from quipu.operation import Request, Response
 from quipu.outbound import address_of
+from quipu.sharing.grants.filters import ItemFilter
+from quipu.sharing.grants.terms import Did
 from quipu.sharing.items import Kind
 from quipu.sharing.model import CascadeStatus, ErasureStep
 
@@ -24,9 +26,14 @@ def _short_enough(text: str) -> str:
     return text
 
 
-def _link(text: str) -> str:
+def is_link(text: str) -> bool:
+    """Whether it is the link of a grant."""
     where = address_of(text)
-    if where is None or not _GRANT.fullmatch(where.path):
+    return where is not None and _GRANT.fullmatch(where.path) is not None
+
+
+def _link(text: str) -> str:
+    if not is_link(text):
         raise bad_value("the link of a grant, such as https://memory.example/oap/memory/grant/mgr_…")
     return text
 
@@ -135,6 +142,9 @@ class BorrowResponse(Response):
     source: str = Field(description="The DID of the server.")
     grant_id: str = Field(description="The grant.")
     items: tuple[BorrowedView, ...] = Field(description="What fits, best first.")
+    erased: tuple[str, ...] = Field(
+        default=(), description="Items that were kept here, and went because their owner has erased them."
+    )
     next_cursor: str | None = Field(
         default=None, description="Where the next page begins; none: this was the last."
     )
@@ -162,15 +172,31 @@ class ListBorrowedResponse(Response):
 
 
 class GiveUpBorrowedRequest(Request):
-    """Drop what a grant showed you, and end the grant at the server that shares."""
+    """Drop what a grant showed you, and end the grant at the server that shares.
 
-    source: Name = Field(description="The DID of the server, as the list of what is borrowed names it.")
-    grant_id: Name = Field(description="The grant.")
+    One word is enough where it says which grant is meant: its link always does.
+    """
+
+    which: Annotated[str, Field(min_length=1, max_length=2_000), Redact.REFUSE] | None = Field(
+        default=None,
+        description="The link of the grant, its id, or the DID of the server if only one grant of it is borrowed under.",
+    )
+    source: Name | None = Field(
+        default=None, description="The DID of the server, as the list of what is borrowed names it."
+    )
+    grant_id: Name | None = Field(default=None, description="The grant, as that list names it.")
+
+    @model_validator(mode="after")
+    def _says_which(self) -> Self:
+        if (self.which, self.source, self.grant_id) == (None, None, None):
+            raise fault("missing_field", "/which", "the grant's link or id, or the DID of the server")
+        return self
 
 
 class GiveUpBorrowedResponse(Response):
     """What was dropped."""
 
+    source: str = Field(description="The DID of the server.")
     grant_id: str = Field(description="The grant.")
     dropped: int = Field(description="How many items were kept here until now.")
     ended: bool = Field(
@@ -180,6 +206,7 @@ class GiveUpBorrowedResponse(Response):
 
 # -- erasure ------------------------------------------------------------------------------------------------------
 
+_SELECTORS = dict.fromkeys(("item_ids", "grant_id", "scope_id", "filter"))
 ItemIds: TypeAlias = Annotated[Names, Field(min_length=1, max_length=_MOST_IDS)]
 
 
@@ -207,7 +234,9 @@ class EraseRequest(Request):
         default="gdpr-art-17", description="Why, for the receipt. Grantees are told it."
     )
     cascade: bool = Field(
-        default=True, description="Whether those who were shown the items are told to erase them."
+        default=True,
+        description="Whether those who were shown the items are told to erase them. Who is a did:key has no address, and "
+        "learns it with the answer to their next query.",
     )
     dry_run: bool = Field(default=False, description="Only say which memories would go.")
 
@@ -218,8 +247,41 @@ class EraseRequest(Request):
         if sum(ways) == 0:
             raise fault("missing_field", "/ids", "ids, filter, grant_id or scope_id; or all for everything")
         if sum(ways) > 1:
-            raise fault("bad_value", "", "one of ids, grant_id and all; or filter and scope_id")
+            pointer = "/all" if self.all else "/filter" if self.filter is not None else "/scope_id"
+            pointer = pointer if by_content or self.all else "/grant_id"
+            raise fault(
+                "bad_value", pointer, "nothing: it is one of ids, grant_id, all, filter with scope_id"
+            )
         return self
+
+
+class OapErasure(Request):
+    """OAP's request to delete, from the owner. Without a selector it is everything."""
+
+    principal_did: Did
+    scope_id: Name | None = None
+    item_ids: ItemIds | None = None
+    filter: ItemFilter | None = None
+    grant_id: Name | None = None
+    reason: ShortText = "gdpr-art-17"
+    cascade: bool = True
+
+    @model_validator(mode="after")
+    def _says_what_it_chooses(self) -> Self:
+        given = [name for name in _SELECTORS if name in self.model_fields_set]
+        for name in given:
+            if getattr(self, name) is None:
+                raise fault("bad_value", f"/{name}", "something; or no selector, for everything")
+        ways = ["filter" if name == "scope_id" else name for name in given]
+        if len(set(ways)) > 1:
+            raise fault("bad_value", f"/{given[-1]}", "nothing: one selector, or scope_id with filter")
+        return self
+
+    def as_operation(self) -> dict[str, Any]:
+        given = self.model_dump(mode="json", exclude_unset=True, exclude={"principal_did"})
+        if "item_ids" in given:
+            given["ids"] = given.pop("item_ids")
+        return given if self.model_fields_set & _SELECTORS.keys() else {**given, "all": True}
 
 
 class GranteeTold(Response):
@@ -229,7 +291,9 @@ class GranteeTold(Response):
     grant_id: str = Field(description="The grant.")
     items: int = Field(description="How many items they were shown.")
     status: CascadeStatus = Field(
-        description="done: they sent a receipt; waiting: they are told again; unreachable: once a day from now on."
+        description="done: they sent a receipt; waiting: they are told again; unreachable: once a day from now on; "
+        "no_address: not told, because a did:key has no address; they learn it with the answer to their next query; "
+        "told: they learned it so."
     )
     attempts: int = Field(description="How often they were told.")
     next_at: int | None = Field(default=None, description="When they are told again.")
@@ -240,7 +304,7 @@ class ErasureView(Response):
 
     id: str = Field(description="Its id.")
     step: ErasureStep = Field(
-        description="propagating: erased here, and somebody who was shown it has not answered yet; done."
+        description="propagating: erased here, and somebody who was shown it has not answered or learned of it yet; done."
     )
     reason: str = Field(description="Why.")
     erased: int = Field(description="How many memories.")
