@@ -1,7 +1,7 @@
 """Several hosts in one process, each a whole installation, and a network between them that is a small program."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,20 +114,27 @@ class Host:
 
 
 @asynccontextmanager
-async def hosts(folder: Path, *names: str, **settings: Any) -> AsyncIterator[tuple[Network, list[Host]]]:
-    """Hosts of these names, with one clock. `settings` are everybody's; a public address is each one's own."""
+async def hosts(
+    folder: Path, *names: str, unreachable: Collection[str] = (), **settings: Any
+) -> AsyncIterator[tuple[Network, list[Host]]]:
+    """Hosts of these names, with one clock. `settings` are everybody's; a public address is each one's own.
+
+    `unreachable`: those that have none, and are known by their key.
+    """
     network, clock = Network(), Clock()
     made: list[Host] = []
     for name in names:
+        address = None if name in unreachable else f"https://{name}"
         container = await open_container(
-            Settings(**{"rate": 0, "public_url": f"https://{name}", **settings}),
+            Settings(**{"rate": 0, "public_url": address, **settings}),
             stores=[str(folder / f"{name}.db")],
             embedder=WordEmbedder(),
             clock=clock,
             outbound=network,
         )
         host = Host(name, container, clock, http_app(container))
-        network.hosts[name] = host
+        if address is not None:
+            network.hosts[name] = host
         made.append(host)
     try:
         yield network, made

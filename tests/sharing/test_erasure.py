@@ -332,16 +332,25 @@ async def test_the_owner_asks_at_oaps_address_too(grantee: Grantee) -> None:
 
     record_id = await lender.remember("The word.")
     kept = await lender.remember("Stays.", scope_id="work")
-    for bad, status in (
-        ({}, 400),
-        ({"principal_did": lender.owner, "surprise": 1}, 400),
-        ({"principal_did": lender.owner, "filter": None}, 400),
-        ({"principal_did": lender.owner, "filter": {}}, 400),
-        ({"principal_did": lender.owner, "item_ids": "x"}, 400),
-        ({"principal_did": "did:web:somebody.example"}, 404),
+    for bad, status, why, pointer in (
+        ({"principal_did": None}, 400, "required", "/principal_did"),
+        ({"principal_did": 7}, 400, "bad_value", "/principal_did"),
+        ({"surprise": 1}, 400, "unknown_member", "/surprise"),
+        ({"filter": None}, 400, "bad_value", "/filter"),
+        ({"filter": {}}, 400, "required", "/filter"),
+        ({"filter": {"as_of": "2026-01-01T00:00:00Z"}}, 400, "unknown_member", "/filter/as_of"),
+        ({"item_ids": "x"}, 400, "bad_value", "/item_ids"),
+        ({"item_ids": []}, 400, "bad_value", "/item_ids"),
+        ({"item_ids": ["x", 7]}, 400, "bad_value", "/item_ids/1"),
+        ({"item_ids": ["x"], "grant_id": "mgr_1"}, 400, "bad_value", "/grant_id"),
+        ({"scope_id": ""}, 400, "bad_value", "/scope_id"),
+        ({"reason": "x" * 300}, 413, "too_large", "/reason"),
+        ({"cascade": "yes"}, 400, "bad_value", "/cascade"),
+        ({"principal_did": "did:web:somebody.example"}, 404, "owner", "/principal_did"),
     ):
-        answer = await delete(**bad)
+        answer = await delete(**{"principal_did": lender.owner, **bad})
         assert answer.status_code == status, (bad, answer.text)
+        assert answer.json()["error"]["details"] == {"reason": why, "pointer": pointer}, bad
     done = await delete(principal_did=lender.owner, item_ids=[record_id], reason="gone")
     assert done.status_code == 200, done.text
     output = done.json()["output"]

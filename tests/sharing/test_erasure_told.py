@@ -261,6 +261,59 @@ async def test_servers_that_go_on_with_an_erasure_at_once_write_one_receipt(
     assert await both.held() == 0
 
 
+@requirement("oap:erasure.no-address")
+async def test_who_has_no_address_is_not_told_and_learns_it_with_the_answer_to_the_next_query(
+    tmp_path: Path,
+) -> None:
+    names = ("memory.example", "contractor.example")
+    async with hosts(tmp_path, *names, unreachable=names[1:]) as (network, [lender, own]):
+        both = Both(network, lender, Grantee(lender, own))
+        assert both.grantee.did.startswith("did:key:")
+        record_id, grant_id = await both.lent()
+        kept, _ = await both.lent("This stays.")
+        done = (await lender(ops.ERASE, ids=[record_id])).erasure
+        assert {one.status for one in done.grantees} == {"no_address"}
+        assert {(one.attempts, one.next_at) for one in done.grantees} == {(0, None)}
+        assert (done.step, done.receipt["scope"]["subprocessors_propagated_to"]) == ("propagating", [])
+        assert {one["status"] for one in done.report["steps"]} == {"no_address"}
+        lender.clock.now += 100 * 60 * MINUTE
+        await both.work()
+        assert await both.erasure() == done, "nobody is asked who cannot be"
+        assert await both.held() == 3
+
+        link = f"https://memory.example/oap/memory/grant/{grant_id}"
+        answer = await own(ops.BORROW, link=link)
+        assert answer.erased == (record_id,)
+        assert "zyxwv" not in str(
+            [item.text for item in (await own(ops.LIST_BORROWED, grant_id=grant_id)).items]
+        )
+        assert (await both.erasure()).step == "propagating", "the other grant has not been asked for yet"
+        assert (await own(ops.BORROW, link=link)).erased == (), "it is told once"
+        other = next(one.grant_id for one in done.grantees if one.grant_id != grant_id)
+        await own(ops.BORROW, link=f"https://memory.example/oap/memory/grant/{other}")
+        await both.work()
+        told = await both.erasure()
+        assert (told.step, {one.status for one in told.grantees}) == ("done", {"told"})
+        assert await both.deletions() == 1
+        assert {item.item_id for item in (await own(ops.LIST_BORROWED)).items} == {kept}
+        for name in names:
+            assert not holds(tmp_path, f"{name}.db", "zyxwv")
+
+
+@requirement("oap:erasure.no-address")
+async def test_an_answer_with_the_erasure_says_it_with_the_deletion_receipt(tmp_path: Path) -> None:
+    names = ("memory.example", "contractor.example")
+    async with hosts(tmp_path, *names, unreachable=names[1:]) as (_, [lender, own]):
+        grantee = Grantee(lender, own)
+        record_id = await lender.remember("The word is zyxwv.")
+        await grantee.given()
+        assert (await grantee.sees())["erased"] == []
+        done = (await lender(ops.ERASE, ids=[record_id])).erasure
+        (said,) = (await grantee.sees("anything"))["erased"]
+        assert said == {"item_ids": [record_id], "receipt": done.receipt}
+        assert (await lender(grant_ops.LIST_RECEIPTS, verify=True)).faults == ()
+
+
 async def test_without_cascade_nobody_is_told(both: Both) -> None:
     record_id, _ = await both.lent()
     done = (await both.lender(ops.ERASE, ids=[record_id], cascade=False)).erasure

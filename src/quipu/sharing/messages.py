@@ -8,8 +8,6 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 from quipu.fields import WHOLE, Count, Cursor, Filter, Name, Names, Redact, ShortText, bad_value, fault
 from quipu.operation import Request, Response
 from quipu.outbound import address_of
-from quipu.sharing.grants.filters import ItemFilter
-from quipu.sharing.grants.terms import Did
 from quipu.sharing.items import Kind
 from quipu.sharing.model import CascadeStatus, ErasureStep
 
@@ -206,7 +204,6 @@ class GiveUpBorrowedResponse(Response):
 
 # -- erasure ------------------------------------------------------------------------------------------------------
 
-_SELECTORS = dict.fromkeys(("item_ids", "grant_id", "scope_id", "filter"))
 ItemIds: TypeAlias = Annotated[Names, Field(min_length=1, max_length=_MOST_IDS)]
 
 
@@ -253,35 +250,6 @@ class EraseRequest(Request):
                 "bad_value", pointer, "nothing: it is one of ids, grant_id, all, filter with scope_id"
             )
         return self
-
-
-class OapErasure(Request):
-    """OAP's request to delete, from the owner. Without a selector it is everything."""
-
-    principal_did: Did
-    scope_id: Name | None = None
-    item_ids: ItemIds | None = None
-    filter: ItemFilter | None = None
-    grant_id: Name | None = None
-    reason: ShortText = "gdpr-art-17"
-    cascade: bool = True
-
-    @model_validator(mode="after")
-    def _says_what_it_chooses(self) -> Self:
-        given = [name for name in _SELECTORS if name in self.model_fields_set]
-        for name in given:
-            if getattr(self, name) is None:
-                raise fault("bad_value", f"/{name}", "something; or no selector, for everything")
-        ways = ["filter" if name == "scope_id" else name for name in given]
-        if len(set(ways)) > 1:
-            raise fault("bad_value", f"/{given[-1]}", "nothing: one selector, or scope_id with filter")
-        return self
-
-    def as_operation(self) -> dict[str, Any]:
-        given = self.model_dump(mode="json", exclude_unset=True, exclude={"principal_did"})
-        if "item_ids" in given:
-            given["ids"] = given.pop("item_ids")
-        return given if self.model_fields_set & _SELECTORS.keys() else {**given, "all": True}
 
 
 class GranteeTold(Response):

@@ -4,6 +4,7 @@ from quipu.model.principal import Permission
 from quipu.operation import SERVER, WHOLE, Command, Operation, Tool, delete, get, post
 from quipu.schemas import Operations
 from quipu.sharing import messages as m
+from quipu.sharing import readable
 
 # -- who we are -------------------------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ GIVE_UP_BORROWED = Operation(
     cli=Command(
         name="borrowed drop",
         arguments=("which",),
-        says="Dropped {dropped} of {grant_id}.",
+        says=readable.dropped,
         examples=(
             "quipu borrowed drop mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
             "quipu borrowed drop https://memory.example/oap/memory/grant/mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
@@ -105,7 +106,7 @@ ERASE = Operation(
     http=post("/v1/erasures"),
     cli=Command(
         name="erase",
-        says="Erased {erased}. `quipu erasures` shows the receipt, and who was told.",
+        says=readable.erased,
         examples=(
             "quipu erase --ids mem_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
             "quipu erase --scope-id work --dry-run",
@@ -120,7 +121,7 @@ LIST_ERASURES = Operation(
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/erasures"),
-    cli=Command(name="erasures", columns=("id", "step", "erased", "reason", "requested_at")),
+    cli=Command(name="erasures", says=readable.erasures),
     repeat="safe",
 )
 

@@ -10,16 +10,9 @@ from quipu.sharing import operations as host_ops
 from quipu.sharing.grants import operations as ops
 from quipu.sharing.items import KINDS
 from quipu.sharing.messages import BorrowedView
+from quipu.sharing.readable import LEVELS
 
 _GRANTS, _BORROWED, _ERASURES = 100, 100, 50
-#: How much of each item a grant shows.
-_LEVELS = {
-    0: "only that it is there",
-    1: "its text, masked, and a little of people, dates and tasks",
-    2: "its text, masked, and more of people, dates and tasks",
-    3: "its text, masked, most of people, dates and tasks, and all labels",
-    4: "all of it, as it is",
-}
 _STATUSES = ("active", "expired", "revoked", "suspended")
 
 
@@ -42,7 +35,7 @@ async def _grants(ctx: Context, query: Fields) -> dict[str, Any]:
         "borrowed": _by_grant(borrowed.items),
         "next_borrowed": borrowed.next_cursor,
         "kinds": KINDS,
-        "levels": _LEVELS,
+        "levels": LEVELS,
     }
 
 
@@ -115,7 +108,7 @@ async def _grant(ctx: Context, query: Fields) -> dict[str, Any]:
         "body": found.grant.grant,
         "link": found.link,
         "shown": found.shown,
-        "levels": _LEVELS,
+        "levels": LEVELS,
         "shows": await _shows(ctx, found.grant.grant) if found.grant.status == "active" else None,
     }
 

@@ -4,24 +4,27 @@ import base64
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from pydantic import model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from quipu.errors import Fault, NotFoundError
+from quipu.fields import Name, ShortText, fault
 from quipu.http.authentication import Authentication
 from quipu.jose import unb64
-from quipu.operation import Context, dispatch, invalid
+from quipu.operation import Context, Request, dispatch, invalid
 from quipu.sharing import operations as ops
 from quipu.sharing import receipts
 from quipu.sharing.about import ACTION
 from quipu.sharing.cascade import SIGNATURE
 from quipu.sharing.grants import operations as grant_ops
+from quipu.sharing.grants.filters import ItemFilter
 from quipu.sharing.grants.messages import GrantView
-from quipu.sharing.grants.terms import EMBEDDINGS, EXPORT, QUERY
+from quipu.sharing.grants.terms import EMBEDDINGS, EXPORT, QUERY, Did
 from quipu.sharing.grants.tokens import GrantUse, use_of
-from quipu.sharing.messages import OapErasure
+from quipu.sharing.messages import ItemIds
 from quipu.sharing.model import Receipt
 from quipu.sharing.service import Sharing
 from quipu.sharing.times import instant, rfc3339
@@ -34,6 +37,34 @@ _SECRET = {"Cache-Control": "no-store"}
 _NAMES = {"trust_level": "level", "redaction_profile": "profile"}
 #: So many calls of anybody's are kept in mind, in no owner's chain.
 _MOST_CALLS = 1000
+
+
+_SELECTORS = ("item_ids", "grant_id", "scope_id", "filter")
+
+
+class _Deletion(Request):
+    """OAP's request to delete, from the owner. Without a selector it is everything."""
+
+    principal_did: Did
+    scope_id: Name | None = None
+    item_ids: ItemIds | None = None
+    filter: ItemFilter | None = None
+    grant_id: Name | None = None
+    reason: ShortText = "gdpr-art-17"
+    cascade: bool = True
+
+    @model_validator(mode="after")
+    def _chooses_in_one_way(self) -> Self:
+        given = [name for name in _SELECTORS if name in self.model_fields_set]
+        if len(given) > 1 and given != ["scope_id", "filter"]:
+            raise fault("bad_value", f"/{given[1]}", "nothing: one selector, or scope_id with filter")
+        return self
+
+    def as_operation(self) -> dict[str, Any]:
+        given = self.model_dump(mode="json", exclude_unset=True, exclude={"principal_did"})
+        if "item_ids" in given:
+            given["ids"] = given.pop("item_ids")
+        return given if self.model_fields_set.intersection(_SELECTORS) else {**given, "all": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +311,10 @@ class OapRoutes:
             returned = await dispatch(self.wire.anonymous("a lender"), ops.RETURN_BORROWED, given)
             return self.wire.enveloped(http, returned.receipt)
         ctx = await self.wire.owner(http)
-        asked = OapErasure.parse(await self.wire.body(http))
+        body = await self.wire.body(http)
+        if unclear := [name for name in _SELECTORS if name in body and body[name] is None]:
+            raise invalid([Fault(f"/{unclear[0]}", "bad_value", "something; or no selector, for everything")])
+        asked = _Deletion.parse(body)
         if asked.principal_did != self.sharing.host.owner(ctx.principal):
             raise NotFoundError(
                 "There is no such owner here.",

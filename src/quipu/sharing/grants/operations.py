@@ -3,6 +3,7 @@
 from quipu.model.principal import Permission
 from quipu.operation import SERVER, WHOLE, Command, Operation, delete, get, post
 from quipu.schemas import Operations
+from quipu.sharing import readable
 from quipu.sharing.grants import messages as m
 
 SHARE = Operation(
@@ -15,7 +16,7 @@ SHARE = Operation(
     cli=Command(
         arguments=("grantee",),
         columns=("kind", "text"),
-        says="Shared until {expires_at}, {covered} memories now. Send this link:\n{link}",
+        says=readable.shared,
         examples=(
             'quipu share did:web:contractor.example --label website --purpose "Brief the contractor"',
             'quipu share did:web:contractor.example --all --purpose "Hand over" --dry-run',
@@ -42,7 +43,7 @@ GET_GRANT = Operation(
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/grants/{id}"),
-    cli=Command(name="grant show", arguments=("id",)),
+    cli=Command(name="grant show", arguments=("id",), says=readable.grant),
     repeat="safe",
 )
 REVOKE_GRANT = Operation(
