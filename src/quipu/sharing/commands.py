@@ -6,12 +6,11 @@ from urllib.parse import urlsplit
 import click
 
 from quipu.command import HandCommand, Session
+from quipu.outbound import LOOPBACK
 from quipu.sharing import readable
 
 if TYPE_CHECKING:  # help is shown without loading the models
     from quipu.config import Settings
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 async def _borrow(session: Session, *, kinds: tuple[str, ...], **given: Any) -> None:
@@ -46,7 +45,7 @@ async def _here(session: Session, request: Any) -> Any:
 
 def _with_typed(settings: "Settings", link: str) -> "Settings":
     where = urlsplit(link)
-    if where.scheme != "http" or where.hostname not in _LOOPBACK:
+    if where.scheme != "http" or where.hostname not in LOOPBACK:
         return settings
     allowed = (*settings.oap_allowed_hosts, f"http://{where.netloc}")
     return settings.model_copy(update={"oap_allowed_hosts": allowed})

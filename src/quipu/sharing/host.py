@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from quipu.errors import UnsupportedError
 from quipu.jose import b64
@@ -13,6 +14,7 @@ from quipu.ledger.table import Table
 from quipu.memory.pipeline import Redactor
 from quipu.model.principal import Principal
 from quipu.operation import Clock
+from quipu.outbound import LOOPBACK
 from quipu.sharing import receipts
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.model import NO_TENANT, RECEIPTS, Receipt, ReceiptType
@@ -49,6 +51,13 @@ class Host:
                 "This memory has no address that others could reach, so nothing can be shared from it.",
                 reason="no_public_url",
                 hint="Set QUIPU_PUBLIC_URL to the address of the server, such as https://memory.example, and start it.",
+            )
+        where = urlsplit(self.keyring.public_url)
+        if where.scheme != "https" and where.hostname not in LOOPBACK:
+            raise UnsupportedError(
+                "Memory is shared over TLS alone, and this server's address is without it.",
+                reason="no_tls",
+                hint="Set QUIPU_PUBLIC_URL to an address that begins with https://.",
             )
         return self.keyring.public_url
 
