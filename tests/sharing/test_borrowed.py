@@ -1,6 +1,6 @@
 """The grantee's side: what somebody shares is asked for, checked, kept apart from memory, and dropped in time."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +24,10 @@ from quipu.sharing import readable, receipts
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.model import BORROWED_ITEMS
 from tests.requirement import requirement
-from tests.sharing.network import Host, Network, hosts
+from tests.sharing.network import Host, Network
 
 DAY_MS = 86_400_000
 GREEN = "The website is green and launches in May."
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (network, _):
-        yield network
-
-
-@pytest.fixture
-def lender(network: Network) -> Host:
-    return network.hosts["memory.example"]
-
-
-@pytest.fixture
-def own(network: Network) -> Host:
-    return network.hosts["contractor.example"]
 
 
 async def shared(lender: Host, own: Host, **fields: Any) -> str:

@@ -1,7 +1,6 @@
 """An erasure here: chosen in one way, gone with all that came of it, in one transaction, on receipt."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,9 @@ from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.model import ERASURES, GRANTS, ITEM_LOG, RECEIPTS
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee
-from tests.sharing.network import Host, hosts
+from tests.sharing.network import Host
 
 WORD = "zyxwvutsrq"
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [one]):
-        yield one
 
 
 async def is_there(host: Host, record_id: str) -> bool:

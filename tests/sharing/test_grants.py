@@ -1,7 +1,5 @@
 """A grant in OAP's words: signed or drafted, refused where a member is not understood, asked within limits."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,15 +10,9 @@ from quipu.sharing import receipts
 from quipu.sharing.grants import operations as grant_ops
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
-from tests.sharing.network import Host, hosts
+from tests.sharing.network import Host
 
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
 
 
 async def created(host: Host, body: Any, *, is_owner: bool = False, path: str = "") -> httpx.Response:

@@ -1,7 +1,6 @@
 """What a host says of itself: documents, manifests and keys, to its owner and to anybody."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ from quipu.sharing import operations as ops
 from quipu.sharing.grants import operations as grant_ops
 from tests.requirement import requirement
 from tests.sharing.network import Host, hosts
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [one]):
-        yield one
 
 
 async def page(host: Host, path: str) -> Any:

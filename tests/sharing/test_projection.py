@@ -1,7 +1,6 @@
 """What is left of an item at a level of trust: entities by their tables, text masked, nothing that may not leave."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,11 @@ from quipu.sharing.grants import profiles
 from quipu.sharing.grants.projection import Projected, View, leaves, projected
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
-from tests.sharing.network import hosts
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "oap-vectors.json").read_text("utf-8"))[
     "projection_contact_v1"
 ]
 CONTACT = "oap.profile.projection.contact.v1"
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
 
 
 def item(text: str | None = None, structured: Any = None, **members: Any) -> dict[str, Any]:

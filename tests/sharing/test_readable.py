@@ -1,8 +1,5 @@
 """What a person reads at a terminal: who may see what, until when, what was seen, and how it is taken back."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from quipu.fields import DAY_MS
@@ -10,13 +7,6 @@ from quipu.sharing import operations as ops
 from quipu.sharing import readable
 from quipu.sharing.grants import operations as grant_ops
 from tests.sharing.grantee import Grantee
-from tests.sharing.network import hosts
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
 
 
 async def test_a_grant_is_a_page_with_one_fact_on_each_line(grantee: Grantee) -> None:

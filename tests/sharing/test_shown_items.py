@@ -4,11 +4,8 @@ import array
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from quipu import jose
 from quipu.memory.operations import FORGET, UPDATE
@@ -18,13 +15,7 @@ from quipu.sharing.grants import operations as grant_ops
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
-from tests.sharing.network import Host, hosts
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
+from tests.sharing.network import Host
 
 
 async def owned(host: Host, method: str, path: str, **given: Any) -> Any:

@@ -1,8 +1,6 @@
 """Tokens: everything about one is checked at every request, and a proof of a key is good once. Forged by another library."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,19 +16,18 @@ from quipu.sharing import operations as ops
 from quipu.sharing.grants import operations as grant_ops
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, proof, reason
-from tests.sharing.network import hosts
+from tests.sharing.network import Host
 
 PATH = "/oap/memory/query"
 SOON_S = 100
 
 
 @pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        await lender.remember("The website is green.")
-        made = Grantee(lender, own)
-        await made.given()
-        yield made
+async def grantee(lender: Host, own: Host) -> Grantee:
+    await lender.remember("The website is green.")
+    made = Grantee(lender, own)
+    await made.given()
+    return made
 
 
 async def forged(grantee: Grantee, header: dict[str, Any], claims: dict[str, Any]) -> str:
