@@ -28,7 +28,7 @@ from quipu.sharing.messages import ItemIds
 from quipu.sharing.model import Receipt
 from quipu.sharing.service import Sharing
 from quipu.sharing.times import instant, rfc3339
-from quipu.sharing.wire import OapRoute, Wire, described
+from quipu.sharing.wire import Handler, OapRoute, Wire, described
 
 #: A key that is compromised, or a grant that has ended, must not live on in a cache for long.
 _ANYBODY = {"Cache-Control": "max-age=60", "Access-Control-Allow-Origin": "*"}
@@ -39,6 +39,7 @@ _NAMES = {"trust_level": "level", "redaction_profile": "profile"}
 _MOST_CALLS = 1000
 
 
+_AUDIT = "Receipts: yours, those that name you, or of calls that anybody made."
 _SELECTORS = ("item_ids", "grant_id", "scope_id", "filter")
 
 
@@ -82,6 +83,7 @@ class OapRoutes:
     @property
     def routes(self) -> list[OapRoute]:
         route, grant, about = self.wire.route, "/oap/memory/grant", self.sharing.about
+        memory = about.memory_manifest
 
         async def document(path: str | None) -> Any:
             return about.document(path)
@@ -92,68 +94,47 @@ class OapRoutes:
         async def receipt(_: str | None) -> Any:
             return about.conformance_receipt()
 
-        return [
-            self._document("/.well-known/did.json", document, "The keys of this host."),
-            self._document("/owners/{path}/did.json", document, "The keys of an owner."),
-            self._document(
-                "/.well-known/oap-memory.json",
-                about.memory_manifest,
-                "What this host shares, and how to ask for it.",
-            ),
-            self._document(
-                "/owners/{path}/oap-memory.json",
-                about.memory_manifest,
-                "What an owner shares, and how to ask for it.",
-            ),
-            self._document("/.well-known/oap-tool.json", tool, "Memory as a tool of OAP."),
-            self._document(
-                "/oap-conformance-receipt.json", receipt, "What OAP's own tests said of this host."
-            ),
-            route("POST", "/oap/memory/query", self.query, "Ask for memory under a grant."),
-            route("POST", grant, self.create, "Draft a grant, or bring one that its owner has signed."),
-            route("GET", grant, self.listed, "List the grants that you have given."),
-            route("DELETE", grant, self.revoke_all, "Take back every grant."),
-            route("POST", f"{grant}/preview", self.preview, "What a grantee would see of each item."),
-            route("GET", f"{grant}/{{id}}", self.get, "Show a grant, and what it has shown."),
-            route("DELETE", f"{grant}/{{id}}", self.revoke, "Take a grant back, or give it up."),
-            route("POST", f"{grant}/{{id}}/token", self.token, "A token for a grant."),
-            route(
-                "GET",
-                "/oap/memory/item/{id:path}/log",
-                self.log,
-                "The log of an item that was shown: hashes.",
-            ),
-            route(
-                "GET", "/oap/memory/vec/{id:path}.bin", self.vector, "The vector of an item that was shown."
-            ),
-            route(
+        documents: tuple[tuple[str, Callable[[str | None], Awaitable[Any]], str], ...] = (
+            ("/.well-known/did.json", document, "The keys of this host."),
+            ("/owners/{path}/did.json", document, "The keys of an owner."),
+            ("/.well-known/oap-memory.json", memory, "What this host shares, and how to ask for it."),
+            ("/owners/{path}/oap-memory.json", memory, "What an owner shares, and how to ask for it."),
+            ("/.well-known/oap-tool.json", tool, "Memory as a tool of OAP."),
+            ("/oap-conformance-receipt.json", receipt, "What OAP's own tests said of this host."),
+        )
+        for_anybody = (
+            (
                 "GET",
                 "/.well-known/oap-revocation",
                 self.status,
                 "Whether a grant counts: `grant_id` says which.",
-                is_public=True,
             ),
-            route(
+            ("GET", "/oap/audit", self.audit, _AUDIT),
+            ("POST", "/oap/invoke", self.invoke, "Public facts about this host: `describe_service`."),
+        )
+        others = (
+            ("POST", "/oap/memory/query", self.query, "Ask for memory under a grant."),
+            ("POST", grant, self.create, "Draft a grant, or bring one that its owner has signed."),
+            ("GET", grant, self.listed, "List the grants that you have given."),
+            ("DELETE", grant, self.revoke_all, "Take back every grant."),
+            ("POST", f"{grant}/preview", self.preview, "What a grantee would see of each item."),
+            ("GET", f"{grant}/{{id}}", self.get, "Show a grant, and what it has shown."),
+            ("DELETE", f"{grant}/{{id}}", self.revoke, "Take a grant back, or give it up."),
+            ("POST", f"{grant}/{{id}}/token", self.token, "A token for a grant."),
+            ("GET", "/oap/memory/item/{id:path}/log", self.log, "The log of an item that was shown: hashes."),
+            ("GET", "/oap/memory/vec/{id:path}.bin", self.vector, "The vector of an item that was shown."),
+            (
                 "POST",
                 "/oap/data/delete",
                 self.delete,
                 "Delete what is here, and what others were shown of it.",
             ),
-            route(
-                "GET",
-                "/oap/audit",
-                self.audit,
-                "Receipts: yours, those that name you, or of calls that anybody made.",
-                is_public=True,
-            ),
-            route("POST", "/oap/incident", self.incident, "Report that something went wrong."),
-            route(
-                "POST",
-                "/oap/invoke",
-                self.invoke,
-                "Public facts about this host: `describe_service`.",
-                is_public=True,
-            ),
+            ("POST", "/oap/incident", self.incident, "Report that something went wrong."),
+        )
+        return [
+            *(route("GET", path, self._read(read), said, is_public=True) for path, read, said in documents),
+            *(route(*one, is_public=True) for one in for_anybody),
+            *(route(*one) for one in others),
         ]
 
     @property
@@ -161,13 +142,13 @@ class OapRoutes:
         """The addresses for the OpenAPI document."""
         return described(self.routes)
 
-    def _document(self, path: str, read: Callable[[str | None], Awaitable[Any]], said: str) -> OapRoute:
+    def _read(self, read: Callable[[str | None], Awaitable[Any]]) -> Handler:
         """Bare JSON for anybody. The address of an owner holds a random name, so nobody can ask who is here."""
 
         async def answered(http: HttpRequest) -> HttpResponse:
             return self.wire.bare(await read(http.path_params.get("path")), headers=_ANYBODY)
 
-        return self.wire.route("GET", path, answered, said, is_public=True)
+        return answered
 
     # -- under a grant ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 3. The id of a grant is one owner's; nobody else's grant can have it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -425,20 +425,15 @@ def _is_signed(grant: Grant, keys: Sequence[PublicKey]) -> bool:
     """By the key that the signature names, or, where it names none, by any of these."""
     given: Any = grant.terms.signature
     message = canonical(receipts.without(grant.body, "signature"))
-    verify: Callable[[str, Mapping[str, Any]], bool]
+    named, text, verify = None, given, jose.verify
     if isinstance(given, dict):
         signature = cast("Mapping[str, Any]", given)
         named, text = signature.get("kid"), str(signature.get("value"))
-        verify = lambda value, jwk: jose.verify(message, value, jwk)  # noqa: E731
     elif ".." in given:
-        named, text = jose.opened_detached(given).get("kid"), given
-        verify = lambda value, jwk: jose.verify_detached(message, value, jwk)  # noqa: E731
-    else:
-        named, text = None, given
-        verify = lambda value, jwk: jose.verify(message, value, jwk)  # noqa: E731
+        named, verify = jose.opened_detached(given).get("kid"), jose.verify_detached
     if named is not None:
         keys = [key for key in keys if named in (key.kid, dids.split(key.kid)[1])]
-    return any(verify(text, key.jwk) for key in keys)
+    return any(verify(message, text, key.jwk) for key in keys)
 
 
 def _shown(item: Mapping[str, Any]) -> m.SharedView:
