@@ -17,7 +17,7 @@ from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.model import ERASURES, GRANTS, ITEM_LOG, RECEIPTS
 from tests.requirement import requirement
-from tests.sharing.grantee import Grantee
+from tests.sharing.grantee import Grantee, log_faults
 from tests.sharing.network import Host
 
 WORD = "zyxwvutsrq"
@@ -34,7 +34,7 @@ async def there(host: Host, *record_ids: str) -> list[bool]:
 
 async def log_of(host: Host, record_id: str) -> list[str]:
     rows = await host.container.ledger.page(ITEM_LOG, "default", {"record_id": record_id})
-    assert receipts.log_faults([row.entry for row in rows]) == []
+    assert log_faults([row.entry for row in rows]) == []
     return [row.entry["op"] for row in rows]
 
 

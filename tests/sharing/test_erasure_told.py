@@ -13,7 +13,7 @@ from quipu.governance.operations import DECIDE
 from quipu.memory.operations import FORGET
 from quipu.outbound import Answer
 from quipu.sharing import operations as ops
-from quipu.sharing import receipts
+from quipu.sharing import readable, receipts
 from quipu.sharing.erasures import Erasures
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.model import CASCADE_STEPS, RECEIPTS, CascadeStep
@@ -259,6 +259,8 @@ async def test_who_has_no_address_is_not_told_and_learns_it_with_the_answer_to_t
         assert {(one.attempts, one.next_at) for one in done.grantees} == {(0, None)}
         assert (done.step, done.receipt["scope"]["subprocessors_propagated_to"]) == ("propagating", [])
         assert {one["status"] for one in done.report["steps"]} == {"no_address"}
+        listed = readable.erasures((await lender(ops.LIST_ERASURES)).to_dict())
+        assert listed.count("not told, because a did:key has no address") == 2
         lender.clock.now += 100 * 60 * MINUTE
         await both.work()
         assert await both.erasure() == done, "nobody is asked who cannot be"
@@ -277,6 +279,8 @@ async def test_who_has_no_address_is_not_told_and_learns_it_with_the_answer_to_t
         await both.work()
         told = await both.erasure()
         assert (told.step, {one.status for one in told.grantees}) == ("done", {"told"})
+        listed = readable.erasures((await lender(ops.LIST_ERASURES)).to_dict())
+        assert listed.count("told with the answer to their query") == 2
         assert await both.deletions() == 1
         assert {item.item_id for item in (await own(ops.LIST_BORROWED)).items} == {kept}
         for name in names:

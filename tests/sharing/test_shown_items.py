@@ -14,7 +14,7 @@ from quipu.sharing import receipts
 from quipu.sharing.grants import operations as grant_ops
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
-from tests.sharing.grantee import Grantee, reason
+from tests.sharing.grantee import Grantee, log_faults, reason
 from tests.sharing.network import Host
 
 
@@ -35,7 +35,7 @@ async def test_a_log_is_read_by_who_was_shown_the_item_and_verifies(grantee: Gra
     answer = await grantee.asks("GET", f"/oap/memory/item/{record_id}/log")
     entries = answer.json()["output"]["log"]
     assert [one["op"] for one in entries] == ["captured", "updated"]
-    assert receipts.log_faults(entries) == []
+    assert log_faults(entries) == []
     assert item["integrity"]["log_head"] == receipts.hashed(entries[-1])
     assert item["integrity"]["log_length"] == 2
     assert "green" not in json.dumps(entries)

@@ -38,7 +38,7 @@ from quipu.sharing import dids, receipts
 from quipu.sharing import messages as m
 from quipu.sharing.grants import tokens
 from quipu.sharing.grants.terms import Did
-from quipu.sharing.host import Host, every
+from quipu.sharing.host import Host, check_guard, every
 from quipu.sharing.lenders import ItemTold, Lenders, QueryAnswer, place_of_link, told
 from quipu.sharing.model import (
     BORROWED_GRANTS,
@@ -51,7 +51,6 @@ from quipu.sharing.model import (
 )
 from quipu.sharing.times import instant
 
-_MOST_ATTEMPTS = 16
 _MOST_ITEMS, _MOST_OWNERS = 10_000, 1000
 #: So many grants are named where it is not clear which one is meant.
 _MOST_NAMED = 10
@@ -135,13 +134,13 @@ class Borrowed:
         """
         shown = {str(item["item_id"]) for item in answer.output.items}
         gone = {name for one in answer.output.erased for name in one.item_ids} - shown
-        for _ in range(_MOST_ATTEMPTS):
-            guard = await self.host.redactor.guard(ctx.tenant, None)
+        of_grant = _of(grant.source, grant.grant_id)
+
+        async def write(guard: Guard) -> tuple[list[BorrowedItem], list[str]]:
             now = ctx.clock()
             rows = [
                 BorrowedItem(
-                    source=grant.source,
-                    grant_id=grant.grant_id,
+                    **of_grant,
                     item_id=str(item["item_id"]),
                     item=item,
                     receipt_id=answer.receipt.receipt_id,
@@ -151,25 +150,23 @@ class Borrowed:
                 for item in _cleaned(guard, answer.output.items)
             ]
 
-            def work(reader: Reader) -> tuple[list[str] | None, Sequence[Commit]]:
+            def work(reader: Reader) -> tuple[list[str], Sequence[Commit]]:
                 if _returns(reader, grant) != before:
                     raise ConflictError("It was erased while it was on its way.", reason="erased_meanwhile")
-                if reader.head().guarded > guard.checked_at:  # noqa: B023  used in this turn only
-                    return None, ()
-                of_grant = _of(grant.source, grant.grant_id)
+                check_guard(reader, guard)
                 drops = _held(reader, of_grant, lambda row: row.item_id in gone) if gone else []
-                detail: dict[str, Any] = {**of_grant, "items": len(rows)}  # noqa: B023
-                draft = Draft(op="borrow", actor=ctx.principal.name, at=now, detail=detail)  # noqa: B023
-                changes = (*(Keep(BORROWED_ITEMS, row) for row in rows), *_drops(drops))  # noqa: B023
+                detail: dict[str, Any] = {**of_grant, "items": len(rows)}
+                draft = Draft(op="borrow", actor=ctx.principal.name, at=now, detail=detail)
+                changes = (*(Keep(BORROWED_ITEMS, row) for row in rows), *_drops(drops))
                 commit = Commit(tenant=ctx.tenant, draft=draft, changes=changes)
                 return [row.item_id for row in drops], [commit]
 
             erased = await self.host.ledger.locked(ctx.tenant, work)
             if erased:
                 await self.host.ledger.scrub()
-            if erased is not None:
-                return rows, erased
-        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
+            return rows, erased
+
+        return await self.host.guarded(ctx.tenant, write)
 
     async def listed(self, ctx: Context, request: m.ListBorrowedRequest) -> m.ListBorrowedResponse:
         """What is kept and has not expired."""

@@ -141,9 +141,8 @@ class Cascade:
             for step in steps
         ]
         root = None if erasure.receipt is None else str(erasure.receipt["receipt_id"])
-        return receipts.cascade_report(
-            id=erasure.id, root=root, steps=told, by=self.host.keyring.signatory(None)
-        )
+        body = {"cascade_id": erasure.id, "root_receipt": root, "steps": told}
+        return receipts.signed(body, self.host.keyring.signatory(None))
 
 
 def _is_at(grantee: str, host: str) -> bool:

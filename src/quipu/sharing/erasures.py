@@ -29,7 +29,7 @@ from quipu.sharing import receipts
 from quipu.sharing.cascade import Cascade
 from quipu.sharing.grants import item_log
 from quipu.sharing.grants.filters import ItemFilter, admits
-from quipu.sharing.host import Host, every, kept
+from quipu.sharing.host import Host, check_guard, every, kept
 from quipu.sharing.items import DEFAULT_SCOPE, item_id, item_of, scope_of
 from quipu.sharing.model import (
     CASCADE_STEPS,
@@ -238,8 +238,7 @@ class Erasures:
             (commit,) = await self.pipeline.with_mirrors(tenant, [commit])
 
             def work(reader: Reader) -> tuple[Erasure, Sequence[Commit]]:
-                if reader.head().guarded > guard.checked_at:  # noqa: B023  used in this turn only
-                    raise ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
+                check_guard(reader, guard)  # noqa: B023  used in this turn only
                 noted = self._noted(reader, erasure)  # noqa: B023
                 return erasure, [replace(commit, changes=(*commit.changes, *noted))]  # noqa: B023
 

@@ -1,17 +1,17 @@
 """This host as others know it, and what all of sharing is made of."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from quipu.errors import UnsupportedError
+from quipu.errors import ConflictError, UnsupportedError
 from quipu.jose import b64
 from quipu.ledger.commit import Keep
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Kept, Reader
 from quipu.ledger.table import Table
-from quipu.memory.pipeline import Redactor
+from quipu.memory.pipeline import Guard, Redactor
 from quipu.model.principal import Principal
 from quipu.operation import Clock
 from quipu.outbound import LOOPBACK
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 OwnerT = TypeVar("OwnerT", bound="DataclassInstance")
-_PAGE = 500
+R = TypeVar("R")
+_MOST_ATTEMPTS, _PAGE = 16, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,16 @@ class Host:
     def salt(self) -> str:
         return b64(self.random(16))
 
+    async def guarded(self, tenant: str, write: Callable[[Guard], Awaitable[R]]) -> R:
+        """A write that is checked against secrets and rules, and made anew where they have changed before it is committed."""
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return await write(await self.redactor.guard(tenant, None))
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed":
+                    raise
+        raise secrets_changed()
+
     def owner(self, principal: Principal) -> str:
         """The DID of the owner that a principal speaks for."""
         return self.keyring.did(principal.tenant)
@@ -109,6 +120,16 @@ class Host:
     def decision(self, outcome: str, *rules: str, **told: Any) -> dict[str, Any]:
         """What was decided, as an entry of a receipt."""
         return {"id": f"pol_{self.ulid()}", "outcome": outcome, "rules": list(rules), **told}
+
+
+def check_guard(reader: Reader, guard: Guard) -> None:
+    """Refuse to commit what was checked before secrets or rules changed."""
+    if reader.head().guarded > guard.checked_at:
+        raise secrets_changed()
+
+
+def secrets_changed() -> ConflictError:
+    return ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
 
 
 def every(reader: Reader, table: Table[T], equal: Mapping[str, Any] | None = None) -> Iterator[Kept[T]]:

@@ -27,6 +27,7 @@ from quipu.search.text import is_storable
 from quipu.sharing import receipts
 from quipu.sharing.grants.tokens import GRANT_TYPE, Admission, GrantContext, Shown
 from quipu.sharing.host import Host
+from quipu.sharing.times import rfc3339
 
 MEDIA_TYPE = "application/oap+json"
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -192,14 +193,15 @@ class Wire:
         return _sent(self._envelope(http, "error", error=said), status, headers=headers)
 
     def _envelope(self, http: HttpRequest, status: str, **members: Any) -> dict[str, Any]:
-        return receipts.envelope(
-            request_id=self._request_id(http),
-            response_id=self.host.ulid(),
-            at=self.host.clock(),
-            status=status,
-            by=self.host.keyring.signatory(None),
+        body = {
+            "oap_version": receipts.VERSION,
+            "request_id": self._request_id(http),
+            "response_id": self.host.ulid(),
+            "timestamp": rfc3339(self.host.clock(), fraction=True),
+            "status": status,
             **members,
-        )
+        }
+        return receipts.signed(body, self.host.keyring.signatory(None))
 
     def _request_id(self, http: HttpRequest) -> str:
         """The id that the caller gave, or a fresh one; the same wherever one request is told of."""

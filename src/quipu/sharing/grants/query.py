@@ -33,8 +33,7 @@ from quipu.sharing.grants.filters import ItemFilter, Kinds
 from quipu.sharing.grants.service import status_of
 from quipu.sharing.grants.terms import EMBEDDINGS, QUERY, Grant, TokenScope
 from quipu.sharing.grants.tokens import PER_MINUTE, GrantUse, Rates, check_status, refused, use_of
-from quipu.sharing.grants.view import Coverage, GrantViews, Ranked
-from quipu.sharing.grants.view import SharedItem as ItemOfGrant
+from quipu.sharing.grants.view import Coverage, CoveredItem, GrantViews, Ranked
 from quipu.sharing.host import Host, every, kept
 from quipu.sharing.items import BELIEF, plain_number
 from quipu.sharing.messages import MOST_RESULTS, Question
@@ -187,7 +186,7 @@ class GrantQueries:
             left, await self.host.ledger.read(use.tenant, lambda reader: _known(reader, use.grant.id))
         )
 
-    async def vectors(self, space: Space | None, found: Sequence[ItemOfGrant]) -> dict[str, bytes]:
+    async def vectors(self, space: Space | None, found: Sequence[CoveredItem]) -> dict[str, bytes]:
         """Vectors of the texts as they are shown. Those of another model than the item names would fit nothing."""
         embedder = self.embedder
         if embedder is None or space != Space(embedder.model, embedder.dimensions):
@@ -227,7 +226,7 @@ class GrantQueries:
         ctx.facts.record_ids = (shared.record.id,)
         return m.ReadSharedVectorResponse(vector=b64(data), digest=digest)
 
-    async def shown(self, use: GrantUse, name: str) -> tuple[ItemOfGrant, Coverage]:
+    async def shown(self, use: GrantUse, name: str) -> tuple[CoveredItem, Coverage]:
         """An item that the grant covers now and has shown. What was not shown is not there."""
         coverage = await self.views.covered(use.tenant, use.grant)
         now = self.host.clock()

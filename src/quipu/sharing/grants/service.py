@@ -34,7 +34,7 @@ from quipu.sharing.grants import messages as m
 from quipu.sharing.grants import terms
 from quipu.sharing.grants.terms import EMBEDDINGS, EXPORT, QUERY, Grant, grant_of
 from quipu.sharing.grants.view import Coverage, GrantViews
-from quipu.sharing.host import Host, every, kept
+from quipu.sharing.host import Host, check_guard, every, kept
 from quipu.sharing.model import (
     GRANT_OWNERS,
     GRANTS,
@@ -47,7 +47,6 @@ from quipu.sharing.model import (
 )
 from quipu.sharing.times import rfc3339
 
-_MOST_ATTEMPTS = 16
 #: So many items are shown of what is shared, and of a draft.
 _SAMPLE, _PREVIEW = 5, 100
 _UPDATED_MS = 300_000
@@ -80,18 +79,14 @@ class Grants:
             grant = self._drafted(ctx, guard.clean(request))
             return await self._shared(ctx, grant, None, _PREVIEW)
         _ = self.host.url  # without an address nobody could use it
-        for _ in range(_MOST_ATTEMPTS):
-            guard = await self.host.redactor.guard(ctx.tenant, None)
+
+        async def write(guard: Guard) -> m.ShareResponse:
             grant = self._drafted(ctx, guard.clean(request))
             await self._check(ctx.tenant, grant)
-            try:
-                row = await self._registered(ctx.tenant, grant, ctx.principal.name, guard)
-            except ConflictError as conflict:
-                if conflict.reason != "secrets_changed":
-                    raise
-            else:
-                return await self._shared(ctx, grant, row, _SAMPLE)
-        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
+            row = await self._registered(ctx.tenant, grant, ctx.principal.name, guard)
+            return await self._shared(ctx, grant, row, _SAMPLE)
+
+        return await self.host.guarded(ctx.tenant, write)
 
     def _drafted(self, ctx: Context, request: m.ShareRequest) -> Grant:
         keyring, now = self.host.keyring, ctx.clock()
@@ -179,7 +174,14 @@ class Grants:
 
     async def _registered(self, tenant: str, grant: Grant, actor: str, guard: Guard) -> GrantRow:
         """The row of a grant that was checked, on receipt. The same one again changes nothing."""
-        await self._claim(tenant, grant.id)
+
+        def claim(reader: Reader) -> tuple[None, Sequence[GrantOwner]]:
+            known = reader.get(GRANT_OWNERS, grant.id)
+            if known is not None and known.owner != tenant:
+                raise _taken()
+            return None, () if known is not None else [GrantOwner(id=grant.id, owner=tenant)]
+
+        await self.host.ledger.revise(NO_TENANT, GRANT_OWNERS, claim)
         now = self.host.clock()
         # The row may have gone with a newer ledger.
         was_revoked = self.host.keyring.is_revoked(tenant, grant.id)
@@ -194,8 +196,7 @@ class Grants:
         )
 
         def work(reader: Reader) -> tuple[GrantRow, Sequence[Commit]]:
-            if reader.head().guarded > guard.checked_at:
-                raise ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
+            check_guard(reader, guard)
             known = reader.get(GRANTS, grant.id)
             if known is not None:
                 if known.hash != grant.hash:
@@ -206,15 +207,6 @@ class Grants:
             return row, [self._commit(reader, "grant", actor, row, receipt, Keep(GRANTS, row, 0), **detail)]
 
         return await self.host.ledger.locked(tenant, work)
-
-    async def _claim(self, tenant: str, grant_id: str) -> None:
-        def work(reader: Reader) -> tuple[None, Sequence[GrantOwner]]:
-            known = reader.get(GRANT_OWNERS, grant_id)
-            if known is not None and known.owner != tenant:
-                raise _taken()
-            return None, () if known is not None else [GrantOwner(id=grant_id, owner=tenant)]
-
-        await self.host.ledger.revise(NO_TENANT, GRANT_OWNERS, work)
 
     def _consent(self, reader: Reader, grant: Grant, action: str, now: int) -> Receipt:
         decision = self.host.decision(
