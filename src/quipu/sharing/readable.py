@@ -33,10 +33,9 @@ def shared(body: Mapping[str, Any]) -> str:
     covered, shown = body["covered"], len(body["items"])
     part = "" if shown == covered else f", here the newest {shown}"
     if body["status"] is None:
-        given = body["grant"]
         return (
             f"Nothing is shared yet. Until {_moment(body['expires_at'])}, this is what\n"
-            f"{given['grantee']}\nwould see: {_counted(covered, 'memory', 'memories')}{part}."
+            f"{body['grant'].get('grantee')}\nwould see: {_counted(covered, 'memory', 'memories')}{part}."
         )
     until = _moment(body["expires_at"])
     counted = _counted(covered, "memory", "memories")
@@ -57,7 +56,7 @@ def grant(body: Mapping[str, Any]) -> str:
         ("To", view["grantee"]),
         ("For", view["purpose"]),
         ("Covers", covers(given)),
-        ("Shows", f"level {view['level']} of 4: {LEVELS[view['level']]}"),
+        ("Shows", f"level {view['level']} of 4: {LEVELS.get(view['level'])}"),
         ("Given", _moment(view["registered_at"])),
         ("Until", _moment(view["expires_at"])),
         ("Seen", seen if shown else "nothing yet"),
@@ -78,7 +77,7 @@ def grant(body: Mapping[str, Any]) -> str:
 
 def covers(given: Mapping[str, Any]) -> str:
     """What a grant's filter says, in words."""
-    scope, wanted = given["granter"].partition("#")[2], given["filter"]
+    scope, wanted = given.get("granter", "").partition("#")[2], given.get("filter", {})
     words = [
         f"{said} {wanted[name] if isinstance(wanted[name], str | int | float) else joined.join(wanted[name])}"
         for name, said, joined in (
