@@ -195,6 +195,8 @@ async def test_one_word_is_enough_to_drop_what_it_names(lender: Host, own: Host,
     assert (done.source, done.grant_id) == (found.source, found.grant_id)
     assert (done.dropped, done.ended) == (1, True)
     assert found.grant_id not in {item.grant_id for item in await kept(own)}
+    if word == "link":
+        assert (await own(ops.GIVE_UP_BORROWED, which=link)).dropped == 0, "it says which, kept or not"
     assert readable.dropped(done.to_dict()).startswith(f"Dropped 1 item of {found.grant_id}.\nThe grant has")
 
 
