@@ -188,8 +188,9 @@ class Command:
     arguments: tuple[str, ...] = ()
     #: Fields of the answer, or of each item of its list, that its table shows.
     columns: tuple[str, ...] = ()
-    #: What a person reads when it is done, instead of every field of the answer: `Remembered {id}`.
-    says: str | None = None
+    #: What a person reads when it is done, instead of every field of the answer: `Remembered {id}`; a function of the
+    #: answer where that is more than a line.
+    says: str | Callable[[Mapping[str, Any]], str] | None = None
     examples: tuple[str, ...] = ()
     #: Whether it may be the first command of all: it creates the memory file that is not there yet.
     creates: bool = False

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Host and port → the addresses that the name stands for.
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
+#: Names of this machine: nobody reads along on the way to them.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PATIENCE_S = 10.0
 _LONGEST_URL = 2_000
 #: IPv6 addresses that stand for an IPv4 one behind a gateway.

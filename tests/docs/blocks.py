@@ -33,7 +33,7 @@ _BLOCK = re.compile(
 _ID = re.compile(r"\b(?:[a-z]{2,8})_[0-9A-Z]{26}\b")
 _MASKS = (
     (_ID, "ID"),
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d\S*)?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
 )
 _RELEVANCE = re.compile(r"[█░]+ (\d\.\d\d)\b")

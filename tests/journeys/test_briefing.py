@@ -112,6 +112,10 @@ def test_a_briefing_between_two_servers_shows_text(tmp_path: Path) -> None:
 
         assert contractor.types("recall", "website").count(SHOWN) == 0, "it is no memory of theirs"
         grant_id = link.rpartition("/")[2]
+        page = owner.types("grant", "show", grant_id)
+        assert f"To      {grantee}\nFor     Brief the contractor\nCovers  tagged website" in page
+        assert "Seen    2 of at most 500 memories, in 2 answers" in page
+        assert f"`quipu grant revoke {grant_id}`" in page
         owner.types("grant", "revoke", grant_id)
         refused = contractor.types("borrow", link, code=1)
         assert "The grant was taken back." in refused
@@ -128,6 +132,12 @@ def test_somebody_without_a_server_is_briefed_all_the_same(tmp_path: Path) -> No
         said = owner.types("share", grantee, "--label", "website", "--purpose", "Brief the contractor")
         briefing = contractor.types("borrow", link_in(said), "when does the website launch?")
         assert briefing.splitlines()[0] == f"- {SHOWN}"
+        erased = owner.types("erase", "--filter", '{"labels_any": ["website"]}')
+        assert "not told, because a did:key has no address" in erased
+        again = contractor.types("borrow", link_in(said))
+        assert "Nothing that is shared with you fits." in again
+        assert "Dropped 2 items that their owner has erased since." in again
+        assert "told with the answer to their query" in owner.types("erasures")
         stranger = person(tmp_path / "stranger")
         stranger.types("did")
         refused = stranger.types("borrow", link_in(said), code=1)

@@ -16,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from quipu.errors import BackendUnavailableError
 from quipu.outbound import Answer, HttpOutbound, address_of, is_public
+from tests.requirement import requirement
 
 
 class Host:
@@ -94,6 +95,7 @@ def test_only_addresses_that_everybody_can_reach_are_public(address: str, expect
     assert is_public(address) is expected
 
 
+@requirement("oap:tls.only")
 @pytest.mark.parametrize(
     ("url", "found", "reason"),
     [

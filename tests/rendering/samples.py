@@ -45,6 +45,7 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "run_notes": {"backend": "scratchpad"},
     "share": {"label": ["home"]},
     "erase": {"ids": ["mem_1", "mem_2"]},
+    "give_up_borrowed": {"grant_id": "mgr_1"},
 }
 #: Fields that stand instead of what is given always.
 _INSTEAD: Mapping[str, frozenset[str]] = {"erase": frozenset({"filter", "grant_id", "scope_id", "all"})}

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -11,8 +12,9 @@ import httpx
 
 from quipu import jose
 from quipu.jose import Signatory
+from quipu.sharing import receipts
 from quipu.sharing.grants import operations as ops
-from quipu.sharing.grants.model import ShareResponse
+from quipu.sharing.grants.messages import ShareResponse
 from tests.sharing.network import Host
 
 _NUMBERS = count(1)
@@ -105,3 +107,14 @@ class Grantee:
 def reason(answer: httpx.Response) -> tuple[int, str | None]:
     """Status and reason of a refusal."""
     return answer.status_code, answer.json()["error"]["details"].get("reason")
+
+
+def log_faults(entries: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Numbers of the entries of a log that do not follow the one before them."""
+    faults: list[int] = []
+    previous = receipts.GENESIS
+    for number, entry in enumerate(entries, 1):
+        if entry.get("prev") != previous or entry.get("seq") != number:
+            faults.append(number)
+        previous = receipts.hashed(entry)
+    return faults

@@ -1,7 +1,7 @@
 """Several hosts in one process, each a whole installation, and a network between them that is a small program."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,24 +115,31 @@ class Host:
 
 @asynccontextmanager
 async def hosts(
-    folder: Path, *names: str, address: str | None = None, **settings: Any
+    folder: Path,
+    *names: str,
+    address: str | None = None,
+    unreachable: Collection[str] = (),
+    **settings: Any,
 ) -> AsyncIterator[tuple[Network, list[Host]]]:
     """Hosts of these names, with one clock. `settings` are everybody's; a public address is each one's own.
 
     address: The database of a single host; left out, each has a file in the folder.
+    unreachable: Those that have no public address, and are known by their key.
     """
     network, clock = Network(), Clock()
     made: list[Host] = []
     for name in names:
+        url = None if name in unreachable else f"https://{name}"
         container = await open_container(
-            Settings(**{"rate": 0, "public_url": f"https://{name}", **settings}),
+            Settings(**{"rate": 0, "public_url": url, **settings}),
             stores=[address or str(folder / f"{name}.db")],
             embedder=WordEmbedder(),
             clock=clock,
             outbound=network,
         )
         host = Host(name, container, clock, http_app(container))
-        network.hosts[name] = host
+        if address is not None:
+            network.hosts[name] = host
         made.append(host)
     try:
         yield network, made

@@ -1,42 +1,33 @@
 """The grantee's side: what somebody shares is asked for, checked, kept apart from memory, and dropped in time."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quipu.bootstrap import background_jobs
-from quipu.errors import ForbiddenError, InvalidError, QuipuError, SecretLeakageError, TamperedError
+from quipu.errors import (
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    QuipuError,
+    SecretLeakageError,
+    TamperedError,
+)
 from quipu.jose import Signatory
 from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import LIST, RECALL
 from quipu.secrets.operations import ADD_SECRET
 from quipu.sharing import operations as ops
-from quipu.sharing import receipts
+from quipu.sharing import readable, receipts
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.model import BORROWED_ITEMS
 from tests.requirement import requirement
-from tests.sharing.network import Host, Network, hosts
+from tests.sharing.network import Host, Network
 
 DAY_MS = 86_400_000
 GREEN = "The website is green and launches in May."
-
-
-@pytest.fixture
-async def network(tmp_path: Path) -> AsyncIterator[Network]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (network, _):
-        yield network
-
-
-@pytest.fixture
-def lender(network: Network) -> Host:
-    return network.hosts["memory.example"]
-
-
-@pytest.fixture
-def own(network: Network) -> Host:
-    return network.hosts["contractor.example"]
 
 
 async def shared(lender: Host, own: Host, **fields: Any) -> str:
@@ -169,6 +160,68 @@ async def test_a_server_that_is_away_or_has_ended_the_grant_does_not_keep_anythi
     done = await own(ops.GIVE_UP_BORROWED, source=found.source, grant_id=found.grant_id)
     assert (done.dropped, done.ended) == (1, False)
     assert await kept(own) == []
+
+
+@requirement("oap:borrowed.dropped")
+@pytest.mark.parametrize("why", ["revoked", "expired"])
+async def test_what_is_kept_is_dropped_when_the_other_server_says_that_the_grant_has_ended(
+    lender: Host, own: Host, tmp_path: Path, why: str
+) -> None:
+    await lender.remember(GREEN)
+    link = await shared(lender, own, days=1)
+    other = await own(ops.BORROW, link=await shared(lender, own))
+    found = await own(ops.BORROW, link=link)
+    if why == "revoked":
+        await lender(grant_ops.REVOKE_GRANT, id=found.grant_id)
+    else:
+        lender.clock.now += DAY_MS
+    with pytest.raises(ForbiddenError) as refused:
+        await own(ops.BORROW, link=link)
+    assert refused.value.reason == f"grant_{why}"
+    assert await own.container.ledger.count(BORROWED_ITEMS, "default", {"grant_id": found.grant_id}) == 0
+    assert [item.grant_id for item in await kept(own)] == [other.grant_id]
+
+
+@requirement("oap:borrowed.dropped")
+@pytest.mark.parametrize("word", ["link", "grant_id", "source"])
+async def test_one_word_is_enough_to_drop_what_it_names(lender: Host, own: Host, word: str) -> None:
+    await lender.remember(GREEN)
+    link = await shared(lender, own)
+    found = await own(ops.BORROW, link=link)
+    if word != "source":
+        await own(ops.BORROW, link=await shared(lender, own))  # the server alone would not say which
+    which = link if word == "link" else getattr(found, word)
+    done = await own(ops.GIVE_UP_BORROWED, which=which)
+    assert (done.source, done.grant_id) == (found.source, found.grant_id)
+    assert (done.dropped, done.ended) == (1, True)
+    assert found.grant_id not in {item.grant_id for item in await kept(own)}
+    if word == "link":
+        assert (await own(ops.GIVE_UP_BORROWED, which=link)).dropped == 0, "it says which, kept or not"
+    assert readable.dropped(done.to_dict()).startswith(f"Dropped 1 item of {found.grant_id}.\nThe grant has")
+
+
+async def test_what_is_to_be_dropped_is_asked_for_where_a_word_does_not_say_it(
+    lender: Host, own: Host
+) -> None:
+    with pytest.raises(NotFoundError) as none:
+        await own(ops.GIVE_UP_BORROWED, which=lender.did)
+    assert none.value.hint == "Nothing is borrowed."
+    await lender.remember(GREEN)
+    links = [await shared(lender, own), await shared(lender, own)]
+    ids = [(await own(ops.BORROW, link=link)).grant_id for link in links]
+    with pytest.raises(InvalidError) as many:
+        await own(ops.GIVE_UP_BORROWED, which=lender.did)
+    assert [fault.pointer for fault in many.value.faults] == ["/which"]
+    with pytest.raises(NotFoundError) as unknown:
+        await own(ops.GIVE_UP_BORROWED, which="mgr_unknown")
+    for name in ids:
+        assert f"{name} of {lender.did}" in str(many.value)
+        assert f"{name} of {lender.did}" in str(unknown.value.hint)
+    for nothing, pointer in (({}, "/which"), ({"which": "did:x"}, "/which"), ({"source": "x"}, "/source")):
+        with pytest.raises(InvalidError) as refused:
+            await own(ops.GIVE_UP_BORROWED, **nothing)
+        assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    assert len(await kept(own)) == 2
 
 
 async def test_a_grant_that_is_for_somebody_else_says_who_one_is(lender: Host, own: Host) -> None:

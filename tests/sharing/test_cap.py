@@ -1,22 +1,11 @@
 """What a grant may show in all, and that nothing else can be told from what it shows."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from quipu.sharing.grants import operations as ops
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee
-from tests.sharing.network import hosts
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
 
 
 def ids(output: Any) -> list[str]:

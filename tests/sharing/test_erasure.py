@@ -1,7 +1,6 @@
 """An erasure here: chosen in one way, gone with all that came of it, in one transaction, on receipt."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +12,15 @@ from quipu.ledger.ledger import JournalQuery
 from quipu.memory.operations import CREATE_STORE, DELETE_STORE, FORGET, MERGE, REMEMBER
 from quipu.sharing import operations as ops
 from quipu.sharing import receipts
-from quipu.sharing.erasure.choice import Choice
+from quipu.sharing.erasures import Erasures
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.grants.query import GrantQueries
 from quipu.sharing.model import ERASURES, GRANTS, ITEM_LOG, RECEIPTS
 from tests.requirement import requirement
-from tests.sharing.grantee import Grantee
-from tests.sharing.network import Host, hosts
+from tests.sharing.grantee import Grantee, log_faults
+from tests.sharing.network import Host
 
 WORD = "zyxwvutsrq"
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [one]):
-        yield one
 
 
 async def is_there(host: Host, record_id: str) -> bool:
@@ -47,7 +34,7 @@ async def there(host: Host, *record_ids: str) -> list[bool]:
 
 async def log_of(host: Host, record_id: str) -> list[str]:
     rows = await host.container.ledger.page(ITEM_LOG, "default", {"record_id": record_id})
-    assert receipts.log_faults([row.entry for row in rows]) == []
+    assert log_faults([row.entry for row in rows]) == []
     return [row.entry["op"] for row in rows]
 
 
@@ -221,16 +208,16 @@ async def test_what_is_made_of_it_between_the_look_and_the_erasure_goes_with_it(
 ) -> None:
     record_id = await host.remember("The word.")
     made: list[str] = []
-    chosen = Choice.chosen
+    chosen = Erasures._chosen
 
-    async def interrupted(self: Choice, *given: Any) -> Any:
+    async def interrupted(self: Erasures, *given: Any) -> Any:
         found = await chosen(self, *given)
         if not made:
             links = [{"to": record_id, "rel": "derived_from"}]
             made.append(await host.remember("Made of the word.", source="consolidation", links=links))
         return found
 
-    monkeypatch.setattr(Choice, "chosen", interrupted)
+    monkeypatch.setattr(Erasures, "_chosen", interrupted)
     done = await host(ops.ERASE, ids=[record_id])
     assert sorted(done.ids) == sorted([record_id, *made])
     assert done.erasure.receipt["scope"]["items_deleted"] == 2
@@ -332,16 +319,25 @@ async def test_the_owner_asks_at_oaps_address_too(grantee: Grantee) -> None:
 
     record_id = await lender.remember("The word.")
     kept = await lender.remember("Stays.", scope_id="work")
-    for bad, status in (
-        ({}, 400),
-        ({"principal_did": lender.owner, "surprise": 1}, 400),
-        ({"principal_did": lender.owner, "filter": None}, 400),
-        ({"principal_did": lender.owner, "filter": {}}, 400),
-        ({"principal_did": lender.owner, "item_ids": "x"}, 400),
-        ({"principal_did": "did:web:somebody.example"}, 404),
+    for bad, status, why, pointer in (
+        ({"principal_did": None}, 400, "required", "/principal_did"),
+        ({"principal_did": 7}, 400, "bad_value", "/principal_did"),
+        ({"surprise": 1}, 400, "unknown_member", "/surprise"),
+        ({"filter": None}, 400, "bad_value", "/filter"),
+        ({"filter": {}}, 400, "required", "/filter"),
+        ({"filter": {"as_of": "2026-01-01T00:00:00Z"}}, 400, "unknown_member", "/filter/as_of"),
+        ({"item_ids": "x"}, 400, "bad_value", "/item_ids"),
+        ({"item_ids": []}, 400, "bad_value", "/item_ids"),
+        ({"item_ids": ["x", 7]}, 400, "bad_value", "/item_ids/1"),
+        ({"item_ids": ["x"], "grant_id": "mgr_1"}, 400, "bad_value", "/grant_id"),
+        ({"scope_id": ""}, 400, "bad_value", "/scope_id"),
+        ({"reason": "x" * 300}, 413, "too_large", "/reason"),
+        ({"cascade": "yes"}, 400, "bad_value", "/cascade"),
+        ({"principal_did": "did:web:somebody.example"}, 404, "owner", "/principal_did"),
     ):
-        answer = await delete(**bad)
+        answer = await delete(**{"principal_did": lender.owner, **bad})
         assert answer.status_code == status, (bad, answer.text)
+        assert answer.json()["error"]["details"] == {"reason": why, "pointer": pointer}, bad
     done = await delete(principal_did=lender.owner, item_ids=[record_id], reason="gone")
     assert done.status_code == 200, done.text
     output = done.json()["output"]

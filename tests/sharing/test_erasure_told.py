@@ -3,23 +3,18 @@
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from quipu import jose
 from quipu.governance.operations import DECIDE
-from quipu.jose import Signatory
-from quipu.ledger.canonical import canonical
 from quipu.memory.operations import FORGET
 from quipu.outbound import Answer
 from quipu.sharing import operations as ops
-from quipu.sharing import receipts
-from quipu.sharing.erasure.erasures import Erasures
+from quipu.sharing import readable, receipts
+from quipu.sharing.erasures import Erasures
 from quipu.sharing.grants import operations as grant_ops
 from quipu.sharing.model import CASCADE_STEPS, RECEIPTS, CascadeStep
 from tests.requirement import requirement
@@ -63,22 +58,10 @@ class Both:
         assert (await self.lender(grant_ops.LIST_RECEIPTS, verify=True)).faults == ()
         return [row.type for row in rows].count("deletion")
 
-    async def sent(self, body: Any, by: Signatory, **header: Any) -> httpx.Response:
-        """A request to let go of something, as whoever lent it sends it."""
-        header = {"iat": self.lender.clock() // 1000, "jti": f"request-{id(header)}-{by.kid}", **header}
-        text = jose.detached(canonical(body), by, header)
-        return await self.grantee.own.http(
-            "POST",
-            "/oap/data/delete",
-            content=json.dumps(body).encode(),
-            headers={"OAP-Signature": text, "Content-Type": "application/oap+json"},
-        )
-
 
 @pytest.fixture
-async def both(tmp_path: Path) -> AsyncIterator[Both]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (network, [lender, own]):
-        yield Both(network, lender, Grantee(lender, own))
+def both(network: Network, lender: Host, grantee: Grantee) -> Both:
+    return Both(network, lender, grantee)
 
 
 @requirement("oap:erasure.everywhere")
@@ -261,79 +244,69 @@ async def test_servers_that_go_on_with_an_erasure_at_once_write_one_receipt(
     assert await both.held() == 0
 
 
+@requirement("oap:erasure.no-address")
+async def test_who_has_no_address_is_not_told_and_learns_it_with_the_answer_to_the_next_query(
+    tmp_path: Path,
+) -> None:
+    names = ("memory.example", "contractor.example")
+    async with hosts(tmp_path, *names, unreachable=names[1:]) as (network, [lender, own]):
+        both = Both(network, lender, Grantee(lender, own))
+        assert both.grantee.did.startswith("did:key:")
+        record_id, grant_id = await both.lent()
+        kept, _ = await both.lent("This stays.")
+        done = (await lender(ops.ERASE, ids=[record_id])).erasure
+        assert {one.status for one in done.grantees} == {"no_address"}
+        assert {(one.attempts, one.next_at) for one in done.grantees} == {(0, None)}
+        assert (done.step, done.receipt["scope"]["subprocessors_propagated_to"]) == ("propagating", [])
+        assert {one["status"] for one in done.report["steps"]} == {"no_address"}
+        listed = readable.erasures((await lender(ops.LIST_ERASURES)).to_dict())
+        assert listed.count("not told, because a did:key has no address") == 2
+        lender.clock.now += 100 * 60 * MINUTE
+        await both.work()
+        assert await both.erasure() == done, "nobody is asked who cannot be"
+        assert await both.held() == 3
+
+        link = f"https://memory.example/oap/memory/grant/{grant_id}"
+        answer = await own(ops.BORROW, link=link)
+        assert answer.erased == (record_id,)
+        assert "zyxwv" not in str(
+            [item.text for item in (await own(ops.LIST_BORROWED, grant_id=grant_id)).items]
+        )
+        assert (await both.erasure()).step == "propagating", "the other grant has not been asked for yet"
+        assert (await own(ops.BORROW, link=link)).erased == (), "it is told once"
+        other = next(one.grant_id for one in done.grantees if one.grant_id != grant_id)
+        await own(ops.BORROW, link=f"https://memory.example/oap/memory/grant/{other}")
+        await both.work()
+        told = await both.erasure()
+        assert (told.step, {one.status for one in told.grantees}) == ("done", {"told"})
+        listed = readable.erasures((await lender(ops.LIST_ERASURES)).to_dict())
+        assert listed.count("told with the answer to their query") == 2
+        assert await both.deletions() == 1
+        assert {item.item_id for item in (await own(ops.LIST_BORROWED)).items} == {kept}
+        for name in names:
+            assert not holds(tmp_path, f"{name}.db", "zyxwv")
+
+
+@requirement("oap:erasure.no-address")
+async def test_an_answer_with_the_erasure_says_it_with_the_deletion_receipt(tmp_path: Path) -> None:
+    names = ("memory.example", "contractor.example")
+    async with hosts(tmp_path, *names, unreachable=names[1:]) as (_, [lender, own]):
+        grantee = Grantee(lender, own)
+        record_id = await lender.remember("The word is zyxwv.")
+        await grantee.given()
+        assert (await grantee.sees())["erased"] == []
+        done = (await lender(ops.ERASE, ids=[record_id])).erasure
+        (said,) = (await grantee.sees("anything"))["erased"]
+        assert said == {"item_ids": [record_id], "receipt": done.receipt}
+        assert (await lender(grant_ops.LIST_RECEIPTS, verify=True)).faults == ()
+
+
 async def test_without_cascade_nobody_is_told(both: Both) -> None:
     record_id, _ = await both.lent()
     done = (await both.lender(ops.ERASE, ids=[record_id], cascade=False)).erasure
     assert (done.step, done.grantees) == ("done", ())
     assert await both.held() == 1
     assert not [url for _, url in both.network.asked if url.endswith("/oap/data/delete")]
-
-
-@requirement("oap:erasure.only-what-was-lent")
-async def test_nobody_is_made_to_drop_what_they_did_not_lend(both: Both) -> None:
-    record_id, grant_id = await both.lent()
-    whole = {
-        "principal_did": both.lender.owner,
-        "item_ids": [record_id],
-        "provenance_tags": [f"grant:{grant_id}"],
-    }
-    theirs = both.lender.sharing.host.keyring.signatory(None)
-    own = both.grantee.own.sharing.host.keyring.signatory(None)
-    unsigned = await both.grantee.own.http("POST", "/oap/data/delete", json=whole)
-    assert unsigned.status_code == 401
-    now = both.lender.clock() // 1000
-    assert (await both.sent(whole, own)).status_code == 403, "by a host that lent nothing: it gets no receipt"
-    assert (await both.sent(whole, theirs, iat=now - 400)).status_code == 401, "too old"
-    assert (await both.sent(whole, theirs, jti=None)).status_code == 401, "good for ever"
-    assert (await both.sent(whole, replace(theirs, sign=own.sign))).status_code == 401, "with another key"
-    for odd in (
-        {name: part for name, part in whole.items() if name != "principal_did"},
-        {**whole, "principal_did": None},
-        {**whole, "provenance_tags": []},
-        {**whole, "provenance_tags": [f"grant:{grant_id}", "grant:mgr_2"]},
-        {**whole, "item_ids": [record_id, {"id": record_id}]},
-    ):
-        assert (await both.sent(odd, theirs)).status_code == 400, odd
-    assert await both.held() == 1
-    answer = await both.sent(whole, theirs, jti="once-and-no-more")
-    assert answer.status_code == 200
-    assert await both.held() == 0
-    receipt = answer.json()["output"]
-    assert (receipt["principal_did"], receipt["scope"]["items_deleted"]) == (both.lender.owner, 1)
-    assert (await both.sent(whole, theirs)).status_code == 200, "once more, where the answer got lost"
-
-
-@requirement("oap:erasure.only-what-was-lent")
-async def test_a_signature_is_good_once(both: Both) -> None:
-    record_id, grant_id = await both.lent()
-    whole = {
-        "principal_did": both.lender.owner,
-        "item_ids": [record_id],
-        "provenance_tags": [f"grant:{grant_id}"],
-    }
-    theirs = both.lender.sharing.host.keyring.signatory(None)
-    assert (await both.sent(whole, theirs, jti="heard-on-the-way")).status_code == 200
-    both.lender.clock.now += 1000
-    await both.grantee.own(ops.BORROW, link=f"https://memory.example/oap/memory/grant/{grant_id}")
-    assert await both.held() == 1
-    now = both.lender.clock() // 1000 - 1
-    assert (await both.sent(whole, theirs, jti="heard-on-the-way", iat=now)).status_code == 401
-    assert await both.held() == 1
-
-
-@requirement("oap:erasure.only-what-was-lent")
-async def test_an_owner_has_back_what_their_host_has_lent(both: Both) -> None:
-    record_id, grant_id = await both.lent()
-    body = {
-        "principal_did": both.lender.owner,
-        "item_ids": [record_id],
-        "provenance_tags": [f"grant:{grant_id}"],
-        "reason": "I want it back.",
-    }
-    answer = await both.sent(body, both.lender.sharing.host.keyring.signatory("default"))
-    assert answer.status_code == 200, answer.text
-    assert await both.held() == 0
-    assert "I want it back." in answer.json()["output"]["scope"]["provenance_tags"]
 
 
 async def test_steps_of_an_erasure_are_told_from_those_of_another(both: Both) -> None:

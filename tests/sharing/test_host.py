@@ -1,7 +1,6 @@
 """What a host says of itself: documents, manifests and keys, to its owner and to anybody."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,9 @@ from quipu.ledger.ledger import JournalQuery
 from quipu.model.principal import Permission, Principal, local
 from quipu.sharing import dids
 from quipu.sharing import operations as ops
+from quipu.sharing.grants import operations as grant_ops
 from tests.requirement import requirement
 from tests.sharing.network import Host, hosts
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with hosts(tmp_path, "memory.example") as (_, [one]):
-        yield one
 
 
 async def page(host: Host, path: str) -> Any:
@@ -115,6 +109,29 @@ async def test_without_a_public_address_a_host_is_its_key_and_says_nothing_to_st
         with pytest.raises(InvalidError) as refused:
             await host(ops.ROTATE_KEY)
         assert refused.value.reason == "bad_did"
+
+
+@requirement("oap:tls.only")
+@pytest.mark.parametrize(
+    ("url", "is_shared"),
+    [("http://memory.example", False), ("http://127.0.0.1:8321", True), ("http://localhost:8321", True)],
+)
+async def test_nothing_is_shared_without_tls_but_on_this_machine(
+    tmp_path: Path, url: str, is_shared: bool
+) -> None:
+    async with hosts(tmp_path, "memory.example", public_url=url) as (_, [host]):
+        await host.remember("The website is green.")
+        answer = await host.http("GET", "/.well-known/oap-memory.json")
+        key = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
+        wanted = {"grantee": key, "purpose": "a test", "all": True}
+        if is_shared:
+            assert answer.status_code == 200
+            assert (await host(grant_ops.SHARE, **wanted)).status == "active"
+        else:
+            assert answer.json()["error"]["details"]["reason"] == "no_tls"
+            with pytest.raises(UnsupportedError) as refused:
+                await host(grant_ops.SHARE, **wanted)
+            assert refused.value.reason == "no_tls"
 
 
 async def test_keys_stand_beside_the_ledger_and_nowhere_in_it(host: Host, tmp_path: Path) -> None:

@@ -1,10 +1,6 @@
 """From a grant to an answer: shared, traded for a token, asked, on receipt."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from quipu import jose
 from quipu.ledger.canonical import canonical
@@ -15,13 +11,6 @@ from quipu.sharing.grants import operations as ops
 from quipu.sharing.model import RECEIPTS
 from tests.requirement import requirement
 from tests.sharing.grantee import Grantee, reason
-from tests.sharing.network import hosts
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
 
 
 @requirement("oap:query.answer")

@@ -4,11 +4,8 @@ import array
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from quipu import jose
 from quipu.memory.operations import FORGET, UPDATE
@@ -17,14 +14,8 @@ from quipu.sharing import receipts
 from quipu.sharing.grants import operations as grant_ops
 from quipu.testing.embedders import WordEmbedder
 from tests.requirement import requirement
-from tests.sharing.grantee import Grantee, reason
-from tests.sharing.network import Host, hosts
-
-
-@pytest.fixture
-async def grantee(tmp_path: Path) -> AsyncIterator[Grantee]:
-    async with hosts(tmp_path, "memory.example", "contractor.example") as (_, [lender, own]):
-        yield Grantee(lender, own)
+from tests.sharing.grantee import Grantee, log_faults, reason
+from tests.sharing.network import Host
 
 
 async def owned(host: Host, method: str, path: str, **given: Any) -> Any:
@@ -44,7 +35,7 @@ async def test_a_log_is_read_by_who_was_shown_the_item_and_verifies(grantee: Gra
     answer = await grantee.asks("GET", f"/oap/memory/item/{record_id}/log")
     entries = answer.json()["output"]["log"]
     assert [one["op"] for one in entries] == ["captured", "updated"]
-    assert receipts.log_faults(entries) == []
+    assert log_faults(entries) == []
     assert item["integrity"]["log_head"] == receipts.hashed(entries[-1])
     assert item["integrity"]["log_length"] == 2
     assert "green" not in json.dumps(entries)

@@ -16,6 +16,7 @@ from quipu.sharing import dids, receipts
 from quipu.sharing.model import ItemLogEntry
 from quipu.sharing.times import instant
 from tests.requirement import requirement
+from tests.sharing.grantee import log_faults
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "oap-vectors.json").read_text("utf-8"))
 #: RFC 8032 section 7.1, TEST 1 and TEST 2.
@@ -89,8 +90,8 @@ def test_capture_state_log_and_integrity_block_are_the_worked_ones() -> None:
         )
         assert previous.entry == entry
         assert previous.hash == digest
-    assert receipts.log_faults(item["log"]) == []
-    assert receipts.log_faults([item["log"][0], item["log"][2]]) == [2], "an entry is missing"
+    assert log_faults(item["log"]) == []
+    assert log_faults([item["log"][0], item["log"][2]]) == [2], "an entry is missing"
     wanted = item["integrity_block_as_returned_after_seq_2"]
     made = receipts.integrity(
         item_id=item["current"]["item_id"],

@@ -35,7 +35,7 @@ async def test_an_erasure_is_tried_carried_out_and_followed(tmp_path: Path) -> N
         assert "Erased 1 for good." in done.text
         assert "They asked" in done.text
         assert "waiting" in done.text
-        assert "somebody has not answered yet" in done.text
+        assert "somebody does not know yet" in done.text
         network.away.clear()
         lender.clock.now += 120_000
         await lender.sharing.erasures.work("default")

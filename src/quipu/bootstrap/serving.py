@@ -70,7 +70,6 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.http.problems import problem_response
     from quipu.mcp.http import McpEndpoint
     from quipu.runs.routes import OpenWopRoutes, openwop_refusal
-    from quipu.sharing.grant_routes import GrantRoutes
     from quipu.sharing.routes import OapRoutes
     from quipu.transfer.oap_routes import MoveRoutes
     from quipu.web.render import error_page
@@ -92,7 +91,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     )
     web = None if only is not None else _web(container, authentication)
     oap = OapRoutes.of(container.sharing, authentication)
-    moves = MoveRoutes(oap.wire, GrantRoutes(container.sharing, oap.wire))
+    moves = MoveRoutes(oap.wire)
     openwop = OpenWopRoutes(
         authentication=authentication,
         follower=container.runs.follower,

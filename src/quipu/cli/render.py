@@ -132,10 +132,12 @@ def show(
     assert operation.cli is not None
     columns = operation.cli.columns
     items = output.items_of(body, columns) if columns else None
-    if operation.cli.says and not (is_trial or response.is_held or session.is_verbose):
-        said = operation.cli.says.format_map({name: output.cell(name, value) for name, value in body.items()})
+    says = operation.cli.says
+    if says and not (response.is_held or session.is_verbose or (is_trial and isinstance(says, str))):
+        cells = {name: output.cell(name, value) for name, value in body.items()}
+        said = says.format_map(cells) if isinstance(says, str) else says(body)
         output.console().print(said, soft_wrap=True, markup=False)
-        body = {name: value for name, value in body.items() if name in ("warnings", items)}
+        body = {name: value for name, value in body.items() if name in ("next_cursor", "warnings", items)}
     rest = body
     if items is not None:
         rows: list[Mapping[str, Any]] = body[items]

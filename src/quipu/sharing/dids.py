@@ -98,6 +98,11 @@ def key_did(raw: bytes) -> str:
     return f"did:key:z{text}"
 
 
+def is_key(did: str) -> bool:
+    """Whether a DID is a key, and so has no address that anybody could be told something at."""
+    return did.startswith("did:key:")
+
+
 def key_document(did: str) -> dict[str, Any]:
     """The document that a `did:key` stands for."""
     raw = _raw_key(did)

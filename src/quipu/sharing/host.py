@@ -1,20 +1,31 @@
 """This host as others know it, and what all of sharing is made of."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from quipu.errors import UnsupportedError
+from quipu.errors import ConflictError, UnsupportedError
 from quipu.jose import b64
 from quipu.ledger.commit import Keep
 from quipu.ledger.ledger import Ledger
-from quipu.ledger.reader import Reader
-from quipu.memory.pipeline import Redactor
+from quipu.ledger.reader import Kept, Reader
+from quipu.ledger.table import Table
+from quipu.memory.pipeline import Guard, Redactor
 from quipu.model.principal import Principal
 from quipu.operation import Clock
+from quipu.outbound import LOOPBACK
 from quipu.sharing import receipts
 from quipu.sharing.identity import Documents, Keyring
-from quipu.sharing.model import RECEIPTS, Receipt, ReceiptType
+from quipu.sharing.model import NO_TENANT, RECEIPTS, Receipt, ReceiptType
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+OwnerT = TypeVar("OwnerT", bound="DataclassInstance")
+R = TypeVar("R")
+_MOST_ATTEMPTS, _PAGE = 16, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,13 @@ class Host:
                 reason="no_public_url",
                 hint="Set QUIPU_PUBLIC_URL to the address of the server, such as https://memory.example, and start it.",
             )
+        where = urlsplit(self.keyring.public_url)
+        if where.scheme != "https" and where.hostname not in LOOPBACK:
+            raise UnsupportedError(
+                "Memory is shared over TLS alone, and this server's address is without it.",
+                reason="no_tls",
+                hint="Set QUIPU_PUBLIC_URL to an address that begins with https://.",
+            )
         return self.keyring.public_url
 
     def ulid(self) -> str:
@@ -50,6 +68,16 @@ class Host:
 
     def salt(self) -> str:
         return b64(self.random(16))
+
+    async def guarded(self, tenant: str, write: Callable[[Guard], Awaitable[R]]) -> R:
+        """A write that is checked against secrets and rules, and made anew where they have changed before it is committed."""
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return await write(await self.redactor.guard(tenant, None))
+            except ConflictError as conflict:
+                if conflict.reason != "secrets_changed":
+                    raise
+        raise secrets_changed()
 
     def owner(self, principal: Principal) -> str:
         """The DID of the owner that a principal speaks for."""
@@ -82,9 +110,34 @@ class Host:
             **members,
         )
 
+    async def index(self, table: Table[T], owners: Table[OwnerT], owner: Callable[[str, T], OwnerT]) -> None:
+        """See to it that the owners of all rows can be found by these alone: a ledger that was copied does not know them."""
+        async for tenant in self.ledger.journaled_tenants():
+            rows = await self.ledger.read(tenant, lambda reader: list(every(reader, table)))
+            found = {owners.key_of(one): one for one in (owner(tenant, row.value) for row in rows)}
+            await self.ledger.update(NO_TENANT, owners, *found.values())
+
     def decision(self, outcome: str, *rules: str, **told: Any) -> dict[str, Any]:
         """What was decided, as an entry of a receipt."""
         return {"id": f"pol_{self.ulid()}", "outcome": outcome, "rules": list(rules), **told}
+
+
+def check_guard(reader: Reader, guard: Guard) -> None:
+    """Refuse to commit what was checked before secrets or rules changed."""
+    if reader.head().guarded > guard.checked_at:
+        raise secrets_changed()
+
+
+def secrets_changed() -> ConflictError:
+    return ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
+
+
+def every(reader: Reader, table: Table[T], equal: Mapping[str, Any] | None = None) -> Iterator[Kept[T]]:
+    """All rows that are like this, read page by page."""
+    after = None
+    while rows := reader.rows(table, equal, after=after, limit=_PAGE):
+        yield from rows
+        after = table.key_of(rows[-1].value)
 
 
 def kept(receipt: Receipt) -> Keep:

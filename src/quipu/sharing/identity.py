@@ -57,14 +57,6 @@ class _Key:
         return {"kty": "OKP", "crv": "Ed25519", "x": b64(self.raw)}
 
 
-@dataclass(slots=True)
-class _Owner:
-    """Whose folder it is, and the name in addresses."""
-
-    tenant: str
-    path: str
-
-
 class Keyring:
     """Keys in a folder beside the ledger; without a folder they live no longer than the process."""
 
@@ -78,7 +70,8 @@ class Keyring:
         self._known: dict[str, list[_Key]] = {}
         #: When the folder of somebody's keys last changed: another process may rotate them.
         self._seen: dict[str, int] = {}
-        self._owners: dict[str, _Owner] = {}
+        #: Tenant → name in addresses, and the other way round.
+        self._owners: dict[str, str] = {}
         self._paths: dict[str, str] = {}
         #: When the folder of folders was last gone through.
         self._looked = -1
@@ -99,7 +92,14 @@ class Keyring:
 
     def path_of(self, tenant: str) -> str:
         """The random name of an owner in addresses; made when it is first asked for."""
-        return self._owner(tenant).path
+        if tenant not in self._owners:
+            path = secrets.token_hex(16)
+            if self._folder is not None:
+                self._write(tenant, _OWNER, json.dumps({"tenant": tenant, "path": path}).encode())
+                # Of two that start at once, the first one's.
+                path = str(_json(self._folder / _name(tenant) / _OWNER)["path"])
+            self._owners[tenant], self._paths[path] = path, tenant
+        return self._owners[tenant]
 
     def tenant_of(self, did: str) -> str | None:
         """Whose DID this is, if it is one of our owners'. Nothing is made for a name that is not known."""
@@ -112,14 +112,13 @@ class Keyring:
 
     def tenant_at(self, path: str) -> str | None:
         """Whose name in addresses this is. Strangers ask for any name: folders are read when there is a new one."""
-        if path not in self._paths and _PATH.fullmatch(path):
-            changed = self._changed("")
-            if changed != self._looked:
-                folders = self._owner_folders()
-                for tenant in self._tenants():
-                    self._paths[self.path_of(tenant)] = tenant
-                # A folder that is being made just now has no name yet: it is looked at again.
-                self._looked = changed if all((one / _OWNER).exists() for one in folders) else -1
+        changed = self._changed("")
+        if path not in self._paths and _PATH.fullmatch(path) and changed != self._looked:
+            for tenant in self._tenants():
+                self.path_of(tenant)
+            # A folder that is being made just now has no name yet: it is looked at again.
+            is_whole = all((one / _OWNER).exists() for one in self._owner_folders())
+            self._looked = changed if is_whole else -1
         return self._paths.get(path)
 
     # -- signing ------------------------------------------------------------------------------------------------------
@@ -131,31 +130,20 @@ class Keyring:
 
     def key(self, who: str | None, kid: str) -> PublicKey | None:
         """A key of ours by its name, with what became of it."""
-        for key in self._keys(who):
-            if self._kid(who, key) == kid:
-                return PublicKey(kid, key.jwk, key.expires, key.revoked)
-        return None
+        return next((key for key in self._public(who) if key.kid == kid), None)
 
     def document(self, who: str | None) -> dict[str, Any]:
         """The DID document, with retired keys."""
         if not self.public_url:
             return dids.key_document(self.did(who))
-        keys = [
-            PublicKey(self._kid(who, key), key.jwk, key.expires, key.revoked)
-            for key in reversed(self._keys(who))
-        ]
         url = self.public_url
-        manifest = (
-            f"{url}/.well-known/oap-memory.json"
-            if who is None
-            else f"{url}/owners/{self.path_of(who)}/oap-memory.json"
-        )
+        place = ".well-known" if who is None else f"owners/{self.path_of(who)}"
         services = {
             "OAPInvocationEndpoint": ("oap-invoke", f"{url}/oap/invoke"),
             "OAPRevocationStatus": ("oap-revocation", f"{url}/.well-known/oap-revocation"),
-            "OAPMemory": ("oap-memory", manifest),
+            "OAPMemory": ("oap-memory", f"{url}/{place}/oap-memory.json"),
         }
-        return dids.document(self.did(who), keys, services)
+        return dids.document(self.did(who), self._public(who), services)
 
     def rotate(self, who: str | None, at: int, *, is_compromised: bool) -> str:
         """Sign with a new key from now on; its name. What a compromised key has signed counts no more."""
@@ -203,22 +191,15 @@ class Keyring:
 
     # -- files ----------------------------------------------------------------------------------------------------
 
+    def _public(self, who: str | None) -> list[PublicKey]:
+        """Newest first."""
+        keys = reversed(self._keys(who))
+        return [PublicKey(self._kid(who, key), key.jwk, key.expires, key.revoked) for key in keys]
+
     def _kid(self, who: str | None, key: _Key) -> str:
         if not self.public_url:
             return dids.key_kid(dids.key_did(key.raw))
         return f"{self.did(who)}#key-{key.number}"
-
-    def _owner(self, tenant: str) -> _Owner:
-        if tenant not in self._owners:
-            made = {"tenant": tenant, "path": secrets.token_hex(16)}
-            if self._folder is not None:
-                self._write(tenant, _OWNER, json.dumps(made).encode())
-                made = _json(
-                    self._folder / _name(tenant) / _OWNER
-                )  # of two that start at once, the first one's
-            self._owners[tenant] = _Owner(tenant, str(made["path"]))
-            self._paths[str(made["path"])] = tenant
-        return self._owners[tenant]
 
     def _tenants(self) -> list[str]:
         if self._folder is None:
@@ -235,7 +216,7 @@ class Keyring:
         name = _name(who)
         if name not in self._known or self._seen.get(name) != self._changed(name):
             if who is not None:
-                self._owner(who)
+                self.path_of(who)
             keys = self._read(name) or [self._made(who, 1)]
             if keys[-1].is_retired:  # whoever rotated it was stopped before there was another
                 keys.append(self._made(who, keys[-1].number + 1))
@@ -266,16 +247,14 @@ class Keyring:
         if self._folder is None:
             return self._known.get(name, [])
         found: list[_Key] = []
-        for path in sorted(
-            (self._folder / name).glob("key-*.pem"), key=lambda path: int(path.stem.removeprefix("key-"))
-        ):
+        for path in (self._folder / name).glob("key-*.pem"):
             key = _Key(int(path.stem.removeprefix("key-")), _loaded(path))
             fate = path.with_suffix(".retired")
             if fate.exists():
                 told = _json(fate)
                 key.expires, key.revoked = told.get("expires"), told.get("revoked")
             found.append(key)
-        return found
+        return sorted(found, key=lambda key: key.number)
 
     def _write(self, who: str | None, name: str, content: bytes) -> None:
         """Make a file if it is not there, whole, for its owner alone. Of two that come at once the first one's stays."""
@@ -364,7 +343,7 @@ class Documents:
         tenant = None if did in self.keyring.brought else self.keyring.tenant_of(did)
         if tenant is not None:
             return self.keyring.document(tenant)
-        if did.startswith("did:key:"):
+        if dids.is_key(did):
             return dids.key_document(did)
         now = self.clock()
         at, kept = self._kept.get(did, (0, None))

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from quipu.errors import Fault, InvalidError
 from quipu.fields import DAY_MS
@@ -23,16 +23,8 @@ Kind: TypeAlias = Literal[
     "fact", "preference", "conversation_turn", "summary", "observation", "document_reference"
 ]
 
-KINDS: tuple[Kind, ...] = (
-    "fact",
-    "preference",
-    "conversation_turn",
-    "summary",
-    "observation",
-    "document_reference",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_SCOPE = "personal"
-_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "emotional")
 #: Below this confidence an item says that it is a mere possession of its owner's, not a belief.
 BELIEF = 0.5
 _KIND_TAG, _TYPE_LABEL = "kind:", "memory_type:"
@@ -41,10 +33,7 @@ _BY_TAG = ("summary", "document_reference")
 _BY_MARK: Mapping[str, MemoryType] = {"preference": "semantic", "conversation_turn": "episodic"}
 #: Members of metadata that an item has members of its own for.
 _LIFTED = frozenset(
-    (
-        *("scope_id", "oap_kind", "subject_entity_id", "structured", "exportable", "item_id"),
-        "source_receipt",
-    )
+    ["scope_id", "oap_kind", "subject_entity_id", "structured", "exportable", "item_id", "source_receipt"]
 )
 _LONGEST_ID = 128
 _INT64 = 2**63
@@ -328,7 +317,7 @@ def _type_of(
     said = own.get("record_type")
     if said is None and f"{_TYPE_LABEL}{structured.get('memory_type')}" in _texts(item.get("labels")):
         said = structured.get("memory_type")  # a label alone never decides
-    if said in _TYPES:
+    if said is not None and said in get_args(MemoryType):
         if said == "procedural" and not isinstance(structured.get("procedure"), Mapping):
             raise _refused(
                 "/content/structured/procedure", "missing_field", "a procedure together with its machine"

@@ -29,7 +29,7 @@ from quipu.search.text import is_storable
 from quipu.sharing import dids, receipts
 from quipu.sharing.grants import tokens
 from quipu.sharing.host import Host
-from quipu.sharing.host_messages import MOST_RESULTS
+from quipu.sharing.messages import MOST_RESULTS
 
 _LARGEST_DOCUMENT, _LARGEST_ANSWER = 256 << 10, 16 << 20
 _MANIFEST = "/.well-known/oap-memory.json"
@@ -86,7 +86,12 @@ class _Receipt(Told):
     receipt_id: Name
 
 
+class _Erased(Told):
+    item_ids: Annotated[tuple[str, ...], Field(max_length=10_000)]
+
+
 class _Output(Told):
+    erased: Annotated[tuple[_Erased, ...], Field(max_length=1000)] = ()
     items: Annotated[tuple[Filter, ...], Field(max_length=MOST_RESULTS)]
     next_cursor: Annotated[str, Field(max_length=1024), AfterValidator(_keepable)] | None = None
 
@@ -190,7 +195,6 @@ class Lenders:
         answer = await self._sent(
             tenant, lender, grant_id, "POST", lender.query_url, json.dumps(body).encode(), request_id
         )
-        self._check_accepted(tenant, answer)
         envelope = _object(_json(answer))
         if not self._is_right(lender, receipts.without(envelope, "signature"), envelope.get("signature")):
             raise TamperedError("The answer is not signed by that server.", reason="bad_signature")
@@ -202,8 +206,7 @@ class Lenders:
     async def end(self, tenant: str, lender: Lender, grant_id: str) -> None:
         """Give a grant up."""
         url = f"{lender.grant_url}/{quote(grant_id, safe='')}"
-        answer = await self._sent(tenant, lender, grant_id, "DELETE", url, b"", self.host.ulid())
-        self._check_accepted(tenant, answer)
+        await self._sent(tenant, lender, grant_id, "DELETE", url, b"", self.host.ulid())
         self._tokens.pop((tenant, lender.grant_url, grant_id), None)
 
     async def _sent(
@@ -211,23 +214,21 @@ class Lenders:
     ) -> Answer:
         """A token that was kept may be worth nothing before its time: then once more, with a fresh one."""
         key = (tenant, lender.grant_url, grant_id)
-        was_kept = self._kept(key) is not None
-        answer = await self._sent_once(key, method, url, body, request_id)
-        if answer.status != _UNAUTHENTICATED:
+        while True:
+            was_kept = self._kept(key) is not None
+            scheme, token = await self._token(key)
+            headers = {"Authorization": f"{scheme} {token}", **self._headers(request_id)}
+            if scheme == "DPoP":
+                headers["DPoP"] = self._proof(tenant, method, url, token)
+            answer = await self.host.documents.outbound.send(
+                method, url, headers=headers, body=body, most_bytes=_LARGEST_ANSWER
+            )
+            if answer.status == _UNAUTHENTICATED:
+                self._tokens.pop(key, None)
+                if was_kept:
+                    continue
+            self._check_accepted(tenant, answer)
             return answer
-        self._tokens.pop(key, None)
-        return await self._sent_once(key, method, url, body, request_id) if was_kept else answer
-
-    async def _sent_once(
-        self, key: tuple[str, str, str], method: str, url: str, body: bytes, request_id: str
-    ) -> Answer:
-        scheme, token = await self._token(key)
-        headers = {"Authorization": f"{scheme} {token}", **self._headers(request_id)}
-        if scheme == "DPoP":
-            headers["DPoP"] = self._proof(key[0], method, url, token)
-        return await self.host.documents.outbound.send(
-            method, url, headers=headers, body=body, most_bytes=_LARGEST_ANSWER
-        )
 
     def _kept(self, key: tuple[str, str, str]) -> tuple[str, str] | None:
         kept = self._tokens.get(key)

@@ -17,7 +17,9 @@ ReceiptType: TypeAlias = Literal["consent", "invocation", "deletion", "incident"
 LogOp: TypeAlias = Literal["captured", "updated", "merged", "imported", "expired", "deleted"]
 #: How far an erasure has come. It is never half done here: what is left is to tell others.
 ErasureStep: TypeAlias = Literal["propagating", "done"]
-CascadeStatus: TypeAlias = Literal["waiting", "done", "unreachable"]
+CascadeStatus: TypeAlias = Literal["waiting", "done", "unreachable", "no_address", "told"]
+#: What a grant is called in provenance tags.
+GRANT_TAG = "grant:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeStep:
-    """One grantee that was shown what was erased, and whether it has answered."""
+    """One grantee that was shown what was erased, and whether it knows: by an answer of its own, or by one of ours."""
 
     erasure_id: str
     grantee: str
@@ -105,6 +107,10 @@ class CascadeStep:
     next_at: int = 0
     #: What it answered.
     receipt: Mapping[str, Any] | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in ("done", "told")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,15 @@
 from quipu.model.principal import Permission
 from quipu.operation import SERVER, WHOLE, Command, Operation, Tool, delete, get, post
 from quipu.schemas import Operations
-from quipu.sharing import host_messages as h
+from quipu.sharing import messages as m
+from quipu.sharing import readable
 
 # -- who we are -------------------------------------------------------------------------------------------------------
 
 GET_IDENTITY = Operation(
     name="get_identity",
-    request=h.GetIdentityRequest,
-    response=h.Identity,
+    request=m.GetIdentityRequest,
+    response=m.Identity,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/identity"),
@@ -19,8 +20,8 @@ GET_IDENTITY = Operation(
 )
 ROTATE_KEY = Operation(
     name="rotate_key",
-    request=h.RotateKeyRequest,
-    response=h.RotatedKey,
+    request=m.RotateKeyRequest,
+    response=m.RotatedKey,
     permission=lambda request: Permission.OPERATE if request.host else Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/identity/keys"),
@@ -32,8 +33,8 @@ ROTATE_KEY = Operation(
 )
 DESCRIBE_SERVICE = Operation(
     name="describe_service",
-    request=h.DescribeServiceRequest,
-    response=h.ServiceDescription,
+    request=m.DescribeServiceRequest,
+    response=m.ServiceDescription,
     permission=None,
     limits=SERVER,
     repeat="safe",
@@ -45,8 +46,8 @@ IDENTITY_OPERATIONS = (GET_IDENTITY, ROTATE_KEY, DESCRIBE_SERVICE)
 
 BORROW = Operation(
     name="borrow",
-    request=h.BorrowRequest,
-    response=h.BorrowResponse,
+    request=m.BorrowRequest,
+    response=m.BorrowResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/borrowed/query"),
@@ -54,8 +55,8 @@ BORROW = Operation(
 )
 LIST_BORROWED = Operation(
     name="list_borrowed",
-    request=h.ListBorrowedRequest,
-    response=h.ListBorrowedResponse,
+    request=m.ListBorrowedRequest,
+    response=m.ListBorrowedResponse,
     permission=Permission.READ,
     limits=WHOLE,
     http=get("/v1/borrowed"),
@@ -69,21 +70,25 @@ LIST_BORROWED = Operation(
 )
 GIVE_UP_BORROWED = Operation(
     name="give_up_borrowed",
-    request=h.GiveUpBorrowedRequest,
-    response=h.GiveUpBorrowedResponse,
+    request=m.GiveUpBorrowedRequest,
+    response=m.GiveUpBorrowedResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=delete("/v1/borrowed"),
     cli=Command(
         name="borrowed drop",
-        arguments=("source", "grant_id"),
-        examples=("quipu borrowed drop did:web:memory.example mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",),
+        arguments=("which",),
+        says=readable.dropped,
+        examples=(
+            "quipu borrowed drop mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
+            "quipu borrowed drop https://memory.example/oap/memory/grant/mgr_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
+        ),
     ),
 )
 RETURN_BORROWED = Operation(
     name="return_borrowed",
-    request=h.ReturnBorrowedRequest,
-    response=h.ReturnBorrowedResponse,
+    request=m.ReturnBorrowedRequest,
+    response=m.ReturnBorrowedResponse,
     permission=None,
     limits=SERVER,
 )
@@ -94,14 +99,14 @@ BORROWING_OPERATIONS = (BORROW, LIST_BORROWED, GIVE_UP_BORROWED, RETURN_BORROWED
 
 ERASE = Operation(
     name="erase",
-    request=h.EraseRequest,
-    response=h.EraseResponse,
+    request=m.EraseRequest,
+    response=m.EraseResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=post("/v1/erasures"),
     cli=Command(
         name="erase",
-        says="Erased {erased}. `quipu erasures` shows the receipt, and who was told.",
+        says=readable.erased,
         examples=(
             "quipu erase --ids mem_01HX2QFXR0Q4S8U9V3W7X2Y0Z1",
             "quipu erase --scope-id work --dry-run",
@@ -111,12 +116,12 @@ ERASE = Operation(
 )
 LIST_ERASURES = Operation(
     name="list_erasures",
-    request=h.ListErasuresRequest,
-    response=h.ListErasuresResponse,
+    request=m.ListErasuresRequest,
+    response=m.ListErasuresResponse,
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/erasures"),
-    cli=Command(name="erasures", columns=("id", "step", "erased", "reason", "requested_at")),
+    cli=Command(name="erasures", says=readable.erasures),
     repeat="safe",
 )
 

@@ -1,6 +1,6 @@
 """The pages of sharing: what is given and borrowed, one grant with what it showed, and what was erased everywhere."""
 
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 from quipu.errors import Fault
@@ -8,19 +8,12 @@ from quipu.operation import Context, dispatch, invalid
 from quipu.page import Done, Fields, Page
 from quipu.sharing import operations as host_ops
 from quipu.sharing.grants import operations as ops
-from quipu.sharing.host_messages import BorrowedView
 from quipu.sharing.items import KINDS
+from quipu.sharing.messages import BorrowedView
+from quipu.sharing.model import GrantStatus
+from quipu.sharing.readable import LEVELS
 
 _GRANTS, _BORROWED, _ERASURES = 100, 100, 50
-#: How much of each item a grant shows.
-_LEVELS = {
-    0: "only that it is there",
-    1: "its text, masked, and a little of people, dates and tasks",
-    2: "its text, masked, and more of people, dates and tasks",
-    3: "its text, masked, most of people, dates and tasks, and all labels",
-    4: "all of it, as it is",
-}
-_STATUSES = ("active", "expired", "revoked", "suspended")
 
 
 # -- grants -------------------------------------------------------------------------------------------------------
@@ -30,25 +23,19 @@ async def _grants(ctx: Context, query: Fields) -> dict[str, Any]:
     narrowed = query.given("status")
     found = await dispatch(ctx, ops.LIST_GRANTS, {**narrowed, **query.given("cursor"), "limit": _GRANTS})
     who = await dispatch(ctx, host_ops.GET_IDENTITY, {})
-    borrowed = await dispatch(
-        ctx, host_ops.LIST_BORROWED, {"limit": _BORROWED, **_cursor(query, "borrowed_cursor")}
-    )
+    after = {} if (cursor := query.text("borrowed_cursor")) is None else {"cursor": cursor}
+    borrowed = await dispatch(ctx, host_ops.LIST_BORROWED, {"limit": _BORROWED, **after})
     return {
         "who": who,
         "grants": found.grants,
         "next_cursor": found.next_cursor,
         "status": query.text("status"),
-        "statuses": _STATUSES,
+        "statuses": get_args(GrantStatus),
         "borrowed": _by_grant(borrowed.items),
         "next_borrowed": borrowed.next_cursor,
         "kinds": KINDS,
-        "levels": _LEVELS,
+        "levels": LEVELS,
     }
-
-
-def _cursor(query: Fields, name: str) -> dict[str, str]:
-    text = query.text(name)
-    return {} if text is None else {"cursor": text}
 
 
 def _by_grant(items: tuple[BorrowedView, ...]) -> dict[tuple[str, str], list[BorrowedView]]:
@@ -61,18 +48,15 @@ def _by_grant(items: tuple[BorrowedView, ...]) -> dict[tuple[str, str], list[Bor
 
 def _draft(form: Fields) -> dict[str, Any]:
     """What a form asks to share."""
-    chosen: dict[str, Any] = {
-        name: given for name, given in (("label", form.words("label")), ("kind", form.texts("kind"))) if given
-    }
-    numbers = {name: form.number(name) for name in ("level", "days", "max_items")}
-    return {
-        "grantee": form.get("grantee", "").strip(),
-        "purpose": form.get("purpose", "").strip(),
-        **chosen,
-        **({"all": True} if form.is_ticked("all") else {}),
+    given: dict[str, Any] = {
+        "label": form.words("label") or None,
+        "kind": form.texts("kind") or None,
+        "all": form.is_ticked("all"),
         **form.given("scope_id"),
-        **{name: number for name, number in numbers.items() if number is not None},
+        **{name: form.number(name) for name in ("level", "days", "max_items")},
     }
+    said = {name: form.get(name, "").strip() for name in ("grantee", "purpose")}
+    return {**said, **{name: value for name, value in given.items() if value is not None}}
 
 
 async def _preview(ctx: Context, form: Fields) -> Done:
@@ -115,7 +99,7 @@ async def _grant(ctx: Context, query: Fields) -> dict[str, Any]:
         "body": found.grant.grant,
         "link": found.link,
         "shown": found.shown,
-        "levels": _LEVELS,
+        "levels": LEVELS,
         "shows": await _shows(ctx, found.grant.grant) if found.grant.status == "active" else None,
     }
 

@@ -16,6 +16,8 @@ from quipu.sharing.times import rfc3339
 
 GENESIS = "genesis"
 VERSION = "1.0"
+#: The version of every action that receipts name.
+ACTION_VERSION = "1.0.0"
 #: Members that are no part of an item's state.
 _ADDED = ("integrity", "provenance_tags", "epistemic")
 _ADDED_TO_EMBEDDING = ("vector_url", "digest")
@@ -51,18 +53,13 @@ def without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
 # -- items --------------------------------------------------------------------------------------------------------
 
 
-def state_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an item is hashed."""
+def state_hash(item: Mapping[str, Any], salt: str) -> str:
+    """The salted hash of an item's state: of all that is no addition of ours on its way out."""
     state = without(item, *_ADDED)
     embedding = state.get("embedding")
     if isinstance(embedding, Mapping):
         state["embedding"] = without(cast("Mapping[str, Any]", embedding), *_ADDED_TO_EMBEDDING)
-    return state
-
-
-def state_hash(item: Mapping[str, Any], salt: str) -> str:
-    """The salted hash of an item's state."""
-    return salted("item", state_of(item), salt)
+    return salted("item", state, salt)
 
 
 def log_entry(
@@ -91,17 +88,6 @@ def log_entry(
         "prev": GENESIS if previous is None else previous.hash,
     }
     return ItemLogEntry(record_id=record_id, number=number, version=version, entry=entry, hash=hashed(entry))
-
-
-def log_faults(entries: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Numbers of the entries of a log that do not follow the one before them."""
-    faults: list[int] = []
-    previous = GENESIS
-    for number, entry in enumerate(entries, 1):
-        if entry.get("prev") != previous or entry.get("seq") != number:
-            faults.append(number)
-        previous = hashed(entry)
-    return faults
 
 
 def integrity(
@@ -242,26 +228,4 @@ def deletion_receipt(
     }
     if scope_id is not None:
         body["scope_id"] = scope_id
-    return signed(body, by)
-
-
-def cascade_report(
-    *, id: str, root: str | None, steps: Sequence[Mapping[str, Any]], by: Signatory
-) -> dict[str, Any]:
-    """Whom an erasure has reached, and who has not answered yet."""
-    return signed({"cascade_id": id, "root_receipt": root, "steps": list(steps)}, by)
-
-
-def envelope(
-    *, request_id: str, response_id: str, at: int, status: str, by: Signatory, **members: Any
-) -> dict[str, Any]:
-    """A signed Response Envelope."""
-    body: dict[str, Any] = {
-        "oap_version": VERSION,
-        "request_id": request_id,
-        "response_id": response_id,
-        "timestamp": rfc3339(at, fraction=True),
-        "status": status,
-        **members,
-    }
     return signed(body, by)

@@ -5,7 +5,7 @@ Whatever goes wrong is answered here, in an envelope that this host signs, or as
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -21,11 +21,13 @@ from quipu.http.limits import allowance_of, lift_limits
 from quipu.http.problems import REASON_STATUS, problem_response
 from quipu.http.read import JSON, media_type, strict_json, uploaded
 from quipu.http.streams import download
+from quipu.model.principal import DEFAULT_TENANT, Principal
 from quipu.operation import Context, FilePart, invalid
 from quipu.search.text import is_storable
 from quipu.sharing import receipts
-from quipu.sharing.grants.tokens import GRANT_TYPE, Shown
+from quipu.sharing.grants.tokens import GRANT_TYPE, Admission, GrantContext, Shown
 from quipu.sharing.host import Host
+from quipu.sharing.times import rfc3339
 
 MEDIA_TYPE = "application/oap+json"
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -58,14 +60,26 @@ _LARGEST = 2**53 - 1
 _LONGEST_TOKEN = 32 << 10
 
 
+class OapRoute(Route):
+    """An address of OAP's, and what the OpenAPI document says of it."""
+
+    method: str
+    said: str
+    #: Whether anybody may ask.
+    is_public: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
     """Reads requests and writes answers."""
 
     host: Host
+    admission: Admission
     authentication: Authentication
 
-    def route(self, method: str, path: str, handler: Handler) -> Route:
+    def route(
+        self, method: str, path: str, handler: Handler, said: str, *, is_public: bool = False
+    ) -> OapRoute:
         """A handler behind an address, between the headers that come in and those that go out."""
 
         async def answered(http: HttpRequest) -> HttpResponse:
@@ -77,7 +91,9 @@ class Wire:
             answer.headers.update(self._told(http))
             return answer
 
-        return Route(path, answered, methods=[method])
+        route = OapRoute(path, answered, methods=[method])
+        route.method, route.said, route.is_public = method, said, is_public
+        return route
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -91,6 +107,18 @@ class Wire:
         if self.is_grantee(http):
             raise no_credential()
         return await self.authentication(http)
+
+    async def grantee(self, http: HttpRequest, *, is_used_later: bool = False) -> GrantContext:
+        """The context of a call under a grant. `is_used_later`: what is called uses up the proof."""
+        use = await self.admission.admit(self.shown(http), is_used_later=is_used_later)
+        who = Principal(tenant=use.tenant, name=use.grant.grantee, permissions=frozenset(), agents=())
+        ctx = self.authentication.context(who)
+        return GrantContext(ctx.principal, ctx.clock, ctx.services, use=use)
+
+    def anonymous(self, name: str) -> Context:
+        """The context of somebody who has shown nothing yet."""
+        who = Principal(tenant=DEFAULT_TENANT, name=name[:200], permissions=frozenset(), agents=())
+        return self.authentication.context(who)
 
     def shown(self, http: HttpRequest) -> Shown:
         """What is shown of a grant."""
@@ -165,14 +193,15 @@ class Wire:
         return _sent(self._envelope(http, "error", error=said), status, headers=headers)
 
     def _envelope(self, http: HttpRequest, status: str, **members: Any) -> dict[str, Any]:
-        return receipts.envelope(
-            request_id=self._request_id(http),
-            response_id=self.host.ulid(),
-            at=self.host.clock(),
-            status=status,
-            by=self.host.keyring.signatory(None),
+        body = {
+            "oap_version": receipts.VERSION,
+            "request_id": self._request_id(http),
+            "response_id": self.host.ulid(),
+            "timestamp": rfc3339(self.host.clock(), fraction=True),
+            "status": status,
             **members,
-        )
+        }
+        return receipts.signed(body, self.host.keyring.signatory(None))
 
     def _request_id(self, http: HttpRequest) -> str:
         """The id that the caller gave, or a fresh one; the same wherever one request is told of."""
@@ -233,3 +262,77 @@ def _sent(
 ) -> HttpResponse:
     data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
     return HttpResponse(data, status, dict(headers or {}), media_type=media_type)
+
+
+# -- the OpenAPI document -----------------------------------------------------------------------------------------
+
+#: What answers with a file, and what takes one.
+_FILE, _UPLOAD = "/oap/memory/export", "/oap/memory/import"
+_ID, _TEXT = {"type": "string", "minLength": 1}, {"type": "string"}
+_TOLD = {"OAP-Version": "The version that is spoken.", "OAP-Request-Id": "The id of the request."}
+_ENVELOPE: dict[str, Any] = {
+    "type": "object",
+    "required": ["oap_version", "request_id", "response_id", "timestamp", "status", "signature"],
+    "properties": {
+        "oap_version": _TEXT,
+        "request_id": _ID,
+        "response_id": _ID,
+        "timestamp": {"type": "string", "format": "date-time"},
+        "status": {"enum": ["ok", "accepted", "error"]},
+        "signature": {},
+    },
+}
+_ERROR: dict[str, Any] = {
+    **_ENVELOPE,
+    "required": [*_ENVELOPE["required"], "error"],
+    "properties": {
+        **_ENVELOPE["properties"],
+        "status": {"const": "error"},
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "details"],
+            "properties": {"code": _ID, "message": _TEXT, "details": {"type": "object"}},
+        },
+    },
+}
+
+
+def described(routes: Iterable[OapRoute]) -> dict[str, Any]:
+    """Paths in OpenAPI's form."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = route.path.replace(":path}", "}")
+        paths.setdefault(path, {})[route.method.lower()] = _described(route, path)
+    return paths
+
+
+def _described(route: OapRoute, path: str) -> dict[str, Any]:
+    method, is_public = route.method, route.is_public
+    is_bare = (is_public and path != "/oap/invoke") or path.endswith("/token")
+    words = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
+    names = [part.partition("}")[0] for part in path.split("{")[1:]]
+    places = [(name, "path") for name in names] + [("grant_id", "query")] * path.endswith("revocation")
+    headers = {name: {"description": text, "required": True, "schema": _ID} for name, text in _TOLD.items()}
+    answer = {JSON: {"schema": {"type": "object"}}} if is_bare else {MEDIA_TYPE: {"schema": _ENVELOPE}}
+    if path == _FILE or path.endswith(".bin"):
+        answer = {"*/*": {"schema": _TEXT}}
+    item: dict[str, Any] = {
+        "operationId": f"oap_{method.lower()}_{words}",
+        "tags": ["oap"],
+        "summary": route.said,
+        "parameters": [
+            {"name": name, "in": place, "required": True, "schema": _ID} for name, place in places
+        ],
+        "responses": {
+            "2XX": {"description": "Done.", "headers": headers, "content": answer},
+            "default": {
+                "description": "Refused.",
+                "headers": headers,
+                "content": {MEDIA_TYPE: {"schema": _ERROR}},
+            },
+        },
+    }
+    if method == "POST":
+        sent = {"*/*": {"schema": _TEXT}} if path == _UPLOAD else {JSON: {"schema": {"type": "object"}}}
+        item["requestBody"] = {"content": sent}
+    return item | {"security": []} if is_public else item

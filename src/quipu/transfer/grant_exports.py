@@ -15,10 +15,9 @@ from quipu.errors import Fault, ForbiddenError
 from quipu.ledger.ledger import Ledger
 from quipu.operation import AnyBinding, Binding, Context, FilePart, invalid
 from quipu.sharing.grants.query import GrantQueries, Page, applied
-from quipu.sharing.grants.terms import EXPORT
+from quipu.sharing.grants.terms import EXPORT, MOST_ITEMS
 from quipu.sharing.grants.tokens import GrantUse, use_of
 from quipu.sharing.host import Host
-from quipu.sharing.manifests import MOST_ITEMS
 from quipu.sharing.times import rfc3339
 from quipu.transfer import age
 from quipu.transfer import operations as ops

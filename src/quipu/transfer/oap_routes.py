@@ -6,14 +6,11 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
-from starlette.routing import BaseRoute
 
 from quipu.audit.operations import UNDO
 from quipu.operation import Context, dispatch, dispatch_stream
 from quipu.schemas import from_texts
-from quipu.sharing.described import described
-from quipu.sharing.grant_routes import GrantRoutes
-from quipu.sharing.wire import Wire
+from quipu.sharing.wire import OapRoute, Wire, described
 from quipu.transfer.model import ImportReport, OapExport
 from quipu.transfer.operations import COMMIT_IMPORT, EXPORT_FILE, EXPORT_GRANT, IMPORT_FILE
 
@@ -23,16 +20,15 @@ class MoveRoutes:
     """Files are sent and taken as they are; everything else is in an envelope."""
 
     wire: Wire
-    grants: GrantRoutes
 
     @property
-    def routes(self) -> list[BaseRoute]:
+    def routes(self) -> list[OapRoute]:
         route, imports = self.wire.route, "/oap/memory/import"
         return [
-            route("POST", "/oap/memory/export", self.export),
-            route("POST", imports, self.try_import),
-            route("POST", f"{imports}/{{id}}/commit", self.commit),
-            route("POST", f"{imports}/{{id}}/undo", self.undo),
+            route("POST", "/oap/memory/export", self.export, "Everything as a file, or what a grant shows."),
+            route("POST", imports, self.try_import, "Try a file: what would come in."),
+            route("POST", f"{imports}/{{id}}/commit", self.commit, "Carry an import out."),
+            route("POST", f"{imports}/{{id}}/undo", self.undo, "Take back what an import brought."),
         ]
 
     @property
@@ -43,7 +39,7 @@ class MoveRoutes:
     async def export(self, http: HttpRequest) -> HttpResponse:
         ctx: Context
         if self.wire.is_grantee(http):
-            ctx = await self.grants.grantee(http, is_used_later=True)
+            ctx = await self.wire.grantee(http, is_used_later=True)
             body = await self.wire.body(http, may_be_empty=True)
             return await self.wire.file(http, dispatch_stream(ctx, EXPORT_GRANT, {"body": body}))
         ctx = await self.wire.owner(http)

@@ -633,7 +633,7 @@ CREATE TABLE cascade_step (
   digest $blob NOT NULL,
   seq $int NOT NULL,
   CONSTRAINT cascade_step_key PRIMARY KEY (tenant, erasure_id, grantee, grant_id),
-  CONSTRAINT cascade_step_status CHECK (status IN ('waiting', 'done', 'unreachable'))
+  CONSTRAINT cascade_step_status CHECK (status IN ('waiting', 'done', 'unreachable', 'no_address', 'told'))
 ) $table_end;
 
 -- What other hosts have lent.

@@ -13,7 +13,7 @@ from quipu.ledger.index import Space
 from quipu.ledger.reader import Reader
 from quipu.model.record import Record
 from quipu.sharing import receipts
-from quipu.sharing.grants.view import SharedItem
+from quipu.sharing.grants.view import CoveredItem
 from quipu.sharing.items import item_of, salt_of, source_receipt
 from quipu.sharing.model import ITEM_LOG, ItemLogEntry, LogOp
 
@@ -32,7 +32,7 @@ class ItemLog:
         """What appends the new entries: nobody else's may stand there."""
         return [Keep(ITEM_LOG, entry, 0) for entry in self.added]
 
-    def block(self, shared: SharedItem, by: Signatory, *, has_salt: bool = True) -> dict[str, Any]:
+    def block(self, shared: CoveredItem, by: Signatory, *, has_salt: bool = True) -> dict[str, Any]:
         """The integrity block of the item as it is shown."""
         shown = shared.shown
         return receipts.integrity(
@@ -64,7 +64,7 @@ def is_deleted(entries: Sequence[ItemLogEntry]) -> bool:
 
 
 def brought_up(
-    reader: Reader, shared: SharedItem, entries: Sequence[ItemLogEntry], *, actor: str, space: Space | None
+    reader: Reader, shared: CoveredItem, entries: Sequence[ItemLogEntry], *, actor: str, space: Space | None
 ) -> ItemLog:
     """The log as it must be when the item is shown. Versions that came and went unseen have their entries too."""
     record = shared.record

@@ -1,9 +1,36 @@
 """The operations of grants, each declared once. OAP's addresses call the same ones."""
 
+from typing import TypeVar
+
 from quipu.model.principal import Permission
-from quipu.operation import SERVER, WHOLE, Command, Operation, delete, get, post
+from quipu.operation import (
+    SERVER,
+    WHOLE,
+    Command,
+    Operation,
+    Repeat,
+    Request,
+    Response,
+    delete,
+    get,
+    post,
+)
 from quipu.schemas import Operations
-from quipu.sharing.grants import model as m
+from quipu.sharing import readable
+from quipu.sharing.grants import messages as m
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+
+def _for_others(
+    name: str, request: type[RequestT], response: type[ResponseT], repeat: Repeat = "never"
+) -> Operation[RequestT, ResponseT]:
+    """Asked at OAP's addresses alone, by whoever shows a grant or a signature instead of a credential of ours."""
+    return Operation(
+        name=name, request=request, response=response, permission=None, limits=SERVER, repeat=repeat
+    )
+
 
 SHARE = Operation(
     name="share",
@@ -15,7 +42,7 @@ SHARE = Operation(
     cli=Command(
         arguments=("grantee",),
         columns=("kind", "text"),
-        says="Shared until {expires_at}, {covered} memories now. Send this link:\n{link}",
+        says=readable.shared,
         examples=(
             'quipu share did:web:contractor.example --label website --purpose "Brief the contractor"',
             'quipu share did:web:contractor.example --all --purpose "Hand over" --dry-run',
@@ -42,7 +69,7 @@ GET_GRANT = Operation(
     permission=Permission.ADMIN,
     limits=WHOLE,
     http=get("/v1/grants/{id}"),
-    cli=Command(name="grant show", arguments=("id",)),
+    cli=Command(name="grant show", arguments=("id",), says=readable.grant),
     repeat="safe",
 )
 REVOKE_GRANT = Operation(
@@ -64,13 +91,7 @@ REVOKE_ALL_GRANTS = Operation(
     http=delete("/v1/grants"),
     cli=Command(name="grant revoke-all", says="Took back {revoked}. Nothing is shared any more."),
 )
-REGISTER_GRANT = Operation(
-    name="register_grant",
-    request=m.RegisterGrantRequest,
-    response=m.RegisterGrantResponse,
-    permission=None,
-    limits=SERVER,
-)
+REGISTER_GRANT = _for_others("register_grant", m.RegisterGrantRequest, m.RegisterGrantResponse)
 WHO_SAW = Operation(
     name="who_saw",
     request=m.WhoSawRequest,
@@ -101,20 +122,8 @@ MINT_GRANT_TOKEN = Operation(
     http=post("/v1/grants/{id}/token"),
     cli=Command(name="grant token", arguments=("id",)),
 )
-EXCHANGE_GRANT = Operation(
-    name="exchange_grant",
-    request=m.ExchangeGrantRequest,
-    response=m.GrantTokenResponse,
-    permission=None,
-    limits=SERVER,
-)
-QUERY_GRANT = Operation(
-    name="query_grant",
-    request=m.QueryGrantRequest,
-    response=m.QueryGrantResponse,
-    permission=None,
-    limits=SERVER,
-)
+EXCHANGE_GRANT = _for_others("exchange_grant", m.ExchangeGrantRequest, m.GrantTokenResponse)
+QUERY_GRANT = _for_others("query_grant", m.QueryGrantRequest, m.QueryGrantResponse)
 READ_ITEM_LOG = Operation(
     name="read_item_log",
     request=m.ReadItemLogRequest,
@@ -124,21 +133,8 @@ READ_ITEM_LOG = Operation(
     http=get("/v1/memories/{id}/log"),
     repeat="safe",
 )
-READ_SHARED_LOG = Operation(
-    name="read_shared_log",
-    request=m.ReadSharedLogRequest,
-    response=m.ReadItemLogResponse,
-    permission=None,
-    limits=SERVER,
-    repeat="safe",
-)
-READ_SHARED_VECTOR = Operation(
-    name="read_shared_vector",
-    request=m.ReadSharedVectorRequest,
-    response=m.ReadSharedVectorResponse,
-    permission=None,
-    limits=SERVER,
-)
+READ_SHARED_LOG = _for_others("read_shared_log", m.ReadSharedLogRequest, m.ReadItemLogResponse, repeat="safe")
+READ_SHARED_VECTOR = _for_others("read_shared_vector", m.ReadSharedVectorRequest, m.ReadSharedVectorResponse)
 REPORT_INCIDENT = Operation(
     name="report_incident",
     request=m.ReportIncidentRequest,
@@ -146,20 +142,11 @@ REPORT_INCIDENT = Operation(
     permission=Permission.ADMIN,
     limits=WHOLE,
 )
-REPORT_GRANT_INCIDENT = Operation(
-    name="report_grant_incident",
-    request=m.ReportGrantIncidentRequest,
-    response=m.ReportIncidentResponse,
-    permission=None,
-    limits=SERVER,
+REPORT_GRANT_INCIDENT = _for_others(
+    "report_grant_incident", m.ReportGrantIncidentRequest, m.ReportIncidentResponse
 )
-LIST_SHARED_RECEIPTS = Operation(
-    name="list_shared_receipts",
-    request=m.ListSharedReceiptsRequest,
-    response=m.ListSharedReceiptsResponse,
-    permission=None,
-    limits=SERVER,
-    repeat="safe",
+LIST_SHARED_RECEIPTS = _for_others(
+    "list_shared_receipts", m.ListSharedReceiptsRequest, m.ListSharedReceiptsResponse, repeat="safe"
 )
 
 OPERATIONS: Operations = (

@@ -40,31 +40,15 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 #: Members of free structures that are named after what is hidden below a level.
 _HIDDEN_BELOW: Mapping[int, frozenset[str]] = {
     2: frozenset({"email", "mail", "emails"}),
-    3: frozenset(
-        (
-            *(
-                "phone",
-                "phones",
-                "tel",
-                "telephone",
-                "mobile",
-                "fax",
-                "address",
-                "addresses",
-                "street",
-                "zip",
-            ),
-            *("postcode", "social", "handle", "twitter", "mastodon", "linkedin", "instagram", "username"),
-            "skills",
-        )
-    ),
-    4: frozenset(
-        (
-            *("password", "secret", "token", "iban", "card", "account", "ssn", "passport", "birthday"),
-            *("birthdate", "dob", "ip", "url", "name", "names", "given", "family", "surname"),
-        )
-    ),
-}
+    3: frozenset({
+        "phone", "phones", "tel", "telephone", "mobile", "fax", "address", "addresses", "street", "zip", "postcode",
+        "social", "handle", "twitter", "mastodon", "linkedin", "instagram", "username", "skills",
+    }),
+    4: frozenset({
+        "password", "secret", "token", "iban", "card", "account", "ssn", "passport", "birthday", "birthdate", "dob",
+        "ip", "url", "name", "names", "given", "family", "surname",
+    }),
+}  # fmt: skip
 
 
 def is_entity(value: Mapping[str, Any]) -> bool:

@@ -16,35 +16,35 @@ from urllib.parse import quote
 from pydantic import BeforeValidator, Field
 
 from quipu.embed.port import Embedder
-from quipu.errors import Fault, ForbiddenError, RateLimitedError, UnverifiableError
+from quipu.errors import Fault, ForbiddenError, NotFoundError, RateLimitedError, UnverifiableError
 from quipu.jose import b64, unb64
 from quipu.ledger.canonical import canonical
 from quipu.ledger.commit import Change, Commit, Keep
 from quipu.ledger.index import Space
 from quipu.ledger.reader import Kept, Reader
 from quipu.model.journal import Draft, Mention
+from quipu.model.record import Record
 from quipu.operation import Context, Request, invalid
 from quipu.secrets.sealing import Sealing
-from quipu.sharing import receipts
+from quipu.sharing import dids, receipts
 from quipu.sharing.grants import item_log, tokens
-from quipu.sharing.grants import model as m
-from quipu.sharing.grants.admission import check_status
+from quipu.sharing.grants import messages as m
 from quipu.sharing.grants.filters import ItemFilter, Kinds
-from quipu.sharing.grants.rates import PER_MINUTE, Rates
 from quipu.sharing.grants.service import status_of
 from quipu.sharing.grants.terms import EMBEDDINGS, QUERY, Grant, TokenScope
-from quipu.sharing.grants.tokens import GrantUse, refused, use_of
-from quipu.sharing.grants.view import Coverage, GrantViews, Ranked
-from quipu.sharing.host import Host, kept
-from quipu.sharing.host_messages import MOST_RESULTS, Question
+from quipu.sharing.grants.tokens import PER_MINUTE, GrantUse, Rates, check_status, refused, use_of
+from quipu.sharing.grants.view import Coverage, CoveredItem, GrantViews, Ranked
+from quipu.sharing.host import Host, every, kept
 from quipu.sharing.items import BELIEF, plain_number
-from quipu.sharing.model import GRANTS, SHARED_ITEMS, GrantRow, Receipt, SharedItem
+from quipu.sharing.messages import MOST_RESULTS, Question
+from quipu.sharing.model import CASCADE_STEPS, ERASURES, GRANTS, SHARED_ITEMS, GrantRow, Receipt, SharedItem
 from quipu.sharing.times import rfc3339
 
 _CURSOR_MS = 900_000
 #: How often an answer is made anew because something was changed meanwhile.
 _TURNS = 4
-_ACTION_VERSION = "1.0.0"
+#: So many erasures are told of in one answer.
+_MOST_ERASURES = 100
 #: What does not change what a query finds, or in which order.
 _BESIDE = ("cursor", "max_results", "include_embeddings")
 
@@ -170,7 +170,9 @@ class GrantQueries:
             body=body,
             action="memory_query",
             cursor=await self._sealed(use, page[-1], body) if len(listed) > len(page) else None,
-            vectors=await self.vectors(coverage.space, page) if asked.include_embeddings else {},
+            vectors=await self.vectors(coverage.space, [one.shared for one in page])
+            if asked.include_embeddings
+            else {},
             is_last_turn=is_last_turn,
         )
 
@@ -184,16 +186,56 @@ class GrantQueries:
             left, await self.host.ledger.read(use.tenant, lambda reader: _known(reader, use.grant.id))
         )
 
-    async def vectors(self, space: Space | None, found: Sequence[Ranked]) -> dict[str, bytes]:
+    async def vectors(self, space: Space | None, found: Sequence[CoveredItem]) -> dict[str, bytes]:
         """Vectors of the texts as they are shown. Those of another model than the item names would fit nothing."""
         embedder = self.embedder
         if embedder is None or space != Space(embedder.model, embedder.dimensions):
             return {}
-        texts = {one.shared.id: one.shared.shown.item["content"].get("text") for one in found}
+        texts = {one.id: one.shown.item["content"].get("text") for one in found}
         known = {name: text for name, text in texts.items() if isinstance(text, str) and text}
         if not known:
             return {}
         return dict(zip(known, await embedder.embed(list(known.values())), strict=True))
+
+    # -- an item that was shown ---------------------------------------------------------------------------------------
+
+    async def vector(self, ctx: Context, request: m.ReadSharedVectorRequest) -> m.ReadSharedVectorResponse:
+        """The vector of the text as it is shown, on receipt: a scope of its own."""
+        use = use_of(ctx)
+        self.check(use, EMBEDDINGS)
+        shared, coverage = await self.shown(use, request.id)
+        data = (await self.vectors(coverage.space, [shared])).get(shared.id)
+        if data is None:
+            raise _absent()
+        digest, body, salts = digest_of(data), {"item_id": shared.id}, (self.host.salt(), self.host.salt())
+
+        def work(reader: Reader) -> tuple[None, list[Commit]]:
+            now, record = self.host.clock(), shared.record
+            row = self.still_good(reader, use, now)
+            proofs = tokens.proofs_used(reader, use.proofs, now)
+            if not _stands(record, reader.records([record.id])):
+                raise _absent()
+            after = replace(row.value, uses=row.value.uses + 1)
+            output = {"digest": digest}
+            receipt = self._receipt(reader, use, "memory_vector_read", body, output, after, salts, now)
+            mention = Mention(record.id, record.version, record.digest)
+            changes = [Keep(GRANTS, after, row.seq), kept(receipt), *proofs]
+            return None, [_disclosure(use, receipt, now, (mention,), changes)]
+
+        await self.host.ledger.locked(use.tenant, work)
+        ctx.facts.record_ids = (shared.record.id,)
+        return m.ReadSharedVectorResponse(vector=b64(data), digest=digest)
+
+    async def shown(self, use: GrantUse, name: str) -> tuple[CoveredItem, Coverage]:
+        """An item that the grant covers now and has shown. What was not shown is not there."""
+        coverage = await self.views.covered(use.tenant, use.grant)
+        now = self.host.clock()
+        for shared in coverage.items.values():
+            if shared.id == name and not shared.record.is_expired(now):
+                row = await self.host.ledger.get(SHARED_ITEMS, use.tenant, use.grant.id, shared.record.id)
+                if row is not None:
+                    return shared, coverage
+        raise _absent()
 
     # -- the transaction ----------------------------------------------------------------------------------------------
 
@@ -265,8 +307,11 @@ class GrantQueries:
         fresh = sum(1 for one in shown if one.shared.record.id not in known)
         after = replace(row.value, uses=row.value.uses + 1, disclosed=row.value.disclosed + fresh)
         output = self._output(page, shown, items, after, now)
+        if page.action == "memory_query":
+            output["erased"], learned = _erased(reader, grant)
+            changes += learned
         salts = (self.host.salt(), self.host.salt())
-        receipt = self.receipt(reader, page.use, page.action, page.body, output, after, salts, now)
+        receipt = self._receipt(reader, page.use, page.action, page.body, output, after, salts, now)
         changes += [Keep(GRANTS, after, row.seq), kept(receipt), *proofs]
         mentions = tuple(
             Mention(record.id, record.version, record.digest)
@@ -277,7 +322,7 @@ class GrantQueries:
             receipt=told(receipt, salts),
             warnings=_warnings(grant, shown, is_capped=is_capped),
         )
-        return answer, [disclosure(page.use, receipt, now, mentions, changes)]
+        return answer, [_disclosure(page.use, receipt, now, mentions, changes)]
 
     @staticmethod
     def _within_cap(
@@ -296,10 +341,8 @@ class GrantQueries:
             record = one.shared.record
             if item_log.is_deleted(logs.get(record.id, ())):
                 continue
-            if standing is not None:
-                now_is = standing.get(record.id)
-                if now_is is None or now_is.version != record.version or now_is.standing != "live":
-                    continue
+            if standing is not None and not _stands(record, standing):
+                continue
             if record.id not in known:
                 if room <= 0:
                     is_capped = True
@@ -335,7 +378,7 @@ class GrantQueries:
             "digest": digest_of(vector),
         }
 
-    def receipt(
+    def _receipt(
         self,
         reader: Reader,
         use: GrantUse,
@@ -366,7 +409,7 @@ class GrantQueries:
             agent=grant.grantee,
             grant_id=grant.id,
             action_id=action,
-            action_version=_ACTION_VERSION,
+            action_version=receipts.ACTION_VERSION,
             input_hash=receipts.salted("input", body, salts[0]),
             output_hash=receipts.salted("output", output, salts[1]),
             policy_decisions=[decision],
@@ -407,7 +450,7 @@ def applied(grant: Grant, removed: int) -> dict[str, Any]:
     }
 
 
-def disclosure(
+def _disclosure(
     use: GrantUse, receipt: Receipt, now: int, mentions: tuple[Mention, ...], changes: Sequence[Change]
 ) -> Commit:
     """The entry that says who was shown what."""
@@ -441,17 +484,35 @@ def _warnings(grant: Grant, shown: Sequence[Ranked], *, is_capped: bool) -> tupl
 
 
 def _known(reader: Reader, grant_id: str) -> frozenset[str]:
-    found: list[str] = []
-    after: tuple[str, str] | None = None
-    while rows := reader.rows(SHARED_ITEMS, {"grant_id": grant_id}, after=after, limit=1000):
-        found += [row.value.record_id for row in rows]
-        after = (grant_id, found[-1])
-    return frozenset(found)
+    return frozenset(row.value.record_id for row in every(reader, SHARED_ITEMS, {"grant_id": grant_id}))
+
+
+def _erased(reader: Reader, grant: Grant) -> tuple[list[dict[str, Any]], list[Change]]:
+    """What a grantee without an address was shown and is to erase, with the receipts; and that it learns it now."""
+    wanted = {"grantee": grant.grantee, "grant_id": grant.id, "status": "no_address"}
+    said: list[dict[str, Any]] = []
+    changes: list[Change] = []
+    for row in reader.rows(CASCADE_STEPS, wanted, limit=_MOST_ERASURES) if dids.is_key(grant.grantee) else ():
+        step, erasure = row.value, reader.get(ERASURES, row.value.erasure_id)
+        if erasure is not None and erasure.receipt is not None:
+            said.append({"item_ids": list(step.item_ids), "receipt": dict(erasure.receipt)})
+            changes.append(Keep(CASCADE_STEPS, replace(step, status="told"), row.seq))
+    return said, changes
+
+
+def _stands(record: Record, now: Mapping[str, Record]) -> bool:
+    """Whether a memory is still what it was."""
+    found = now.get(record.id)
+    return found is not None and found.version == record.version and found.standing == "live"
 
 
 def _place(use: GrantUse, body: Mapping[str, Any]) -> bytes:
     about = {name: value for name, value in body.items() if name not in _BESIDE}
     return b"grant-query:" + canonical([use.tenant, use.grant.id, use.grant.hash, about])
+
+
+def _absent() -> NotFoundError:
+    return NotFoundError("There is no such item.", reason="item")
 
 
 def _no_cursor() -> Exception:

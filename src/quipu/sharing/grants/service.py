@@ -5,10 +5,10 @@
 3. The id of a grant is one owner's; nobody else's grant can have it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from quipu import jose
 from quipu.errors import (
@@ -30,11 +30,11 @@ from quipu.model.journal import Draft
 from quipu.operation import Context, invalid
 from quipu.sharing import dids, receipts
 from quipu.sharing.dids import PublicKey
-from quipu.sharing.grants import model as m
+from quipu.sharing.grants import messages as m
 from quipu.sharing.grants import terms
 from quipu.sharing.grants.terms import EMBEDDINGS, EXPORT, QUERY, Grant, grant_of
 from quipu.sharing.grants.view import Coverage, GrantViews
-from quipu.sharing.host import Host, kept
+from quipu.sharing.host import Host, check_guard, every, kept
 from quipu.sharing.model import (
     GRANT_OWNERS,
     GRANTS,
@@ -47,10 +47,6 @@ from quipu.sharing.model import (
 )
 from quipu.sharing.times import rfc3339
 
-R = TypeVar("R")
-_ACTION = "1.0.0"
-_MOST_ATTEMPTS = 16
-_PAGE = 500
 #: So many items are shown of what is shared, and of a draft.
 _SAMPLE, _PREVIEW = 5, 100
 _UPDATED_MS = 300_000
@@ -83,18 +79,14 @@ class Grants:
             grant = self._drafted(ctx, guard.clean(request))
             return await self._shared(ctx, grant, None, _PREVIEW)
         _ = self.host.url  # without an address nobody could use it
-        for _ in range(_MOST_ATTEMPTS):
-            guard = await self.host.redactor.guard(ctx.tenant, None)
+
+        async def write(guard: Guard) -> m.ShareResponse:
             grant = self._drafted(ctx, guard.clean(request))
             await self._check(ctx.tenant, grant)
-            try:
-                row = await self._registered(ctx.tenant, grant, ctx.principal.name, guard)
-            except ConflictError as conflict:
-                if conflict.reason != "secrets_changed":
-                    raise
-            else:
-                return await self._shared(ctx, grant, row, _SAMPLE)
-        raise ConflictError("The secrets of the tenant keep changing.", reason="secrets_changed")
+            row = await self._registered(ctx.tenant, grant, ctx.principal.name, guard)
+            return await self._shared(ctx, grant, row, _SAMPLE)
+
+        return await self.host.guarded(ctx.tenant, write)
 
     def _drafted(self, ctx: Context, request: m.ShareRequest) -> Grant:
         keyring, now = self.host.keyring, ctx.clock()
@@ -182,7 +174,14 @@ class Grants:
 
     async def _registered(self, tenant: str, grant: Grant, actor: str, guard: Guard) -> GrantRow:
         """The row of a grant that was checked, on receipt. The same one again changes nothing."""
-        await self._claim(tenant, grant.id)
+
+        def claim(reader: Reader) -> tuple[None, Sequence[GrantOwner]]:
+            known = reader.get(GRANT_OWNERS, grant.id)
+            if known is not None and known.owner != tenant:
+                raise _taken()
+            return None, () if known is not None else [GrantOwner(id=grant.id, owner=tenant)]
+
+        await self.host.ledger.revise(NO_TENANT, GRANT_OWNERS, claim)
         now = self.host.clock()
         # The row may have gone with a newer ledger.
         was_revoked = self.host.keyring.is_revoked(tenant, grant.id)
@@ -197,8 +196,7 @@ class Grants:
         )
 
         def work(reader: Reader) -> tuple[GrantRow, Sequence[Commit]]:
-            if reader.head().guarded > guard.checked_at:
-                raise ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
+            check_guard(reader, guard)
             known = reader.get(GRANTS, grant.id)
             if known is not None:
                 if known.hash != grant.hash:
@@ -209,15 +207,6 @@ class Grants:
             return row, [self._commit(reader, "grant", actor, row, receipt, Keep(GRANTS, row, 0), **detail)]
 
         return await self.host.ledger.locked(tenant, work)
-
-    async def _claim(self, tenant: str, grant_id: str) -> None:
-        def work(reader: Reader) -> tuple[None, Sequence[GrantOwner]]:
-            known = reader.get(GRANT_OWNERS, grant_id)
-            if known is not None and known.owner != tenant:
-                raise _taken()
-            return None, () if known is not None else [GrantOwner(id=grant_id, owner=tenant)]
-
-        await self.host.ledger.revise(NO_TENANT, GRANT_OWNERS, work)
 
     def _consent(self, reader: Reader, grant: Grant, action: str, now: int) -> Receipt:
         decision = self.host.decision(
@@ -234,7 +223,7 @@ class Grants:
             agent=grant.grantee,
             grant_id=grant.id,
             action_id=action,
-            action_version=_ACTION,
+            action_version=receipts.ACTION_VERSION,
             policy_decisions=[decision],
             provenance_tags_out=[f"grant:{grant.id}", f"scope:{grant.scope_id}"],
         )
@@ -275,18 +264,12 @@ class Grants:
         owner = await ledger.get(GRANT_OWNERS, NO_TENANT, grant_id)
         if owner is None and not self._is_indexed:
             self._is_indexed = True
-            async for tenant in ledger.journaled_tenants():
-                await self._index(tenant)
+            await self.host.index(
+                GRANTS, GRANT_OWNERS, lambda tenant, row: GrantOwner(id=row.id, owner=tenant)
+            )
             owner = await ledger.get(GRANT_OWNERS, NO_TENANT, grant_id)
         row = None if owner is None else await ledger.get(GRANTS, owner.owner, grant_id)
         return None if owner is None or row is None else (owner.owner, row)
-
-    async def _index(self, tenant: str) -> None:
-        after: tuple[str] | None = None
-        while rows := await self.host.ledger.page(GRANTS, tenant, after=after, limit=_PAGE):
-            owners = [GrantOwner(id=row.id, owner=tenant) for row in rows]
-            await self.host.ledger.update(NO_TENANT, GRANT_OWNERS, *owners)
-            after = (rows[-1].id,)
 
     async def _is_signed(self, grant: Grant, *, by_current_key: bool = False) -> bool:
         """Whether a key of the granter's signed it that is not compromised. Without the granter's document: no."""
@@ -427,32 +410,22 @@ class Grants:
 
 
 def _not_revoked(reader: Reader) -> list[Kept[GrantRow]]:
-    found: list[Kept[GrantRow]] = []
-    after: tuple[str] | None = None
-    while rows := reader.rows(GRANTS, after=after, limit=_PAGE):
-        found += [row for row in rows if row.value.revoked_at is None]
-        after = (rows[-1].value.id,)
-    return found
+    return [row for row in every(reader, GRANTS) if row.value.revoked_at is None]
 
 
 def _is_signed(grant: Grant, keys: Sequence[PublicKey]) -> bool:
     """By the key that the signature names, or, where it names none, by any of these."""
     given: Any = grant.terms.signature
     message = canonical(receipts.without(grant.body, "signature"))
-    verify: Callable[[str, Mapping[str, Any]], bool]
+    named, text, verify = None, given, jose.verify
     if isinstance(given, dict):
         signature = cast("Mapping[str, Any]", given)
         named, text = signature.get("kid"), str(signature.get("value"))
-        verify = lambda value, jwk: jose.verify(message, value, jwk)  # noqa: E731
     elif ".." in given:
-        named, text = jose.opened_detached(given).get("kid"), given
-        verify = lambda value, jwk: jose.verify_detached(message, value, jwk)  # noqa: E731
-    else:
-        named, text = None, given
-        verify = lambda value, jwk: jose.verify(message, value, jwk)  # noqa: E731
+        named, verify = jose.opened_detached(given).get("kid"), jose.verify_detached
     if named is not None:
         keys = [key for key in keys if named in (key.kid, dids.split(key.kid)[1])]
-    return any(verify(text, key.jwk) for key in keys)
+    return any(verify(message, text, key.jwk) for key in keys)
 
 
 def _shown(item: Mapping[str, Any]) -> m.SharedView:

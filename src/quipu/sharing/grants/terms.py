@@ -6,7 +6,7 @@ Unknown means refused: a member, a condition, a profile or a scope that is not k
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
@@ -16,7 +16,6 @@ from quipu.operation import Request, invalid
 from quipu.sharing import dids
 from quipu.sharing.grants.filters import Instant, ItemFilter
 from quipu.sharing.grants.profiles import PROFILES
-from quipu.sharing.manifests import LAWFUL_BASES, MOST_DAYS, MOST_ITEMS
 from quipu.sharing.receipts import hashed, without
 from quipu.sharing.times import instant
 
@@ -26,6 +25,9 @@ LawfulBasis: TypeAlias = Literal[
     "consent", "contract", "legal_obligation", "vital_interests", "public_task", "legitimate_interests"
 ]
 
+LAWFUL_BASES: tuple[LawfulBasis, ...] = get_args(LawfulBasis)
+#: What may be shared at most, by number of items and by days.
+MOST_ITEMS, MOST_DAYS = 10_000, 180
 QUERY: TokenScope = "memory.query"
 EMBEDDINGS: TokenScope = "memory.embeddings"
 EXPORT: TokenScope = "memory.export"
@@ -97,7 +99,7 @@ class GrantBody(Request):
     redaction_profile: Profile
     signature: Annotated[str, Field(max_length=16_384), Redact.NONE] | Annotated[dict[str, Any], Redact.NONE]
     trust_level: Level | None = None
-    lawful_basis: Annotated[LawfulBasis, BeforeValidator(_plural)] = LAWFUL_BASES[0]
+    lawful_basis: Annotated[LawfulBasis, BeforeValidator(_plural)] = "consent"
     scopes: Annotated[tuple[TokenScope, ...], Strict(False), Field(min_length=1, max_length=3)] = (QUERY,)
     binding: TokenBinding = "bearer"
     purpose_code: Name | None = None

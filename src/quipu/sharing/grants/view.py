@@ -32,7 +32,7 @@ _ANEW = frozenset({"prune", "delete_store"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedItem:
+class CoveredItem:
     """An item of a grant: its record, the whole item, and what is left of it."""
 
     record: Record
@@ -50,7 +50,7 @@ class SharedItem:
 class Ranked:
     """An item of an answer. `order` grows along the answer."""
 
-    shared: SharedItem
+    shared: CoveredItem
     score: float
     order: tuple[float, str]
 
@@ -62,14 +62,14 @@ class Coverage:
     seq: int
     space: Space | None
     people: Mapping[str, frozenset[str]]
-    items: dict[str, SharedItem] = field(default_factory=dict[str, SharedItem])
+    items: dict[str, CoveredItem] = field(default_factory=dict[str, CoveredItem])
     _by_word: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def stands(self, head: Head, space: Space | None) -> bool:
         """Whether no memory has changed since."""
         return head.changed <= self.seq and space == self.space
 
-    def add(self, found: Iterable[SharedItem]) -> None:
+    def add(self, found: Iterable[CoveredItem]) -> None:
         for shared in found:
             self.items[shared.record.id] = shared
             for word in shared.words:
@@ -213,7 +213,7 @@ class GrantViews:
         records: Iterable[Record],
         people: Mapping[str, frozenset[str]],
         space: Space | None,
-    ) -> Iterator[SharedItem]:
+    ) -> Iterator[CoveredItem]:
         owner = self._host.keyring.did(tenant)
         view = View(
             profile=grant.terms.redaction_profile,
@@ -228,7 +228,7 @@ class GrantViews:
             item = item_of(record, owner, space)
             if admits(grant.terms.filter, item):
                 shown = projected(item, view)
-                yield SharedItem(record, item, shown, shown_words(shown.item))
+                yield CoveredItem(record, item, shown, shown_words(shown.item))
 
     async def _people(self, tenant: str, now: int) -> Mapping[str, frozenset[str]]:
         """The names in all contacts of the owner, whoever may see those."""

@@ -26,7 +26,10 @@ class ShareRequest(Request):
     the other side would see, and shares nothing.
     """
 
-    grantee: Did = Field(description="Who may read: their DID, as `quipu did` prints it for them.")
+    grantee: Did = Field(
+        description="Who may read: their DID, as `quipu did` prints it for them. A did:key has no address: who is known by "
+        "one learns of an erasure with the answer to their next query."
+    )
     purpose: Purpose = Field(description="What for. They are told, and it stands in every receipt.")
     label: Words | None = Field(default=None, description="Only memories with one of these tags.")
     kind: Kinds | None = Field(

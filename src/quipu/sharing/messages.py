@@ -24,9 +24,14 @@ def _short_enough(text: str) -> str:
     return text
 
 
-def _link(text: str) -> str:
+def is_link(text: str) -> bool:
+    """Whether it is the link of a grant."""
     where = address_of(text)
-    if where is None or not _GRANT.fullmatch(where.path):
+    return where is not None and _GRANT.fullmatch(where.path) is not None
+
+
+def _link(text: str) -> str:
+    if not is_link(text):
         raise bad_value("the link of a grant, such as https://memory.example/oap/memory/grant/mgr_…")
     return text
 
@@ -135,6 +140,9 @@ class BorrowResponse(Response):
     source: str = Field(description="The DID of the server.")
     grant_id: str = Field(description="The grant.")
     items: tuple[BorrowedView, ...] = Field(description="What fits, best first.")
+    erased: tuple[str, ...] = Field(
+        default=(), description="Items that were kept here, and went because their owner has erased them."
+    )
     next_cursor: str | None = Field(
         default=None, description="Where the next page begins; none: this was the last."
     )
@@ -162,15 +170,31 @@ class ListBorrowedResponse(Response):
 
 
 class GiveUpBorrowedRequest(Request):
-    """Drop what a grant showed you, and end the grant at the server that shares."""
+    """Drop what a grant showed you, and end the grant at the server that shares.
 
-    source: Name = Field(description="The DID of the server, as the list of what is borrowed names it.")
-    grant_id: Name = Field(description="The grant.")
+    One word is enough where it says which grant is meant: its link always does.
+    """
+
+    which: Annotated[str, Field(min_length=1, max_length=2_000), Redact.REFUSE] | None = Field(
+        default=None,
+        description="The link of the grant, its id, or the DID of the server if only one grant of it is borrowed under.",
+    )
+    source: Name | None = Field(
+        default=None, description="The DID of the server, as the list of what is borrowed names it."
+    )
+    grant_id: Name | None = Field(default=None, description="The grant, as that list names it.")
+
+    @model_validator(mode="after")
+    def _says_which(self) -> Self:
+        if (self.which, self.source, self.grant_id) == (None, None, None):
+            raise fault("missing_field", "/which", "the grant's link or id, or the DID of the server")
+        return self
 
 
 class GiveUpBorrowedResponse(Response):
     """What was dropped."""
 
+    source: str = Field(description="The DID of the server.")
     grant_id: str = Field(description="The grant.")
     dropped: int = Field(description="How many items were kept here until now.")
     ended: bool = Field(
@@ -207,7 +231,9 @@ class EraseRequest(Request):
         default="gdpr-art-17", description="Why, for the receipt. Grantees are told it."
     )
     cascade: bool = Field(
-        default=True, description="Whether those who were shown the items are told to erase them."
+        default=True,
+        description="Whether those who were shown the items are told to erase them. Who is a did:key has no address, and "
+        "learns it with the answer to their next query.",
     )
     dry_run: bool = Field(default=False, description="Only say which memories would go.")
 
@@ -218,7 +244,11 @@ class EraseRequest(Request):
         if sum(ways) == 0:
             raise fault("missing_field", "/ids", "ids, filter, grant_id or scope_id; or all for everything")
         if sum(ways) > 1:
-            raise fault("bad_value", "", "one of ids, grant_id and all; or filter and scope_id")
+            pointer = "/all" if self.all else "/filter" if self.filter is not None else "/scope_id"
+            pointer = pointer if by_content or self.all else "/grant_id"
+            raise fault(
+                "bad_value", pointer, "nothing: it is one of ids, grant_id, all, filter with scope_id"
+            )
         return self
 
 
@@ -229,7 +259,9 @@ class GranteeTold(Response):
     grant_id: str = Field(description="The grant.")
     items: int = Field(description="How many items they were shown.")
     status: CascadeStatus = Field(
-        description="done: they sent a receipt; waiting: they are told again; unreachable: once a day from now on."
+        description="done: they sent a receipt; waiting: they are told again; unreachable: once a day from now on; "
+        "no_address: not told, because a did:key has no address; they learn it with the answer to their next query; "
+        "told: they learned it so."
     )
     attempts: int = Field(description="How often they were told.")
     next_at: int | None = Field(default=None, description="When they are told again.")
@@ -240,7 +272,7 @@ class ErasureView(Response):
 
     id: str = Field(description="Its id.")
     step: ErasureStep = Field(
-        description="propagating: erased here, and somebody who was shown it has not answered yet; done."
+        description="propagating: erased here, and somebody who was shown it has not answered or learned of it yet; done."
     )
     reason: str = Field(description="Why.")
     erased: int = Field(description="How many memories.")

@@ -4,35 +4,33 @@
    tell. It is done or it is not; a crash leaves nothing half done.
 2. Who is to be told is asked in that transaction, in which nobody discloses: an answer that was being made meanwhile stands
    in it already, or finds the items gone.
-3. Telling goes on until everybody has answered, whatever server does it; there is one Deletion Receipt.
+3. Telling goes on until everybody has answered, whatever server does it; there is one Deletion Receipt. Who has no address
+   is told with the answer to their next query.
 4. Memories that were erased in another way (a hard forget, a deleted store) are found along the journal, and their grantees
    told all the same.
 5. An erasure is noted beside the keys too: where an older ledger is put in place, what it has of it is erased again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
 
-from quipu.errors import ConflictError
-from quipu.ledger.commit import Change, Commit, Erase, Keep
-from quipu.ledger.ledger import JournalQuery
-from quipu.ledger.reader import Kept, Reader
+from quipu.errors import ConflictError, NotFoundError
+from quipu.ledger.commit import Change, Commit, Drop, Erase, Keep
+from quipu.ledger.reader import JournalQuery, Kept, Reader
+from quipu.memory.forget import Forget
 from quipu.memory.pipeline import PASSING, Pipeline
-from quipu.model.journal import Draft, Entry
-from quipu.operation import Context
+from quipu.model.journal import Draft
+from quipu.model.record import Record, State
+from quipu.model.search import Scope, Selection, Snapshot
+from quipu.operation import Context, Request
+from quipu.sharing import messages as m
 from quipu.sharing import receipts
-from quipu.sharing.erasure.cascade import Cascade
-from quipu.sharing.erasure.choice import Choice, Chosen
+from quipu.sharing.cascade import Cascade
 from quipu.sharing.grants import item_log
-from quipu.sharing.host import Host, kept
-from quipu.sharing.host_messages import (
-    EraseRequest,
-    EraseResponse,
-    ErasureView,
-    GranteeTold,
-    ListErasuresRequest,
-    ListErasuresResponse,
-)
+from quipu.sharing.grants.filters import ItemFilter, admits
+from quipu.sharing.host import Host, check_guard, every, kept
+from quipu.sharing.items import DEFAULT_SCOPE, item_id, item_of, scope_of
 from quipu.sharing.model import (
     CASCADE_STEPS,
     ERASURES,
@@ -48,9 +46,36 @@ from quipu.sharing.model import (
 _ITSELF = "system"
 #: Entries that erase memories.
 _ERASING = ("erase", "delete_store")
-_ACTION_VERSION = "1.0.0"
+_ERASABLE: frozenset[State] = frozenset({"live", "archived", "forgotten"})
+#: An erasure also reaches what has expired: a clock at the beginning of time sees everything.
+_EVER = Snapshot(None, -(2**62))
 _MOST_ATTEMPTS = 64
 _PAGE = 500
+
+
+class _ByContent(Request):
+    """What memories must be like."""
+
+    filter: ItemFilter | None = None
+
+
+class HeldWrites(Protocol):
+    """Writes that wait for a person, and those that were kept after a decision."""
+
+    async def emptied(
+        self, tenant: str, is_meant: Callable[[Mapping[str, Any]], bool], gone: Collection[str]
+    ) -> list[Change]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What goes."""
+
+    ids: list[str]
+    #: H of the sorted ids that others know them by.
+    digest: str
+    #: What goes beside the memories: words of theirs in writes that wait, and in runs.
+    changes: Sequence[Change] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +84,8 @@ class Erasures:
 
     host: Host
     pipeline: Pipeline
-    choice: Choice
+    forget: Forget
+    held: HeldWrites
     cascade: Cascade
     #: Erasures whose grantees are being notified right now: the background job leaves these alone.
     _at_work: set[str] = field(default_factory=set[str], init=False)
@@ -68,32 +94,32 @@ class Erasures:
     #: Owners whose notes of erasures were held against the ledger.
     _looked_at: set[str] = field(default_factory=set[str], init=False)
 
-    async def erase(self, ctx: Context, request: EraseRequest) -> EraseResponse:
+    async def erase(self, ctx: Context, request: m.EraseRequest) -> m.EraseResponse:
         """Erase what is chosen; it returns when it is gone here, and everybody who can be reached was told."""
         if request.dry_run:
-            chosen = await self.choice.chosen(ctx.tenant, request)
-            return EraseResponse(ids=tuple(chosen.ids), erased=0, dry_run=True)
+            chosen = await self._chosen(ctx.tenant, request)
+            return m.EraseResponse(ids=tuple(chosen.ids), erased=0, dry_run=True)
         erasure = await self._erased(ctx.tenant, ctx.principal.name, request, self.host.new_id("era"))
         ids = tuple(str(name) for name in erasure.request["ids"])
         ctx.facts.record_ids = ids
         erasure = await self._propagated(ctx.tenant, erasure)
         view = await self._view(ctx.tenant, erasure)
-        return EraseResponse(ids=ids, erased=len(ids), dry_run=False, erasure=view)
+        return m.EraseResponse(ids=ids, erased=len(ids), dry_run=False, erasure=view)
 
-    async def listed(self, ctx: Context, request: ListErasuresRequest) -> ListErasuresResponse:
+    async def listed(self, ctx: Context, request: m.ListErasuresRequest) -> m.ListErasuresResponse:
         after = None if request.cursor is None else (request.cursor,)
         rows = await self.host.ledger.page(
             ERASURES, ctx.tenant, after=after, limit=request.limit + 1, newest_first=True
         )
         page = rows[: request.limit]
-        return ListErasuresResponse(
+        return m.ListErasuresResponse(
             erasures=tuple([await self._view(ctx.tenant, row) for row in page]),
             next_cursor=page[-1].id if len(rows) > len(page) else None,
         )
 
-    async def _view(self, tenant: str, erasure: Erasure) -> ErasureView:
-        steps = [row.value for row in await self.host.ledger.read(tenant, lambda one: _steps(one, erasure))]
-        return ErasureView(
+    async def _view(self, tenant: str, erasure: Erasure) -> m.ErasureView:
+        steps = await self._steps(tenant, erasure)
+        return m.ErasureView(
             id=erasure.id,
             step=erasure.step,
             reason=erasure.request["reason"],
@@ -105,9 +131,96 @@ class Erasures:
             grantees=tuple(_told(step) for step in steps),
         )
 
+    async def _steps(self, tenant: str, erasure: Erasure) -> list[CascadeStep]:
+        rows = await self.host.ledger.read(tenant, lambda reader: _steps(reader, erasure.id))
+        return [row.value for row in rows]
+
+    # -- what goes ----------------------------------------------------------------------------------------------------
+
+    async def _chosen(self, tenant: str, wanted: m.EraseRequest) -> _Chosen:
+        """Everything that an erasure takes along, as things stand: what is asked for, what was made out of it, and what
+        waits with its words."""
+        ids = await self._with_made_of(tenant, await self._meant(tenant, wanted))
+        scope = Scope(tenant=tenant, agent_id=None)
+        changes: list[Change] = []
+        for capability in self.forget.reach:
+            found = await capability.reached(tenant, scope, wanted.ids or (), ids)
+            ids = list(dict.fromkeys([*ids, *found.ids]))
+            changes += found.changes
+        newest_versions = self.host.ledger.newest_versions
+        if wanted.ids is not None and not ids and not await newest_versions(tenant, wanted.ids):
+            raise NotFoundError("There are no such memories.", reason="record")
+        if wanted.all or (wanted.scope_id is not None and wanted.filter is None):
+            changes += await self.held.emptied(tenant, _of_scope(wanted.scope_id), frozenset(ids))
+        newest = await newest_versions(tenant, ids)
+        names = [item_id(newest[name]) if name in newest else name for name in ids]
+        return _Chosen(ids, receipts.hashed(sorted(names)), _once(changes))
+
+    async def _meant(self, tenant: str, wanted: m.EraseRequest) -> list[str]:
+        """The memories that are asked for."""
+        if wanted.ids is not None:
+            return await self._named(tenant, wanted.ids)
+        if wanted.grant_id is not None:
+            return await self._shown_under(tenant, wanted.grant_id)
+        owner, by = self.host.keyring.did(tenant), _ByContent.parse({"filter": wanted.filter}).filter
+        return [
+            record.id
+            async for record in self._everything(tenant)
+            if (wanted.scope_id is None or scope_of(record) == wanted.scope_id)
+            and (by is None or admits(by, item_of(record, owner)))
+        ]
+
+    async def _named(self, tenant: str, names: Sequence[str]) -> list[str]:
+        """By their own ids, and by those that they came with from elsewhere."""
+        newest = await self.host.ledger.newest_versions(tenant, names)
+        ids = [name for name in names if name in newest and newest[name].standing in _ERASABLE]
+        foreign = frozenset(name for name in names if name not in newest)
+        if foreign:
+
+            def is_one(record: Record) -> bool:
+                return record.metadata.get("item_id") in foreign
+
+            ids += [record.id async for record in self._everything(tenant, is_one)]
+        return list(dict.fromkeys(ids))
+
+    async def _shown_under(self, tenant: str, grant_id: str) -> list[str]:
+        ledger = self.host.ledger
+        if await ledger.get(GRANTS, tenant, grant_id) is None:
+            raise NotFoundError("There is no such grant.", reason="grant")
+        shown = await ledger.read(
+            tenant,
+            lambda reader: [
+                row.value.record_id for row in every(reader, SHARED_ITEMS, {"grant_id": grant_id})
+            ],
+        )
+        found: list[str] = []
+        for names in _pages(shown):
+            newest = await ledger.newest_versions(tenant, names)
+            found += [record.id for record in newest.values() if record.standing in _ERASABLE]
+        return found
+
+    def _everything(
+        self, tenant: str, is_one: Callable[[Record], bool] | None = None
+    ) -> AsyncIterator[Record]:
+        return self.host.ledger.scan(Selection(tenant=tenant, states=_ERASABLE, matches=is_one), _EVER)
+
+    async def _with_made_of(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """These, what says that it was made out of them, and what took words of theirs in a merge."""
+        known = dict.fromkeys(ids)
+        fresh = list(known)
+        while fresh:
+            made = list(await self.host.ledger.made_of(tenant, fresh))
+            for gone in (await self.host.ledger.newest_versions(tenant, fresh)).values():
+                into = gone.merged_into
+                if into is not None and await self.forget.took_words(tenant, into, gone):
+                    made.append(into)
+            fresh = [name for name in dict.fromkeys(made) if name not in known]
+            known.update(dict.fromkeys(fresh))
+        return list(known)
+
     # -- here ---------------------------------------------------------------------------------------------------------
 
-    async def _erased(self, tenant: str, actor: str, request: EraseRequest, name: str) -> Erasure:
+    async def _erased(self, tenant: str, actor: str, request: m.EraseRequest, name: str) -> Erasure:
         """The erasure of this id as it is noted, with everything gone."""
         host = self.host
         for _ in range(_MOST_ATTEMPTS):
@@ -115,7 +228,7 @@ class Erasures:
             clean = guard.clean(request)
             # Whatever is derived or merged after this position is a conflict, and it is looked for again.
             head = await host.ledger.head(tenant)
-            chosen = await self.choice.chosen(tenant, clean)
+            chosen = await self._chosen(tenant, clean)
             erasure = self._erasure(name, chosen, clean)
             draft = Draft(op="erase", actor=actor, at=erasure.requested_at, detail={"erasure": name})
             erases = (Erase(id=name) for name in chosen.ids)
@@ -125,8 +238,7 @@ class Erasures:
             (commit,) = await self.pipeline.with_mirrors(tenant, [commit])
 
             def work(reader: Reader) -> tuple[Erasure, Sequence[Commit]]:
-                if reader.head().guarded > guard.checked_at:  # noqa: B023  used in this turn only
-                    raise ConflictError("Secrets or rules have changed meanwhile.", reason="secrets_changed")
+                check_guard(reader, guard)  # noqa: B023  used in this turn only
                 noted = self._noted(reader, erasure)  # noqa: B023
                 return erasure, [replace(commit, changes=(*commit.changes, *noted))]  # noqa: B023
 
@@ -143,7 +255,7 @@ class Erasures:
             return done
         raise ConflictError("What is to be erased keeps being changed by others.", reason="row_changed")
 
-    def _erasure(self, name: str, chosen: Chosen, request: EraseRequest) -> Erasure:
+    def _erasure(self, name: str, chosen: _Chosen, request: m.EraseRequest) -> Erasure:
         return Erasure(
             id=name,
             step="propagating",
@@ -161,19 +273,20 @@ class Erasures:
         """What ends the logs of what was shared, and says whom to tell."""
         actor = self.host.keyring.did(reader.tenant)
         changes: list[Change] = [Keep(ERASURES, erasure, 0)]
-        shown: dict[str, list[SharedItem]] = {}
+        shown: dict[str, list[str]] = {}
         for names in _pages(erasure.request["ids"]):
-            shared = [row.value for row in reader.matching(SHARED_ITEMS, "record_id", names)]
-            logs = item_log.entries_of(reader, sorted({one.record_id for one in shared}))
-            for entries in logs.values():
-                if not item_log.is_deleted(entries):
+            shared, logs = _not_ended(reader, names)
+            for record_id in dict.fromkeys(one.record_id for one in shared):
+                if entries := logs.get(record_id):
                     last = item_log.deleted(entries, at=erasure.requested_at, actor=actor)
                     changes.append(Keep(ITEM_LOG, last, 0))
             for one in shared:
-                if not item_log.is_deleted(logs.get(one.record_id, ())):
-                    shown.setdefault(one.grant_id, []).append(one)
-        if erasure.request["cascade"]:
-            changes += [Keep(CASCADE_STEPS, step, 0) for step in _steps_of(reader, erasure, shown)]
+                shown.setdefault(one.grant_id, []).append(one.item_id)
+        for grant_id, item_ids in sorted(shown.items()) if erasure.request["cascade"] else ():
+            grant = reader.get(GRANTS, grant_id)
+            if grant is not None:
+                step = self.cascade.step(erasure, grant, item_ids)
+                changes.append(Keep(CASCADE_STEPS, step, 0))
         return changes
 
     # -- everywhere else ----------------------------------------------------------------------------------------------
@@ -184,10 +297,7 @@ class Erasures:
             return erasure
         self._at_work.add(erasure.id)
         try:
-            steps = [
-                row.value for row in await self.host.ledger.read(tenant, lambda one: _steps(one, erasure))
-            ]
-            due = [step for step in steps if self.cascade.is_due(step)]
+            due = [step for step in await self._steps(tenant, erasure) if self.cascade.is_due(step)]
             told = await self.cascade.told(tenant, erasure, due)
             return await self.host.ledger.locked(
                 tenant, lambda reader: self._advanced(reader, erasure.id, told)
@@ -204,18 +314,18 @@ class Erasures:
         fresh = {(step.grantee, step.grant_id): step for step in told}
         changes: list[Change] = []
         steps: list[CascadeStep] = []
-        for row in _steps(reader, known.value):
+        for row in _steps(reader, erasure_id):
             step = fresh.get((row.value.grantee, row.value.grant_id), row.value)
-            if row.value.status != "done" and step != row.value:
-                changes.append(Keep(CASCADE_STEPS, step, row.seq))
-                steps.append(step)
+            if row.value.is_finished or step == row.value:
+                step = row.value
             else:
-                steps.append(row.value)
+                changes.append(Keep(CASCADE_STEPS, step, row.seq))
+            steps.append(step)
         erasure = known.value
         if erasure.receipt is None:
             erasure, receipt = self._on_receipt(reader, erasure, steps)
             changes.append(receipt)
-        if all(step.status == "done" for step in steps):
+        if all(step.is_finished for step in steps):
             erasure = replace(erasure, step="done")
         if erasure != known.value:
             changes.append(Keep(ERASURES, erasure, known.seq))
@@ -250,7 +360,7 @@ class Erasures:
             at=now,
             agent=owner,
             action_id="memory_delete",
-            action_version=_ACTION_VERSION,
+            action_version=receipts.ACTION_VERSION,
             output_hash=receipts.hashed(deletion),
             policy_decisions=[host.decision("allow", "principal.is_owner")],
         )
@@ -265,7 +375,10 @@ class Erasures:
             self._looked_at.add(tenant)
         if await self.host.ledger.page(GRANTS, tenant, limit=1):
             await self._follow(tenant)
-        for erasure in await self._unfinished(tenant):
+        unfinished = await self.host.ledger.read(
+            tenant, lambda reader: [row.value for row in every(reader, ERASURES, {"step": "propagating"})]
+        )
+        for erasure in unfinished:
             await self._propagated(tenant, erasure)
 
     async def _erase_again(self, tenant: str) -> None:
@@ -277,18 +390,8 @@ class Erasures:
             newest = await ledger.newest_versions(tenant, ids)
             left = [one for one in ids if one in newest and newest[one].standing != "erased"]
             for number, some in enumerate(_pages(left)):
-                request = EraseRequest(ids=tuple(some), reason="erased")
+                request = m.EraseRequest(ids=tuple(some), reason="erased")
                 await self._erased(tenant, _ITSELF, request, self.host.new_id("era") if number else name)
-
-    async def _unfinished(self, tenant: str) -> list[Erasure]:
-        found: list[Erasure] = []
-        after: tuple[str] | None = None
-        while rows := await self.host.ledger.page(
-            ERASURES, tenant, {"step": "propagating"}, after=after, limit=_PAGE
-        ):
-            found += rows
-            after = (rows[-1].id,)
-        return found
 
     async def _follow(self, tenant: str) -> None:
         """Whoever was shown something is told that it is erased, whoever erased it."""
@@ -303,77 +406,90 @@ class Erasures:
 
     async def _erased_since(self, tenant: str, since: int | None, end: int) -> list[str]:
         """What was erased up to a position. At first everything that was ever shown is looked at."""
-        names: dict[str, None] = {}
+        ledger = self.host.ledger
         if since is None:
-            after: tuple[str, str] | None = None
-            while rows := await self.host.ledger.page(SHARED_ITEMS, tenant, after=after, limit=_PAGE):
-                names |= dict.fromkeys(row.record_id for row in rows)
-                after = (rows[-1].grant_id, rows[-1].record_id)
-            return list(names)
+            return await ledger.read(
+                tenant,
+                lambda reader: list(
+                    dict.fromkeys(row.value.record_id for row in every(reader, SHARED_ITEMS))
+                ),
+            )
+        names: dict[str, None] = {}
         for op in _ERASING:
             at = since
-            while entries := await self._entries(tenant, op, at, end):
-                for entry in entries:
-                    names |= dict.fromkeys(mention.id for mention in entry.records)
+            while at < end and (
+                entries := await ledger.entries(
+                    tenant, JournalQuery(op=op, after=at, before=end + 1, limit=_PAGE)
+                )
+            ):
+                names |= dict.fromkeys(mention.id for entry in entries for mention in entry.records)
                 at = entries[-1].seq
         return list(names)
 
-    async def _entries(self, tenant: str, op: str, after: int, end: int) -> Sequence[Entry]:
-        if after >= end:
-            return ()
-        query = JournalQuery(op=op, after=after, before=end + 1, limit=_PAGE)
-        return await self.host.ledger.entries(tenant, query)
-
     def _made_up_for(self, reader: Reader, ids: Sequence[str]) -> tuple[None, Sequence[Commit]]:
         """The erasure of those whose logs have not ended yet."""
-        shared = [row.value for row in reader.matching(SHARED_ITEMS, "record_id", ids)]
-        logs = item_log.entries_of(reader, sorted({one.record_id for one in shared}))
-        left = [one for one in shared if not item_log.is_deleted(logs.get(one.record_id, ()))]
+        left, _ = _not_ended(reader, ids)
         if not left:
             return None, ()
-        names = dict.fromkeys(one.record_id for one in left)
-        chosen = Chosen([*names], receipts.hashed(sorted({one.item_id for one in left})))
-        erasure = self._erasure(
-            self.host.new_id("era"), chosen, EraseRequest(ids=tuple(names), reason="erased")
-        )
-        detail = {"erasure": erasure.id}
-        draft = Draft(op="erase", actor=_ITSELF, at=erasure.requested_at, detail={**detail})
+        names = list(dict.fromkeys(one.record_id for one in left))
+        chosen = _Chosen(names, receipts.hashed(sorted({one.item_id for one in left})))
+        request = m.EraseRequest(ids=tuple(names), reason="erased")
+        erasure = self._erasure(self.host.new_id("era"), chosen, request)
+        detail: dict[str, Any] = {"erasure": erasure.id}
+        draft = Draft(op="erase", actor=_ITSELF, at=erasure.requested_at, detail=detail)
         return None, [Commit(tenant=reader.tenant, draft=draft, changes=tuple(self._noted(reader, erasure)))]
+
+
+def _of_scope(scope_id: str | None) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether what a held write would write is of a scope; None: of any."""
+
+    def is_meant(body: Mapping[str, Any]) -> bool:
+        metadata = body.get("metadata")
+        given = cast("Mapping[str, Any]", metadata).get("scope_id") if isinstance(metadata, Mapping) else None
+        return scope_id is None or (given or DEFAULT_SCOPE) == scope_id
+
+    return is_meant
+
+
+def _once(changes: Iterable[Change]) -> list[Change]:
+    """One change for each row: several reasons may lead to the same."""
+    found: dict[object, Change] = {}
+    for change in changes:
+        match change:
+            case Keep():
+                found[change.table.name, change.table.key_of(change.value)] = change
+            case Drop():
+                found[change.table.name, change.key] = change
+            case _:
+                found[id(change)] = change
+    return list(found.values())
 
 
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[start : start + _PAGE] for start in range(0, len(names), _PAGE))
 
 
-def _steps(reader: Reader, erasure: Erasure) -> list[Kept[CascadeStep]]:
+def _not_ended(
+    reader: Reader, record_ids: Sequence[str]
+) -> tuple[list[SharedItem], Mapping[str, list[item_log.ItemLogEntry]]]:
+    """What grants have shown of these memories, where the log has not ended yet; and the logs."""
+    shared = [row.value for row in reader.matching(SHARED_ITEMS, "record_id", record_ids)]
+    logs = item_log.entries_of(reader, sorted({one.record_id for one in shared}))
+    return [one for one in shared if not item_log.is_deleted(logs.get(one.record_id, ()))], logs
+
+
+def _steps(reader: Reader, erasure_id: str) -> list[Kept[CascadeStep]]:
     """Everybody whom an erasure has to reach."""
-    found: list[Kept[CascadeStep]] = []
-    after: tuple[str, str, str] | None = None
-    while rows := reader.rows(CASCADE_STEPS, {"erasure_id": erasure.id}, after=after, limit=_PAGE):
-        found += rows
-        last = rows[-1].value
-        after = (last.erasure_id, last.grantee, last.grant_id)
-    return found
+    return list(every(reader, CASCADE_STEPS, {"erasure_id": erasure_id}))
 
 
-def _steps_of(reader: Reader, erasure: Erasure, shown: dict[str, list[SharedItem]]) -> Iterable[CascadeStep]:
-    for grant_id, items in sorted(shown.items()):
-        grant = reader.get(GRANTS, grant_id)
-        if grant is not None:
-            yield CascadeStep(
-                erasure_id=erasure.id,
-                grantee=grant.grantee,
-                grant_id=grant_id,
-                item_ids=tuple(sorted({one.item_id for one in items})),
-            )
-
-
-def _told(step: CascadeStep) -> GranteeTold:
-    return GranteeTold(
+def _told(step: CascadeStep) -> m.GranteeTold:
+    is_told_again = step.status in ("waiting", "unreachable")
+    return m.GranteeTold(
         grantee=step.grantee,
         grant_id=step.grant_id,
         items=len(step.item_ids),
         status=step.status,
         attempts=step.attempts,
-        next_at=None if step.status == "done" else step.next_at,
+        next_at=step.next_at if is_told_again else None,
     )

@@ -13,11 +13,10 @@ from quipu.fields import DAY_MS
 from quipu.ledger.canonical import canonical
 from quipu.sharing import dids, receipts
 from quipu.sharing.host import Host
-from quipu.sharing.model import CascadeStep, Erasure
+from quipu.sharing.model import GRANT_TAG, CascadeStep, Erasure, GrantRow
 from quipu.sharing.times import rfc3339
 
 SIGNATURE = "OAP-Signature"
-GRANT_TAG = "grant:"
 #: Told again after a minute, then after twice as long each time, up to six hours.
 _FIRST_MS = 60_000
 _LONGEST_MS = 6 * 3_600_000
@@ -34,9 +33,20 @@ class Cascade:
 
     host: Host
 
+    def step(self, erasure: Erasure, grant: GrantRow, item_ids: Sequence[str]) -> CascadeStep:
+        """What somebody is to be told. Who is a did:key has no address: they are told when they ask the next time."""
+        return CascadeStep(
+            erasure_id=erasure.id,
+            grantee=grant.grantee,
+            grant_id=grant.id,
+            item_ids=tuple(sorted(set(item_ids))),
+            status="no_address" if dids.is_key(grant.grantee) else "waiting",
+        )
+
     def is_due(self, step: CascadeStep) -> bool:
         """Nobody waits longer than a day: a time further ahead was set by a clock that was wrong."""
-        return step.status != "done" and not 0 < step.next_at - self.host.clock() <= DAY_MS
+        is_open = step.status in ("waiting", "unreachable")
+        return is_open and not 0 < step.next_at - self.host.clock() <= DAY_MS
 
     async def told(self, tenant: str, erasure: Erasure, steps: Sequence[CascadeStep]) -> list[CascadeStep]:
         """Tell these grantees, and say how each of them stands now."""
@@ -131,9 +141,8 @@ class Cascade:
             for step in steps
         ]
         root = None if erasure.receipt is None else str(erasure.receipt["receipt_id"])
-        return receipts.cascade_report(
-            id=erasure.id, root=root, steps=told, by=self.host.keyring.signatory(None)
-        )
+        body = {"cascade_id": erasure.id, "root_receipt": root, "steps": told}
+        return receipts.signed(body, self.host.keyring.signatory(None))
 
 
 def _is_at(grantee: str, host: str) -> bool:

@@ -1,1 +1,0 @@
-"""Erasure on request: here, at everybody who was shown it, and of what others lent."""
