@@ -209,7 +209,6 @@ class Copies:
                 type="semantic" if record is None else record.type,
                 content=_NOTHING,
                 created_at=0 if record is None else record.created_at,
-                updated_at=0,
             )
             native += await self.mirror.backend.put([blank])
         return [Place(container, copy.record_id, name) for name in dict.fromkeys(native)]

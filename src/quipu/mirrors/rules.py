@@ -89,8 +89,6 @@ def copy_of(tenant: str, record: Record, native_id: str | None) -> Copy:
         source=record.source,
         confidence=record.confidence,
         created_at=record.created_at,
-        updated_at=record.updated_at,
-        expires_at=record.expires_at,
         native_id=native_id,
     )
 

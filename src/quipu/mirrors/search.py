@@ -19,7 +19,7 @@ from quipu.ledger.commit import Keep
 from quipu.ledger.reader import Reader
 from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers
 from quipu.memory.scope import in_scope
-from quipu.mirrors.backend import Container, NativeHit, Query
+from quipu.mirrors.backend import Container, Kept, Query
 from quipu.mirrors.copies import Mirror
 from quipu.mirrors.model import CONTAINERS, COPIES, MIRRORS, CopyRow
 from quipu.mirrors.rules import covered, reported
@@ -164,7 +164,7 @@ class MirrorSearches:
         ]
 
     async def _resolved(
-        self, mirror: Mirror, search: Search, hits: Sequence[NativeHit], *, has_foreign: bool
+        self, mirror: Mirror, search: Search, hits: Sequence[Kept], *, has_foreign: bool
     ) -> _Said:
         """The ranking in the ledger's terms. A foreign hit counts where the mirror has applied every restriction."""
         scope = search.scope
@@ -241,7 +241,7 @@ def _shows_foreign(scope: Scope) -> bool:
     return scope.agent_id is not None and scope.store_id is None and scope.stores is None
 
 
-def _foreign(mirror: Mirror, hit: NativeHit) -> ForeignHit:
+def _foreign(mirror: Mirror, hit: Kept) -> ForeignHit:
     return ForeignHit(
         id=f"{mirror.name}:{hit.native_id}",
         mirror=mirror.name,
@@ -264,7 +264,7 @@ def _passes(record: Record, scope: Scope, by: Restriction, now: int) -> bool:
     )
 
 
-def _differs(mirror: Mirror, hit: NativeHit, copy: CopyRow, record: Record) -> bool:
+def _differs(mirror: Mirror, hit: Kept, copy: CopyRow, record: Record) -> bool:
     """Whether the mirror shows another text than it was given."""
     is_comparable = "verbatim" in mirror.backend.capabilities and copy.state == "kept"
     return is_comparable and bool(hit.text) and copy.version == record.version and hit.text != record.content

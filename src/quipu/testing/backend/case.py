@@ -29,7 +29,6 @@ class Keeper:
             "version": 1,
             "type": "semantic",
             "created_at": START_MS,
-            "updated_at": START_MS,
         }
         return Copy(container=container, content=content, **{**known, **fields})
 
@@ -44,7 +43,7 @@ class Keeper:
 
     async def change(self, copy: Copy, content: str) -> Copy:
         """The next version, as the service sends it to this backend."""
-        following = replace(copy, version=copy.version + 1, content=content, updated_at=copy.updated_at + 1)
+        following = replace(copy, version=copy.version + 1, content=content)
         if "update" not in self.backend.capabilities:
             await self.backend.delete([place(copy)])
             following = replace(following, native_id=None)

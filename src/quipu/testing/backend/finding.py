@@ -107,15 +107,6 @@ class FindingContract(BackendCase):
         else:
             assert wanted.native_id in await keeper.found("tea", 20, filter={"n": 1})
 
-    async def test_a_filter_that_promises_operators_uses_them(self, keeper: Keeper) -> None:
-        if "$eq" not in keeper.backend.capabilities.filter_operators:
-            return
-        await keeper.put_all([keeper.copy("tea", metadata={"colour": "red"}) for _ in range(8)])
-        wanted = await keeper.put("tea somewhere else entirely", metadata={"colour": "green"})
-        answer = await keeper.asked("tea", 2, filter={"colour": "green"})
-        assert answer.is_filtered
-        assert [hit.native_id for hit in answer.hits] == [wanted.native_id]
-
     async def test_odd_queries_are_no_failure(self, keeper: Keeper) -> None:
         await keeper.put("tea at noon")
         for text in ("%", '"', "(", "* AND NOT", "\n", "🧵", "a" * 2000, "https://example.org", "NEAR/2 :"):
