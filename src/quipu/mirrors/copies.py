@@ -15,7 +15,6 @@ from quipu.ledger.reader import Reader
 from quipu.mirrors.backend import Container, Copy, Place
 from quipu.mirrors.guard import NOT_THERE, GuardedBackend
 from quipu.mirrors.model import CONTAINERS, COPIES, ContainerRow, CopyRow, whose
-from quipu.mirrors.rules import container_of, copy_of, is_mirrored
 from quipu.model.record import Record
 from quipu.model.search import Selection, Snapshot
 from quipu.operation import Clock
@@ -94,7 +93,10 @@ class Copies:
         return effects
 
     def is_wanted(self, record: Record) -> bool:
-        return is_mirrored(record, self.clock(), self.mirror.backend.capabilities.types)
+        """Whether the mirror holds this version: it stands, in time, is of a type that the mirror takes, and no secret."""
+        is_secret = record.privacy is not None and record.privacy.sensitivity == "secret"
+        stands = record.standing == "live" and record.ending is None and not record.is_expired(self.clock())
+        return stands and not is_secret and record.type in self.mirror.backend.capabilities.types
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
@@ -237,3 +239,27 @@ async def _tried(effects: Effects, record_id: str, work: Awaitable[None]) -> Non
 
 def _is_kept(record: Record, copy: CopyRow | None) -> bool:
     return copy is not None and copy.state == "kept" and copy.version == record.version
+
+
+def container_of(tenant: str, record: Record) -> Container:
+    return Container(
+        tenant=tenant, store_id=record.store_id, agent_id=record.agent_id, user_id=record.user_id
+    )
+
+
+def copy_of(tenant: str, record: Record, native_id: str | None) -> Copy:
+    """What a mirror is given of a record."""
+    return Copy(
+        container=container_of(tenant, record),
+        record_id=record.id,
+        version=record.version,
+        type=record.type,
+        content=record.content,
+        metadata=record.metadata,
+        tags=record.tags,
+        session_id=record.session_id,
+        source=record.source,
+        confidence=record.confidence,
+        created_at=record.created_at,
+        native_id=native_id,
+    )

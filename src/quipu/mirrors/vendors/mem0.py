@@ -45,7 +45,7 @@ _PROMISES: Final[tuple[Capability, ...]] = (
 def make(setup: Setup) -> Backend:
     """The backend that a mem0 address names."""
     embedder_of(setup)
-    promises = {*_PROMISES}
+    promises: set[Capability] = {*_PROMISES}
     if setup.scheme == "mem0":
         adapter.check_parameters(setup)
     else:
