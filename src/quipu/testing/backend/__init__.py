@@ -21,12 +21,9 @@ class TestMyBackend(BackendContract):
 A case that needs a promise is skipped, by its name, where the promise is not made.
 """
 
-from quipu.testing.backend.apart import ApartContract
-from quipu.testing.backend.deleting import DeletingContract
-from quipu.testing.backend.failing import FailingContract
 from quipu.testing.backend.finding import FindingContract
 from quipu.testing.backend.keeping import KeepingContract
 
 
-class BackendContract(KeepingContract, FindingContract, ApartContract, DeletingContract, FailingContract):
+class BackendContract(KeepingContract, FindingContract):
     """All of it."""

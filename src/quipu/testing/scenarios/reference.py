@@ -6,9 +6,8 @@ from typing import Any
 
 from quipu.errors import InvalidError
 from quipu.memory.memory_store import CAPABILITIES, MemoryStore
-from quipu.testing.scenarios.check import Check
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import DAY_MS, Subject
+from quipu.testing.scenarios.subject import DAY_MS, Check, Subject
 from quipu.testing.scenarios.v0 import MACHINE, TYPES, answer_faults
 
 

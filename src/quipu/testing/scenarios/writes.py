@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from quipu.memory import model as m
-from quipu.testing.scenarios.check import Check
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import DAY_MS, Subject
+from quipu.testing.scenarios.subject import DAY_MS, Check, Subject
 from quipu.testing.scenarios.v0 import EXAMPLES, MACHINE, TYPES, answer_faults
 
 T = TypeVar("T")

@@ -1,20 +1,20 @@
-"""A server that speaks memorywire v0, ours or anybody's, as what scenarios are played on.
+"""Memories of any make as what scenarios are played on: an object that speaks memorywire, such as a router or a store of
+your own; and a server that speaks memorywire v0, ours or anybody's.
 
-Nothing is asked of it but what v0 has: a scenario that needs an addition of Quipu's is reported as not promised. An answer that
-is not of v0's shape is reported by the member that is wrong.
+They are asked for memorywire's five operations alone, and a server for nothing but what v0 has: a scenario that needs an
+addition of Quipu's is reported as not promised. An answer that is not of v0's shape is reported by the member that is wrong.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, cast
 
 from quipu.api import Memory
 from quipu.client.transport import Call, Transport
-from quipu.errors import NotFoundError, QuipuError
+from quipu.errors import NotFoundError
 from quipu.memory import model as m
+from quipu.memory.memory_store import FIVE, MemoryStore
 from quipu.operation import AnyOperation, Response
-from quipu.testing.scenarios.check import SMALL, Broken, Size, Unpromised
-from quipu.testing.scenarios.subject import MovedClock, Subject
+from quipu.testing.scenarios.subject import SMALL, Broken, Size, Subject, Unpromised
 from quipu.testing.scenarios.v0 import FIELDS, answer_faults
 
 _PREFIX = "/memorywire/v0"
@@ -43,21 +43,67 @@ async def described(wire: Wire) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", said)
 
 
-class WireConnection:
-    """Runs memorywire's five operations over v0's own wire. Give it to `Memory.over`."""
+class FiveOperations:
+    """A connection that has no other operation. Give it to `Memory.over`."""
+
+    #: What a scenario is told that asks for another one.
+    knows = "it has memorywire's five operations alone, and"
+
+    def __init__(self) -> None:
+        #: Ids that were written, by agent.
+        self.written: dict[str, list[str]] = {}
+
+    async def check(self) -> None:
+        raise NotImplementedError
+
+    async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
+        raise NotImplementedError
+
+    def refusal(self, operation: AnyOperation) -> Unpromised:
+        return Unpromised(f"{self.knows} no {operation.name}")
+
+    def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncIterator[Response]:
+        raise self.refusal(operation)
+
+    async def close(self) -> None:
+        """It was open before, and stays so."""
+
+
+class StoreConnection(FiveOperations):
+    """To an object."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+
+    async def check(self) -> None:
+        await self._store.health()
+
+    async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
+        if operation.name not in FIVE:
+            raise self.refusal(operation)
+        answer: Response = await getattr(self._store, operation.name)(operation.request.parse(given))
+        if operation.name == "remember":
+            self.written.setdefault(str(given.get("agent_id")), []).append(answer.to_dict()["id"])
+        return answer
+
+
+class WireConnection(FiveOperations):
+    """To a server, over v0's own wire."""
+
+    knows = "it speaks memorywire v0 alone, which has"
 
     def __init__(self, wire: Wire, *, has_floor: bool = False) -> None:
         """`has_floor`: the server knows `min_relevance`, which v0 does not have."""
+        super().__init__()
         self._wire, self._has_floor = wire, has_floor
-        #: Ids that were written, by agent.
-        self.written: dict[str, list[str]] = {}
 
     async def check(self) -> None:
         await described(self._wire)
 
     async def call(self, operation: AnyOperation, given: Mapping[str, Any]) -> Response:
         if operation.name not in FIELDS:
-            raise Unpromised(f"it speaks memorywire v0 alone, which has no {operation.name}")
+            raise self.refusal(operation)
         body = operation.request.parse(given).model_dump(mode="json", exclude_unset=True)
         if operation.name == "remember":
             body.setdefault("type", "semantic")
@@ -65,7 +111,7 @@ class WireConnection:
             body.pop("min_relevance", None)
         beyond = body.keys() - FIELDS[operation.name] - {"min_relevance"}
         if beyond:
-            raise Unpromised(f"it speaks memorywire v0 alone, which has no {min(beyond)} in {operation.name}")
+            raise Unpromised(f"{self.knows} no {min(beyond)} in {operation.name}")
         return self._understood(operation, given, await self.post(operation.name, body))
 
     async def post(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,18 +142,64 @@ class WireConnection:
         ]
         return m.RecallResponse.model_validate({**answer, "results": hits}, strict=False, extra="ignore")
 
-    def stream(self, operation: AnyOperation, given: Mapping[str, Any]) -> AsyncIterator[Response]:
-        raise Unpromised(f"it speaks memorywire v0 alone, which has no {operation.name}")
-
     async def close(self) -> None:
         if isinstance(self._wire, Transport):
             await self._wire.close()
 
 
-class WireSubject(Subject):
-    """Such a server, beside whatever is there. What a scenario wrote is erased by its ids."""
+class OtherSubject(Subject):
+    """Such a memory, beside whatever it holds. What a scenario wrote is erased by its ids."""
 
-    is_extended = has_operations = False
+    has_operations = False
+
+    def __init__(
+        self, connection: FiveOperations, *, label: str, clock: Callable[[], int], size: Size = SMALL
+    ) -> None:
+        """Give it a clock that can be moved if the memory has one."""
+        self._connection = connection
+
+        async def opened() -> FiveOperations:
+            return connection
+
+        super().__init__(Memory.over(opened), label=label, clock=clock, size=size)
+
+    async def waiting(self) -> Any:
+        raise Unpromised("what waits for a person cannot be asked of it")
+
+    async def tidy(self) -> None:
+        written, self._connection.written = self._connection.written, {}
+        for agent, ids in written.items():
+            await self._forget(agent, ids)
+
+
+class StoreSubject(OtherSubject):
+    """An object."""
+
+    def __init__(
+        self, store: MemoryStore, *, label: str, clock: Callable[[], int], size: Size = SMALL
+    ) -> None:
+        super().__init__(StoreConnection(store), label=label, clock=clock, size=size)
+        self._store = store
+
+    @property
+    def held(self) -> object:
+        return self._store
+
+    @property
+    def capabilities(self) -> set[str]:
+        return self._store.capabilities
+
+    async def health(self) -> Mapping[str, Any]:
+        return await self._store.health()
+
+    async def kept_all(self, items: Any) -> list[str]:
+        return [await self.kept(**item) for item in items]
+
+
+class WireSubject(OtherSubject):
+    """A server."""
+
+    is_extended = False
 
     def __init__(
         self,
@@ -119,13 +211,9 @@ class WireSubject(Subject):
         size: Size = SMALL,
         has_floor: bool = False,
     ) -> None:
-        connection = WireConnection(wire, has_floor=has_floor)
-
-        async def opened() -> WireConnection:
-            return connection
-
-        super().__init__(Memory.over(opened), label=label, clock=clock, size=size)
-        self._wire, self._connection, self._promises = wire, connection, promises
+        self._over_wire = WireConnection(wire, has_floor=has_floor)
+        super().__init__(self._over_wire, label=label, clock=clock, size=size)
+        self._wire, self._promises = wire, promises
 
     @property
     def capabilities(self) -> set[str]:
@@ -139,35 +227,4 @@ class WireSubject(Subject):
         return await self._wire.send(Call(method="GET", path=f"{_PREFIX}/health", may_repeat=True))
 
     async def wire(self, name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._connection.post(name, {"agent_id": self.agent, **body})
-
-    async def travel(self, milliseconds: int) -> None:
-        if not isinstance(self._clock, MovedClock):
-            await super().travel(milliseconds)
-        else:
-            self._clock.now += milliseconds
-
-    async def outlast(self, milliseconds: int) -> None:
-        if isinstance(self._clock, MovedClock):
-            await self.travel(milliseconds)
-        else:
-            await asyncio.sleep(milliseconds / 1000 + 0.1)
-
-    async def tidy(self) -> None:
-        written, self._connection.written = self._connection.written, {}
-        for agent, every in written.items():
-            for start in range(0, len(every), 1000):
-                ids = every[start : start + 1000]
-                try:
-                    await self._connection.post(
-                        "forget", {"agent_id": agent, "ids": ids, "hard_delete": True}
-                    )
-                except (QuipuError, Broken):
-                    await self._soft(agent, ids)
-
-    async def _soft(self, agent: str, ids: list[str]) -> None:
-        try:
-            await self._connection.post("forget", {"agent_id": agent, "ids": ids})
-            self.left_behind.append(f"{len(ids)} memories of {agent}: forgotten, not erased")
-        except (QuipuError, Broken):
-            self.left_behind.append(f"{len(ids)} memories of {agent}")
+        return await self._over_wire.post(name, {"agent_id": self.agent, **body})
