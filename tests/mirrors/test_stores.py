@@ -10,9 +10,9 @@ from quipu import InvalidError, Memory
 from quipu.bootstrap import http_app, open_container
 from quipu.config import Settings
 from quipu.sync import Memory as BlockingMemory
+from quipu.testing.backend.case import files_with
 from quipu.testing.embedders import WordEmbedder
 from tests.conformance.conftest import opened
-from tests.mirrors.test_memory_store import files_with
 from tests.router.other_package import Store
 
 PATIENT = Settings(mirror_write_deadline_ms=10_000)

@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest_asyncio
 
 from quipu.mirrors.backend import Backend
-from quipu.testing.backend import BackendContract
-from quipu.testing.backend.case import Keeper
+from quipu.testing import BackendContract
+from quipu.testing.backend.case import Keeper, files_with
 from tests.fixtures.postgres import Server, name_of
 from tests.vendors.audited import outbound
 from tests.vendors.environments import python_of
-from tests.vendors.shared import SharedBackend, files_with, shared, vendor_at
+from tests.vendors.shared import SharedBackend, shared, vendor_at
 
 
 class VendorContract(BackendContract):
     """The contract, on a vendor that keeps its things in a folder of ours."""
 
     url: str
-    folder: Path
     needs_postgres = False
     #: LangGraph compares numbers as texts on PostgreSQL, which orders times of the same length only.
     orders_numbers = True
@@ -45,9 +44,6 @@ class VendorContract(BackendContract):
         """An interpreter that does not have the vendor's package."""
         other = "graphiti" if "mem0" in self.url else "mem0"
         return vendor_at(self.url, tmp_path / "mirror", python=python_of(other))
-
-    async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
-        return await asyncio.to_thread(files_with, self.folder, marker)
 
     async def test_a_time_that_no_date_can_name(self, keeper: Keeper) -> None:
         """A record may hold any time of 64 bits, such as one that was taken for milliseconds and was not."""

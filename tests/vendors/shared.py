@@ -114,12 +114,3 @@ class SharedErasingBackend(SharedBackend):
 
 def shared(inner: Backend) -> SharedBackend:
     return SharedErasingBackend(inner) if isinstance(inner, Erasing) else SharedBackend(inner)
-
-
-def files_with(place: Path, marker: str) -> list[str]:
-    """The files under a folder in which the marker's bytes are found."""
-    return [
-        str(file.relative_to(place))
-        for file in sorted(place.rglob("*"))
-        if file.is_file() and marker.encode() in file.read_bytes()
-    ]

@@ -1,24 +1,7 @@
-"""The suite every backend passes.
+"""The suite every backend passes. docs/howto/add-a-backend.md shows it in use.
 
-class TestMyBackend(BackendContract):
-    #: One more than the vendor's largest page.
-    page = 120
-
-    @pytest.fixture
-    async def backend(self, tmp_path):
-        backend = MyBackend(setup(tmp_path))
-        await backend.open()
-        yield backend
-        await backend.close()
-
-    @pytest.fixture
-    async def unreachable(self, tmp_path):
-        yield MyBackend(setup_with_a_wrong_address(tmp_path))
-
-    async def traces(self, backend, marker):
-        return [file.name for file in folder.rglob("*") if marker.encode() in file.read_bytes()]
-
-A case that needs a promise is skipped, by its name, where the promise is not made.
+A case that needs a promise is skipped, by its name, where the promise is not made. It needs pytest, and pytest-asyncio in
+its mode `auto`.
 """
 
 from quipu.testing.backend.finding import FindingContract
@@ -26,4 +9,4 @@ from quipu.testing.backend.keeping import KeepingContract
 
 
 class BackendContract(KeepingContract, FindingContract):
-    """All of it."""
+    """Say how a backend is made, and one whose vendor is not there; or bring the fixtures of these names."""
