@@ -27,7 +27,9 @@ from quipu.mirrors.vendors.host import HostedBackend
 from quipu.mirrors.vendors.worker import line, read
 from quipu.testing.backend.case import HOME, Keeper
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios.reference import SIXTEEN
 from tests.mirrors.rig import until
+from tests.mirrors.scenarios import played_on
 from tests.vendors.audited import audited, outbound
 from tests.vendors.environments import ROOT, python_of
 from tests.vendors.shared import vendor_at
@@ -352,6 +354,15 @@ async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailableError) as failed:
         await backend.open()
     assert "/nowhere" not in failed.value.message
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_scenarios_that_a_vendor_plays_alone_fail_where_it_is_not_there(
+    is_alone: bool, tmp_path: Path
+) -> None:
+    backend = vendor_at("mem0://default", tmp_path, python="/nowhere/python")
+    result = await played_on(backend, SIXTEEN[0], is_alone=is_alone, embedder=WordEmbedder(384))
+    assert result.outcome == ("fail" if is_alone else "pass")
 
 
 async def test_a_vendor_that_is_not_installed_is_named(tmp_path: Path) -> None:
