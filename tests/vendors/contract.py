@@ -22,7 +22,7 @@ from tests.fixtures.postgres import Server, name_of
 from tests.mirrors.scenarios import meaning, played_on
 from tests.vendors.audited import outbound
 from tests.vendors.environments import python_of
-from tests.vendors.shared import SharedBackend, shared, vendor_at
+from tests.vendors.shared import SharedBackend, vendor_at
 
 
 class Vendor:
@@ -60,7 +60,7 @@ class VendorContract(Vendor, BackendContract):
     @pytest_asyncio.fixture(loop_scope="module")
     async def backend(self, running: Backend) -> AsyncIterator[SharedBackend]:
         outbound()
-        yield shared(running)
+        yield SharedBackend(running)
         assert outbound() == [], "nothing but this machine was asked for"
 
     @pytest_asyncio.fixture(loop_scope="module")
@@ -109,5 +109,7 @@ class VendorScenarios(Vendor):
     async def test_a_memory_with_this_mirror_plays(
         self, running: Backend, scenario: Scenario, way: str
     ) -> None:
-        result = await played_on(shared(running), scenario, is_alone=way == "alone", embedder=self.embedder)
+        result = await played_on(
+            SharedBackend(running), scenario, is_alone=way == "alone", embedder=self.embedder
+        )
         assert result.outcome == "pass", result.detail

@@ -121,7 +121,7 @@ class WireConnection(FiveOperations):
             raise Broken(f"the answer to {name} is no object")
         answer = cast("dict[str, Any]", said)
         plain = {field: value for field, value in answer.items() if field != "extensions"}
-        if faults := list(answer_faults(name, plain if body.get("extensions") else answer)):
+        if faults := answer_faults(name, plain if body.get("extensions") else answer):
             raise Broken(f"the answer to {name} is not v0's: {'; '.join(faults)}")
         if name == "remember":
             self.written.setdefault(str(body.get("agent_id")), []).append(answer["id"])
