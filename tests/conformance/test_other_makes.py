@@ -7,10 +7,10 @@ import pytest
 
 from quipu.client.transport import Call
 from quipu.errors import ConflictError, QuipuError
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.others import StoreSubject, WireSubject, described
 from quipu.testing.scenarios.scenario import Result, Scenario, played
 from quipu.testing.scenarios.subject import MovedClock
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.conformance.conftest import START, Open, named
 from tests.conformance.other_make import OtherMake
 

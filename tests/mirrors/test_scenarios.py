@@ -7,9 +7,9 @@ import pytest
 
 from quipu.mirrors.backend import Backend
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.reference import SIXTEEN
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.conformance.conftest import opened
 from tests.mirrors.scenarios import played_on, ways
 from tests.mirrors.test_memory_store import at

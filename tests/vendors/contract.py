@@ -16,8 +16,8 @@ from quipu.mirrors.backend import Backend
 from quipu.testing import BackendContract
 from quipu.testing.backend.case import Keeper, files_with
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.fixtures.postgres import Server, name_of
 from tests.mirrors.scenarios import meaning, played_on
 from tests.vendors.audited import outbound

@@ -55,7 +55,7 @@ async def _conformance(
 
 
 def _chosen(only: Sequence[str]) -> "Sequence[Scenario]":
-    from quipu.testing.scenarios.suite import SCENARIOS
+    from quipu.testing.scenarios import SCENARIOS
 
     known = [scenario.name for scenario in SCENARIOS]
     if unknown := sorted(set(only) - set(known)):
