@@ -216,7 +216,7 @@ class Backend(Protocol):
         ...
 
 
-#: The live copies that a container should still hold, from the ledger.
+#: The live copies that a container should still hold, from the ledger; without native ids, which follow from the records.
 Remaining: TypeAlias = Callable[[Container], AsyncIterator[Copy]]
 
 

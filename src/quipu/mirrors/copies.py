@@ -4,7 +4,7 @@ Before a copy is sent, the ledger notes that it may be there; so a crash between
 even when the record was forgotten meanwhile.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -84,10 +84,14 @@ class Copies:
         for record_id in ids:
             record, copy = records.get(record_id), known.get(record_id)
             if record is not None and self.is_wanted(record):
-                if not _is_kept(record, copy):
+                if copy is None or (copy.state, copy.version) != ("kept", record.version):
                     wanted.append(record)
             elif copy is not None and copy.state != "gone":
-                await _tried(effects, record_id, self._removed(tenant, effects, copy, record))
+                try:
+                    if (now := await self._removed(tenant, copy, record)) != copy:
+                        effects.noted.append(now)
+                except BackendUnavailableError as error:
+                    effects.failed[record_id] = error.reason or error.code
         for start in range(0, len(wanted), _BATCH):
             await self._send(tenant, wanted[start : start + _BATCH], known, effects)
         return effects
@@ -133,20 +137,15 @@ class Copies:
             )
             for record in records
         ]
-        await self.ledger.settle(tenant, lambda _: (None, self._noted(tenant, sending)))
+        containers = {ContainerRow.of(self.mirror.name, copy.container(tenant)) for copy in sending}
+        # Before the effect: these may be there from now on.
+        noted = [*(Keep(COPIES, copy) for copy in sending), *(Keep(CONTAINERS, one) for one in containers)]
+        await self.ledger.settle(tenant, lambda _: (None, noted))
         given = await self.mirror.backend.put(
             [copy_of(tenant, record, native[record.id]) for record in records]
         )
         return [
             replace(copy, state="kept", native_id=name) for copy, name in zip(sending, given, strict=True)
-        ]
-
-    def _noted(self, tenant: str, sending: Sequence[CopyRow]) -> list[Keep]:
-        """Before the effect: these may be there from now on."""
-        containers = {ContainerRow.of(self.mirror.name, copy.container(tenant)) for copy in sending}
-        return [
-            *(Keep(COPIES, copy) for copy in sending),
-            *(Keep(CONTAINERS, container) for container in containers),
         ]
 
     async def _ready_for(self, tenant: str, record: Record, copy: CopyRow | None) -> str | None:
@@ -160,11 +159,11 @@ class Copies:
 
     # -- taking away --------------------------------------------------------------------------------------------------
 
-    async def _removed(self, tenant: str, effects: Effects, copy: CopyRow, record: Record | None) -> None:
-        """A deletion for a record that is forgotten; for one that is erased, nothing may be left."""
+    async def _removed(self, tenant: str, copy: CopyRow, record: Record | None) -> CopyRow:
+        """Deleted where the record is forgotten; where it is erased, nothing may be left. What is known of the copy then."""
         is_erased = record is None or record.is_emptied
         if copy.state == "deleted" and not is_erased:
-            return
+            return copy
         backend = self.mirror.backend
         places = await self._places(tenant, copy, record)
         if copy.state != "deleted":
@@ -174,10 +173,8 @@ class Copies:
                 await backend.erase(places, self._remaining)
             if await self._has_still(places):
                 raise BackendUnavailableError("The mirror still has what was erased.", reason="mirror_failed")
-        if is_erased or "hard_delete" in backend.capabilities:
-            effects.noted.append(replace(copy, native_id=places[-1].native_id).gone())
-        else:
-            effects.noted.append(replace(copy, state="deleted", native_id=places[-1].native_id))
+        there = replace(copy, state="deleted", native_id=places[-1].native_id)
+        return there.gone() if is_erased or "hard_delete" in backend.capabilities else there
 
     async def taken_away(self, tenant: str, places: Sequence[Place]) -> None:
         """Natively, whatever is noted of them; of erased records every byte."""
@@ -216,7 +213,7 @@ class Copies:
         return [Place(container, copy.record_id, name) for name in dict.fromkeys(native)]
 
     async def _remaining(self, container: Container) -> AsyncIterator[Copy]:
-        """The live copies that a container should still hold."""
+        """The live copies that a container should still hold, for those whose native ids follow from the records."""
         selection = Selection(
             tenant=container.tenant,
             agent_id=container.agent_id,
@@ -225,20 +222,7 @@ class Copies:
         )
         async for record in self.ledger.scan(selection, Snapshot(None, self.clock())):
             if container_of(container.tenant, record) == container and self.is_wanted(record):
-                _, known = await self.known(container.tenant, [record.id])
-                copy = known.get(record.id)
-                yield copy_of(container.tenant, record, None if copy is None else copy.native_id)
-
-
-async def _tried(effects: Effects, record_id: str, work: Awaitable[None]) -> None:
-    try:
-        await work
-    except BackendUnavailableError as error:
-        effects.failed[record_id] = error.reason or error.code
-
-
-def _is_kept(record: Record, copy: CopyRow | None) -> bool:
-    return copy is not None and copy.state == "kept" and copy.version == record.version
+                yield copy_of(container.tenant, record, None)
 
 
 def container_of(tenant: str, record: Record) -> Container:
