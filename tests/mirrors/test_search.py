@@ -12,6 +12,7 @@ from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.mirrors.adapter import Mark
 from quipu.mirrors.backend import Answer, Kept, Query
+from quipu.mirrors.guard import GuardedBackend
 from quipu.model.principal import Principal
 from tests.mirrors.rig import OWNER, PATIENCE, Rig, eventually, mirror, rig
 from tests.mirrors.shelf import ShelfBackend
@@ -333,6 +334,25 @@ async def test_a_hung_mirror_holds_up_no_recall_beyond_its_deadline() -> None:
         assert answer.stores_queried == ("sqlite", "well")
         hurried = await here.memory.recall("tea at noon", deadline_ms=200)
         assert len(hurried) == 1, "the rest of the work has its time"
+
+
+async def test_a_deadline_ends_the_waiting_for_a_mirror_and_not_its_opening() -> None:
+    class Slow(ShelfBackend):
+        may_end, opened = asyncio.Event(), 0
+
+        async def open(self) -> None:
+            self.opened += 1
+            await self.may_end.wait()
+
+    slow, query = Slow(), Query(tenant="acme", agent_id="ana", text="tea")
+    guarded = GuardedBackend("slow", slow, patience=replace(PATIENCE, search_s=1.0))
+    with pytest.raises(BackendUnavailableError) as late:
+        await guarded.search(query, 1)
+    assert late.value.reason == "mirror_late"
+    slow.may_end.set()
+    assert (await guarded.search(query, 1)).hits == ()
+    assert slow.opened == 1
+    await guarded.close()
 
 
 async def test_what_is_written_beside_a_recall_is_not_half_in_it() -> None:
