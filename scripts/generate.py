@@ -45,6 +45,7 @@ def artefacts(operations: Operations) -> dict[Path, str]:
         reference_pages / "settings.md": pages.settings(),
         reference_pages / "commands.md": pages.commands(),
         reference_pages / "mcp-tools.md": pages.tools(operations),
+        reference_pages / "backends.md": pages.backends(),
     }
     for manifest in sorted((ROOT / "tests" / "requirements").glob("*.toml")):
         texts[ROOT / "docs" / "specs" / f"{manifest.stem}.md"] = pages.contract(manifest)

@@ -1,21 +1,68 @@
-"""Pages of the reference that are written from the code: settings, commands, MCP tools, public contracts."""
+"""Pages of the reference that are written from the code: settings, commands, MCP tools, backends, public contracts."""
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from quipu.bootstrap import other_memories
 from quipu.cli import program
 from quipu.cli.options import SharedOption, shared_options
-from quipu.config import SETTINGS, Setting
+from quipu.config import SETTINGS, Setting, Settings
 from quipu.methods import in_reading_order
+from quipu.mirrors import backend
+from quipu.mirrors.registry import VENDORS, adapter_at
 from quipu.operation import AnyOperation
 from quipu.schemas import Operations
+from quipu.testing.embedders import WordEmbedder
 
 _FILE_VARIABLE = "QUIPU_CONFIG"
+
+
+# -- backends ---------------------------------------------------------------------------------------------------------
+
+
+def backends() -> str:
+    """What each place that copies can be kept at promises."""
+    promised = {
+        scheme: adapter_at(
+            f"{scheme}://here" if scheme == "https" else f"{scheme}://",
+            folder=Path(),
+            open_memory=other_memories(Settings()),
+            embedder=WordEmbedder(),
+        ).capabilities
+        for scheme in (*VENDORS, "https")
+    }
+    said = dict(re.findall(r'^    "(\w+)",  # (.+)$', inspect.getsource(backend), re.M))
+    rows = [
+        f"| `{name}` | {said[name]} | {' | '.join('yes' if name in one else '·' for one in promised.values())} |"
+        for name in get_args(backend.Capability)
+    ]
+    rows.append(
+        f"| score | What a native score means. | {' | '.join(one.score_kind for one in promised.values())} |"
+    )
+    return (
+        "\n\n".join(
+            [
+                "# Backends",
+                "What a [mirror](../howto/mirrors.md) promises, by the scheme of its address; `https` is another Quipu, and so is a\n"
+                "second ledger. Tests prove each promise on the real packages, and skip by name what is not promised.\n"
+                "[How to add one](../howto/add-a-backend.md). This page is generated from the adapters.",
+                "\n".join(
+                    [
+                        f"| promise | meaning | {' | '.join(promised)} |",
+                        "|---" * (len(promised) + 2) + "|",
+                        *rows,
+                    ]
+                ),
+            ]
+        )
+        + "\n"
+    )
 
 
 # -- the index --------------------------------------------------------------------------------------------------------

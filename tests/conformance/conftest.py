@@ -20,11 +20,10 @@ from quipu.memory.memory_store import CAPABILITIES
 from quipu.model.principal import local
 from quipu.opening import Connection, EmbeddedConnection
 from quipu.testing.embedders import WordEmbedder
-from quipu.testing.scenarios.check import SMALL, Size
+from quipu.testing.scenarios import SCENARIOS
+from quipu.testing.scenarios.others import WireSubject
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import MovedClock, OwnSubject, Subject
-from quipu.testing.scenarios.suite import SCENARIOS
-from quipu.testing.scenarios.wire import WireSubject
+from quipu.testing.scenarios.subject import SMALL, MovedClock, OwnSubject, Size, Subject
 
 START = 1_750_000_000_000
 

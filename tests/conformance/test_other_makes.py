@@ -7,11 +7,10 @@ import pytest
 
 from quipu.client.transport import Call
 from quipu.errors import ConflictError, QuipuError
+from quipu.testing.scenarios import SCENARIOS
+from quipu.testing.scenarios.others import StoreSubject, WireSubject, described
 from quipu.testing.scenarios.scenario import Result, Scenario, played
-from quipu.testing.scenarios.store import StoreSubject
 from quipu.testing.scenarios.subject import MovedClock
-from quipu.testing.scenarios.suite import SCENARIOS
-from quipu.testing.scenarios.wire import WireSubject, described
 from tests.conformance.conftest import START, Open, named
 from tests.conformance.other_make import OtherMake
 
@@ -208,7 +207,7 @@ WRONG: dict[type[OtherMake], tuple[str, str]] = {
     TruthsAreNumbers: ("recall_returns_score_metadata", "the metadata, without loss"),
     ScoresAreTexts: ("basic_remember_recall", "the answer to recall is not v0's: results"),
     ScoresAreHundreds: ("recall_returns_score_metadata", "rrf scores by rank"),
-    RefusesWithSuccess: ("forget_no_scope_raises", "is not v0's: forgotten_ids is missing"),
+    RefusesWithSuccess: ("forget_no_scope_raises", "forgotten_ids is missing"),
     ConflictsOnly: ("forget_no_scope_raises", "expected 'validation_error', found 'conflict'"),
     ForgetsWithoutAScope: ("forget_no_scope_raises", "expected validation_error, and nothing was refused"),
     MergesIntoNothing: ("merge_into_nothing", "expected not_found, and nothing was refused"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -16,48 +17,32 @@ import pytest
 from quipu.client.transport import Call
 from quipu.errors import NotFoundError
 from tests.conformance.conftest import Open
+from tests.vendors.environments import ROOT, python_of
 
-pytestmark = [pytest.mark.vendor, pytest.mark.slow]
+pytestmark = pytest.mark.vendor(name="memorywire")
 
 _HERE = Path(__file__).parent
-_NEXT = _HERE.parent.parent
 #: Files of its suite that are run, unmodified; its adapters and their fakes are not.
 _THEIRS = (
     "tests/__init__.py",
     "tests/conftest.py",
     *(f"tests/conformance/{name}.py" for name in ("__init__", "scenarios", "test_conformance")),
 )
-
-
 #: A write that must wait never goes to a store that does not promise `governance`; its own one lets it wait unpromised.
 _REFUSED = "test_conformance[our router over its stores-approval_required_pending]"
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What its own store needs, in a folder of its own."""
-    place = tmp_path_factory.mktemp("packages")
-    made = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"),
-            *("--requirement", str(_HERE / "reference-store.txt"), "--target", str(place)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    return place
-
-
-@pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package's source archive, as it was published: the hash is pinned."""
+    """The package's source archive, as it was published: its hash is pinned."""
     place = tmp_path_factory.mktemp("reference")
+    pins = (ROOT / "vendors/memorywire.txt").read_text("utf-8")
+    (pin,) = re.findall(r"^memorywire==.*?(?=^\S)", pins, re.M | re.S)
+    (place / "pin.txt").write_text(pin, "utf-8")
     found = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"),
-            *("--no-build-isolation", "--require-hashes", "--requirement", str(_HERE / "reference.txt")),
+            *("--no-build-isolation", "--require-hashes", "--requirement", str(place / "pin.txt")),
             *("--dest", str(place)),
         ],
         capture_output=True,
@@ -73,7 +58,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_its_own_suite_passes_unmodified_on_our_memories_and_our_router(
-    archive: Path, packages: Path, tmp_path: Path
+    archive: Path, tmp_path: Path
 ) -> None:
     for name in _THEIRS:
         target = tmp_path / name
@@ -83,18 +68,19 @@ def test_its_own_suite_passes_unmodified_on_our_memories_and_our_router(
     theirs = archive / "tests/conformance/conftest.py"
     (tmp_path / "tests/conformance/its_stores.py").write_bytes(theirs.read_bytes())
     (tmp_path / "tests/conformance/conftest.py").write_bytes((_HERE / "reference_store.py").read_bytes())
-    (tmp_path / "tests_of_quipu").symlink_to(_NEXT / "tests")
+    (tmp_path / "tests_of_quipu").symlink_to(ROOT / "tests")
     report = tmp_path / "report.xml"
     ran = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"),
+            *(python_of("memorywire"), "-m", "pytest", "-q", "-o", "asyncio_mode=auto"),
+            *("-p", "no:cacheprovider"),
             *("--rootdir", str(tmp_path), "-c", os.devnull, "--junitxml", str(report)),
             str(tmp_path / "tests/conformance"),
         ],
         cwd=tmp_path,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(tmp_path), str(archive / "src"), str(packages)]),
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")]),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         capture_output=True,

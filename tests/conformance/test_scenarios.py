@@ -2,8 +2,8 @@
 
 import pytest
 
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.scenario import Scenario, played
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.conformance.conftest import Open
 
 each = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

@@ -11,11 +11,10 @@ from quipu.api import connect
 from quipu.bootstrap import http_app
 from quipu.config import Settings
 from quipu.model import ids
-from quipu.testing.scenarios.check import FULL, MODEST, SMALL
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.reference import SIXTEEN
 from quipu.testing.scenarios.scenario import Scenario, played
-from quipu.testing.scenarios.subject import Subject
-from quipu.testing.scenarios.suite import SCENARIOS
+from quipu.testing.scenarios.subject import FULL, MODEST, SMALL, Subject
 from tests.conformance.conftest import Lent, Open, opened
 from tests.fixtures.postgres import empty
 

@@ -15,8 +15,8 @@ from quipu.memory import model as m
 from quipu.opening import Connection
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import fields
+from quipu.testing.scenarios import SCENARIOS
 from quipu.testing.scenarios.scenario import played
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.conformance.conftest import Open, named
 
 Call = Callable[[Mapping[str, Any]], Awaitable[Any]]

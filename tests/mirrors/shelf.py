@@ -19,7 +19,6 @@ from quipu.mirrors.backend import (
     Copy,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
 )
@@ -85,20 +84,12 @@ class ShelfBackend:
     async def search(self, query: Query, limit: int) -> Answer:
         await self._touch("search")
         wanted = _words(query.text)
-        scored = [
-            (len(wanted & _words(copy.content)) / len(wanted | _words(copy.content)), native_id)
-            for native_id, copy in self.kept.items()
-            if _is_asked(copy.container, query)
-        ]
-        best = sorted(((score, name) for score, name in scored if score), key=lambda one: (-one[0], one[1]))
-        hits = [
-            NativeHit(
-                native_id=name, score=score, text=self.kept[name].content, mark=mark_of(self.kept[name])
-            )
-            for score, name in best[:limit]
-        ]
-        is_plain = not (query.types or query.filter or query.session_id or query.created_from)
-        return Answer(hits=tuple(hits), is_filtered=is_plain, has_more=len(best) > limit)
+        found: list[Kept] = []
+        for _, copy in sorted(self.kept.items()):
+            words = _words(copy.content)
+            if adapter.reaches(query, copy.container) and wanted & words:
+                found.append(replace(_kept(copy), score=len(wanted & words) / len(wanted | words)))
+        return adapter.answered(query, limit, adapter.best_first(found))
 
     async def scan(self, container: Container) -> AsyncIterator[Kept]:
         await self._touch("scan")
@@ -135,27 +126,13 @@ class ShelfBackend:
             type="semantic",
             content=text,
             created_at=0,
-            updated_at=0,
             native_id=native_id,
         )
-
-
-def mark_of(copy: Copy) -> adapter.Mark | None:
-    return adapter.mark_in(adapter.mark(copy)) if copy.record_id else None
 
 
 def _kept(copy: Copy) -> Kept:
     metadata: Mapping[str, object] = adapter.mark(copy) if copy.record_id else {}
     return adapter.kept(copy.native_id or "", copy.content, metadata)
-
-
-def _is_asked(home: Container, query: Query) -> bool:
-    return (
-        home.tenant == query.tenant
-        and query.agent_id in (None, home.agent_id)
-        and query.user_id in (None, home.user_id)
-        and query.store_id in (None, home.store_id)
-    )
 
 
 def _words(text: str) -> frozenset[str]:

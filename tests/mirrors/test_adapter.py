@@ -1,12 +1,15 @@
 """What adapters share."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quipu.errors import BackendUnavailableError
 from quipu.mirrors import adapter
-from quipu.mirrors.backend import Container, Copy, NativeHit, Query
+from quipu.mirrors.backend import Container, Copy, Kept, Query
 
 PARTS = st.none() | st.text(max_size=6) | st.sampled_from(["_", "-", "--", "a--b", "x_5f", "h_0", "a-", "-a"])
 HOME = Container(tenant="acme", store_id="ms_01", agent_id="ana", user_id="alice")
@@ -41,7 +44,6 @@ def test_the_mark_is_read_back_with_the_records_own_metadata() -> None:
         content="tea",
         metadata={"quipu_record": "mine"},
         created_at=0,
-        updated_at=0,
     )
     kept = adapter.kept("n1", "tea", adapter.mark(copy))
     assert kept.mark == copy.mark
@@ -62,17 +64,34 @@ def test_what_a_vendor_raises_is_said_in_our_words_with_the_cause_kept() -> None
 
 
 def test_rankings_without_scores_take_turns() -> None:
-    one, other = [NativeHit(native_id=name) for name in "ac"], [NativeHit(native_id="b")]
+    one, other = [Kept(native_id=name) for name in "ac"], [Kept(native_id="b")]
     assert [hit.native_id for hit in adapter.interleaved([one, other])] == ["a", "b", "c"]
 
 
-def test_of_the_pieces_of_a_text_the_best_counts() -> None:
+def test_an_answer_has_each_record_once_and_says_what_is_left_to_the_ledger() -> None:
     hits = [
-        NativeHit(native_id="a", score=0.9),
-        NativeHit(native_id="b"),
-        NativeHit(native_id="a", score=0.1),
+        Kept(native_id="a", score=0.9),
+        Kept(native_id="b"),
+        Kept(native_id="a", score=0.1),
+        Kept(native_id="c"),
     ]
-    assert [(hit.native_id, hit.score) for hit in adapter.best_per_record(hits)] == [("a", 0.9), ("b", None)]
+    query = Query(tenant="acme", agent_id="ana", text="tea")
+    answer = adapter.answered(query, 2, hits)
+    assert [(hit.native_id, hit.score) for hit in answer.hits] == [("a", 0.9), ("b", None)]
+    assert (answer.is_filtered, answer.has_more) == (True, True)
+    assert not adapter.answered(query, 5, hits).has_more
+    assert not adapter.answered(query, 2, hits, most=2).has_more
+    left: dict[str, Any]
+    for left in (
+        {"types": frozenset({"semantic"})},
+        {"session_id": ""},
+        {"created_from": 0},
+        {"filter": {"a": 1}},
+    ):
+        (name,) = left
+        asked = replace(query, **left)
+        assert not adapter.answered(asked, 2, hits).is_filtered
+        assert adapter.answered(asked, 2, hits, applied=(name,)).is_filtered
 
 
 def test_only_containers_within_the_query_are_searched() -> None:

@@ -90,7 +90,6 @@ async def test_a_ledger_as_mirror_is_verified_and_mended_too(tmp_path: Path) -> 
             type="semantic",
             content="poison",
             created_at=0,
-            updated_at=0,
         )
         await backend.put([forged])
         assert await kinds(here, "copy") == {"altered": 1}

@@ -1,24 +1,18 @@
 """The contract of backends, kept by the smallest backend there is."""
 
-from collections.abc import AsyncIterator, Sequence
-
-import pytest
+from collections.abc import Sequence
+from pathlib import Path
 
 from quipu.mirrors.backend import Backend
-from quipu.testing.backend import BackendContract
+from quipu.testing import BackendContract
 from tests.mirrors.shelf import ShelfBackend
 
 
 class TestShelf(BackendContract):
-    @pytest.fixture
-    async def backend(self) -> AsyncIterator[ShelfBackend]:
-        shelf = ShelfBackend()
-        await shelf.open()
-        yield shelf
-        await shelf.close()
+    def made(self, folder: Path) -> Backend:
+        return ShelfBackend()
 
-    @pytest.fixture
-    async def unreachable(self) -> ShelfBackend:
+    def made_unreachable(self, folder: Path) -> Backend:
         shelf = ShelfBackend()
         shelf.is_down = True
         return shelf

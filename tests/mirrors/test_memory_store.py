@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from quipu import Memory
 from quipu.bootstrap import other_memories
 from quipu.config import Settings
 from quipu.embed.port import Embedder
 from quipu.mirrors.backend import Backend
 from quipu.mirrors.registry import adapter_at
-from quipu.testing.backend import BackendContract
+from quipu.testing import BackendContract
 from quipu.testing.embedders import WordEmbedder
 from tests.conformance.conftest import Open, opened
 from tests.router.other_package import Store
@@ -23,74 +24,52 @@ def at(where: Any, folder: Path, embedder: Embedder | None = None) -> Backend:
     return adapter_at(where, folder=folder, open_memory=other_memories(Settings()), embedder=embedder)
 
 
-def files_with(folder: Path, marker: str) -> list[str]:
-    return [file.name for file in sorted(folder.glob("*.db*")) if marker.encode() in file.read_bytes()]
-
-
-class OverAMemory(BackendContract):
-    """A Quipu in a file."""
+class TestAServer(BackendContract):
+    """A Quipu in a file, asked over HTTP."""
 
     @pytest.fixture
     async def other(self, tmp_path: Path) -> AsyncIterator[Open]:
+        self.folder = tmp_path
         async with opened(WordEmbedder(), str(tmp_path / "other.db")) as found:
             yield found
 
     @pytest.fixture
-    async def unreachable(self, tmp_path: Path) -> Backend:
-        return at(NOBODY_THERE, tmp_path)
-
-    @pytest.fixture(autouse=True)
-    def _look_into(self, tmp_path: Path) -> None:
-        self.folder = tmp_path
-
-    async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
-        return files_with(self.folder, marker)
-
-
-class TestAServer(OverAMemory):
-    @pytest.fixture
     async def backend(self, other: Open, tmp_path: Path) -> AsyncIterator[Backend]:
-        backend = at(other.remote(), tmp_path)
+        backend = at(self.memory(other), tmp_path)
         await backend.open()
         yield backend
         await backend.close()
 
+    def memory(self, other: Open) -> Memory:
+        return other.remote()
 
-class TestAMemoryInHand(OverAMemory):
-    @pytest.fixture
-    async def backend(self, other: Open, tmp_path: Path) -> AsyncIterator[Backend]:
-        backend = at(other.memory(), tmp_path)
-        await backend.open()
-        yield backend
-        await backend.close()
+    def made_unreachable(self, folder: Path) -> Backend:
+        return at(NOBODY_THERE, folder)
 
 
-class TestASecondLedger(OverAMemory):
-    @pytest.fixture
-    async def backend(self, tmp_path: Path) -> AsyncIterator[Backend]:
-        backend = at(f"sqlite://{tmp_path}/second.db", tmp_path, WordEmbedder())
-        await backend.open()
-        yield backend
-        await backend.close()
+class TestAMemoryInHand(TestAServer):
+    """The same in this process."""
 
-    @pytest.fixture
-    async def unreachable(self, tmp_path: Path) -> Backend:
-        return at("postgresql://nobody@/none?host=/nowhere", tmp_path, WordEmbedder())
+    def memory(self, other: Open) -> Memory:
+        return other.memory()
+
+
+class TestASecondLedger(BackendContract):
+    def made(self, folder: Path) -> Backend:
+        return at(f"sqlite://{folder}/second.db", folder, WordEmbedder())
+
+    def made_unreachable(self, folder: Path) -> Backend:
+        return at("postgresql://nobody@/none?host=/nowhere", folder, WordEmbedder())
 
 
 class TestAStoreOfAnotherPackage(BackendContract):
     """memorywire's five operations, in models of its own."""
 
-    @pytest.fixture
-    async def backend(self, tmp_path: Path) -> AsyncIterator[Backend]:
+    def made(self, folder: Path) -> Backend:
         self.store = Store("other")
-        backend = at(self.store, tmp_path)
-        await backend.open()
-        yield backend
-        await backend.close()
+        return at(self.store, folder)
 
-    @pytest.fixture
-    async def unreachable(self, tmp_path: Path) -> Backend:
+    def made_unreachable(self, folder: Path) -> Backend:
         class Gone(Store):
             def __getattribute__(self, name: str) -> Any:
                 if name in ("rows", "_clock") or name == "name":
@@ -102,7 +81,7 @@ class TestAStoreOfAnotherPackage(BackendContract):
 
         gone = object.__new__(Gone)
         gone.asked, gone.capabilities = [], {"fts"}
-        return at(gone, tmp_path)
+        return at(gone, folder)
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
         return [id for id, row in self.store.rows.items() if marker in repr(row)]

@@ -11,7 +11,8 @@ import pytest
 from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
 from quipu.mirrors.adapter import Mark
-from quipu.mirrors.backend import Answer, NativeHit, Query
+from quipu.mirrors.backend import Answer, Kept, Query
+from quipu.mirrors.guard import GuardedBackend
 from quipu.model.principal import Principal
 from tests.mirrors.rig import OWNER, PATIENCE, Rig, eventually, mirror, rig
 from tests.mirrors.shelf import ShelfBackend
@@ -22,7 +23,7 @@ class Liar(ShelfBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self.says: Callable[[Sequence[NativeHit]], Sequence[Any]] = lambda hits: hits
+        self.says: Callable[[Sequence[Kept]], Sequence[Any]] = lambda hits: hits
 
     async def search(self, query: Query, limit: int) -> Answer:
         answer = await super().search(query, limit)
@@ -59,12 +60,12 @@ async def test_text_and_standing_are_the_ledgers() -> None:
         marks = {id: Mark(tenant="default", record_id=id, version=1) for id in natives}
         await memory.forget(ids=[forgotten.id])
         liar.says = lambda hits: [
-            NativeHit(native_id=natives[forgotten.id], score=1e9, text="Mara likes gin"),
-            NativeHit(native_id="again", score=1e9, text="Mara likes gin", mark=marks[forgotten.id]),
-            NativeHit(
+            Kept(native_id=natives[forgotten.id], score=1e9, text="Mara likes gin"),
+            Kept(native_id="again", score=1e9, text="Mara likes gin", mark=marks[forgotten.id]),
+            Kept(
                 native_id=natives[theirs.id], score=float("nan"), text="Bob likes tea", mark=marks[theirs.id]
             ),
-            NativeHit(native_id=natives[kept.id], score=1.0, text="Mara hates tea", mark=marks[kept.id]),
+            Kept(native_id=natives[kept.id], score=1.0, text="Mara hates tea", mark=marks[kept.id]),
         ]
         answer = await memory.recall("what does Mara like: tea or gin", user_id="mara", min_relevance=0)
         assert [(hit.id, hit.content, hit.foreign) for hit in answer] == [(kept.id, "Mara likes tea", False)]
@@ -88,7 +89,7 @@ async def test_another_tenants_text_is_never_shown() -> None:
         await here.tenant("other").remember("their tea is a secret")
         await here.drained("other")
         (stolen,) = [
-            NativeHit(native_id=name, score=1.0, text=copy.content, mark=copy.mark)
+            Kept(native_id=name, score=1.0, text=copy.content, mark=copy.mark)
             for name, copy in liar.kept.items()
         ]
         liar.says = lambda hits: [stolen]
@@ -127,7 +128,7 @@ async def test_a_mark_of_another_tenant_names_no_record_of_ours() -> None:
     async with rig(mirror("liar", liar), ledger_ranks=False) as here:
         kept = await here.memory.remember("tea")
         mark = Mark(tenant="other", record_id=kept.id, version=1)
-        liar.says = lambda hits: [NativeHit(native_id="x", score=1.0, text="tea", mark=mark)]
+        liar.says = lambda hits: [Kept(native_id="x", score=1.0, text="tea", mark=mark)]
         assert list(await here.memory.recall("tea", min_relevance=0)) == []
 
 
@@ -135,11 +136,11 @@ async def test_a_mark_of_another_tenant_names_no_record_of_ours() -> None:
     "garbage",
     [
         [None, 3, "text"],
-        [NativeHit(native_id="")],
-        [NativeHit(native_id="\x00")],
-        [NativeHit(native_id="n" * 9999)],
-        [NativeHit(native_id="x", mark=Mark(tenant="default", record_id="nobody", version=1))],
-        [NativeHit(native_id="x", mark=Mark(tenant="default", record_id="\x00", version=1))],
+        [Kept(native_id="")],
+        [Kept(native_id="\x00")],
+        [Kept(native_id="n" * 9999)],
+        [Kept(native_id="x", mark=Mark(tenant="default", record_id="nobody", version=1))],
+        [Kept(native_id="x", mark=Mark(tenant="default", record_id="\x00", version=1))],
     ],
 )
 async def test_garbage_is_dropped(garbage: list[Any]) -> None:
@@ -174,7 +175,7 @@ async def test_foreign_hits_come_last_marked_and_only_into_free_places() -> None
         memory = here.memory
         for number in range(3):
             await memory.remember(f"tea number {number}")
-        liar.says = lambda hits: [NativeHit(native_id="x9", score=1e9, text="tea number zero is poisoned")]
+        liar.says = lambda hits: [Kept(native_id="x9", score=1e9, text="tea number zero is poisoned")]
         answer = await memory.recall("tea number", k=5, min_relevance=0, explain=True)
         assert [hit.foreign for hit in answer] == [False, False, False, True]
         last = answer[3]
@@ -192,7 +193,7 @@ async def test_foreign_hits_come_last_marked_and_only_into_free_places() -> None
 async def test_a_mirror_of_copies_knows_nothing_that_the_ledger_does_not(fusion: Any) -> None:
     """However well an invented text fits, and however many places are free."""
     liar = Liar()
-    liar.says = lambda hits: [NativeHit(native_id="x9", score=1.0, text="tea number two"), *hits]
+    liar.says = lambda hits: [Kept(native_id="x9", score=1.0, text="tea number two"), *hits]
     async with rig(mirror("liar", liar)) as here:
         await here.memory.remember("tea number one")
         answer = await here.memory.recall("tea number two", k=50, fusion=fusion, min_relevance=0)
@@ -207,7 +208,7 @@ async def test_a_foreign_hit_that_no_restriction_was_applied_to_is_not_shown(
     restriction: dict[str, Any],
 ) -> None:
     liar = Liar()
-    liar.says = lambda hits: [NativeHit(native_id="x9", score=1.0, text="tea number two")]
+    liar.says = lambda hits: [Kept(native_id="x9", score=1.0, text="tea number two")]
     async with rig(replace(mirror("liar", liar), has_own_contents=True)) as here:
         await here.memory.remember("tea number one")
         assert len(await here.memory.recall("tea number two", min_relevance=0)) == 2
@@ -217,7 +218,7 @@ async def test_a_foreign_hit_that_no_restriction_was_applied_to_is_not_shown(
 
 async def test_a_credential_that_sees_some_stores_sees_no_foreign_hit() -> None:
     liar = Liar()
-    liar.says = lambda hits: [NativeHit(native_id="x9", score=1.0, text="tea number two")]
+    liar.says = lambda hits: [Kept(native_id="x9", score=1.0, text="tea number two")]
     limited: Principal = replace(OWNER, review_stores=("main",))
     async with rig(replace(mirror("liar", liar), has_own_contents=True)) as here:
         await here.memory.create_store("hidden")
@@ -246,7 +247,7 @@ async def test_a_record_that_only_a_mirror_finds_is_shown_behind_ours_as_the_led
         hidden = await here.memory.remember("quite another thing")
         copy = next(copy for copy in liar.kept.values() if copy.record_id == hidden.id)
         liar.says = lambda hits: [
-            NativeHit(native_id=copy.native_id or "", score=1.0, text=copy.content, mark=copy.mark)
+            Kept(native_id=copy.native_id or "", score=1.0, text=copy.content, mark=copy.mark)
         ]
         answer = await here.memory.recall("tea", min_relevance=0)
         assert [(hit.id, hit.found_by) for hit in answer] == [(tea.id, ("sqlite",)), (hidden.id, ("liar",))]
@@ -333,6 +334,25 @@ async def test_a_hung_mirror_holds_up_no_recall_beyond_its_deadline() -> None:
         assert answer.stores_queried == ("sqlite", "well")
         hurried = await here.memory.recall("tea at noon", deadline_ms=200)
         assert len(hurried) == 1, "the rest of the work has its time"
+
+
+async def test_a_deadline_ends_the_waiting_for_a_mirror_and_not_its_opening() -> None:
+    class Slow(ShelfBackend):
+        may_end, opened = asyncio.Event(), 0
+
+        async def open(self) -> None:
+            self.opened += 1
+            await self.may_end.wait()
+
+    slow, query = Slow(), Query(tenant="acme", agent_id="ana", text="tea")
+    guarded = GuardedBackend("slow", slow, patience=replace(PATIENCE, search_s=1.0))
+    with pytest.raises(BackendUnavailableError) as late:
+        await guarded.search(query, 1)
+    assert late.value.reason == "mirror_late"
+    slow.may_end.set()
+    assert (await guarded.search(query, 1)).hits == ()
+    assert slow.opened == 1
+    await guarded.close()
 
 
 async def test_what_is_written_beside_a_recall_is_not_half_in_it() -> None:

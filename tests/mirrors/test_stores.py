@@ -10,9 +10,9 @@ from quipu import InvalidError, Memory
 from quipu.bootstrap import http_app, open_container
 from quipu.config import Settings
 from quipu.sync import Memory as BlockingMemory
+from quipu.testing.backend.case import files_with
 from quipu.testing.embedders import WordEmbedder
 from tests.conformance.conftest import opened
-from tests.mirrors.test_memory_store import files_with
 from tests.router.other_package import Store
 
 PATIENT = Settings(mirror_write_deadline_ms=10_000)
@@ -51,6 +51,20 @@ async def test_an_object_that_speaks_memorywire_mirrors_and_shows_what_it_has_of
                 ("Mara plays the cello", True),
             ]
         assert texts(await other.recall("Mara", agent_id="ana", min_relevance=0)) == {"Mara plays the cello"}
+
+
+async def test_who_is_asked_as_a_mirror_counts_nothing_as_recalled(tmp_path: Path) -> None:
+    """It is asked for more than is shown; what was recalled is counted where it was recalled."""
+    async with opened(WordEmbedder(), str(tmp_path / "other.db")) as found:
+        other, places = found.remote(), [tmp_path / "a.db"]
+        async with Memory("ana", [*places, other], embedder=WordEmbedder(), config=PATIENT) as memory:
+            await memory.remember("Mara likes tea")
+            assert (await memory.recall("tea", min_relevance=0)).stores_queried == ("sqlite", "store")
+            for asked, count in ((memory, 1), (found.memory(), 0)):
+                await asked.expire({"no_recall_in_days": 36_500}, agent_id="ana", dry_run=True)
+                agent = (await asked.call("list_agents")).agents[0].agent_id
+                (record,) = (await asked.list(agent_id=agent)).records
+                assert record.recall_count == count
 
 
 async def test_an_object_alone_mirrors_the_ledger_of_the_settings(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from quipu import Router
-from quipu.router.ids import LedgerIds
-from quipu.router.model import PeerId
+from quipu.router.ids import LedgerIds, PeerId
 from tests.router.conftest import opened
 
 

@@ -1,11 +1,14 @@
 """What a router shows counts as recalled with its peers, and nothing that it only looked at."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quipu import Memory, QuipuError, Router
+from quipu.testing.embedders import WordEmbedder
+from tests.conformance.conftest import opened as servers
 from tests.fixtures.memories import Clock
 from tests.router.conftest import opened
 from tests.router.puppet import Puppet
@@ -16,8 +19,10 @@ ASKED: dict[str, Any] = {"query": "ferry to island number 3", "k": 1, "min_relev
 
 async def counts(memory: Memory) -> dict[str, int]:
     """How often each text was recalled. What is waiting to be noted is written by an expiry that looks at it."""
-    await memory.expire({"no_recall_in_days": 36_500}, dry_run=True)
-    return {str(record.content): record.recall_count for record in (await memory.list()).records}
+    await memory.expire({"no_recall_in_days": 36_500}, agent_id="ana", dry_run=True)
+    return {
+        str(record.content): record.recall_count for record in (await memory.list(agent_id="ana")).records
+    }
 
 
 def only(*texts: str) -> dict[str, int]:
@@ -41,6 +46,18 @@ async def test_only_what_was_shown_counts_as_recalled(peers: dict[str, Memory]) 
     noted = await router.note_recalled([hit.id, "mem_unknown"])
     assert noted.counted == 1
     assert (await counts(peers["b"]))[TEXTS[3]] == 2
+
+
+async def test_only_what_was_shown_counts_with_peers_on_servers_too(tmp_path: Path) -> None:
+    async with (
+        servers(WordEmbedder(), str(tmp_path / "a.db")) as one,
+        servers(WordEmbedder(), str(tmp_path / "b.db")) as two,
+    ):
+        router = await filled({"a": one.remote(), "b": two.remote()})
+        (hit,) = await router.recall(**ASKED)
+        assert hit.content == TEXTS[3]
+        for at in (one, two):
+            assert await counts(at.memory()) == only(TEXTS[3])
 
 
 async def test_one_peer_alone_counts_by_itself(peers: dict[str, Memory]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from quipu import Memory, Router
 from quipu.memory.model import Hit, RecallResponse
-from quipu.router.replicas import Vouching, agreed, is_asked_for, liars
+from quipu.router.hits import agreed, is_asked_for, is_vouched, liars
 from quipu.search.fusion import Fused
 from tests.router.puppet import Puppet, altered
 
@@ -210,13 +210,11 @@ def test_how_many_must_vouch() -> None:
     assert [liars(peers) for peers in range(1, 8)] == [0, 0, 1, 1, 2, 2, 3]
     assert [is_asked_for(peers, "rrf") for peers in (1, 2, 3)] == [False, False, True]
     assert not is_asked_for(5, "max")
-    unknown = Vouching(listed=5, answered=5)
-    assert not unknown.is_vouched(item("x", "a", "b"))
-    assert unknown.is_vouched(item("x", "a", "b", "c"))
-    assert not Vouching(listed=5, answered=2).is_vouched(item("x", "a"))
-    assert Vouching(listed=5, answered=2).is_vouched(item("x", "a", "b"))
-    written = Vouching(listed=5, answered=5, holders={"x": 1})
-    assert written.is_vouched(item("x", "b"))
-    assert Vouching(listed=5, answered=3, holders={"x": 5}).is_vouched(item("x", "a", "b"))
+    assert not is_vouched(item("x", "a", "b"), listed=5, answered=5)
+    assert is_vouched(item("x", "a", "b", "c"), listed=5, answered=5)
+    assert not is_vouched(item("x", "a"), listed=5, answered=2)
+    assert is_vouched(item("x", "a", "b"), listed=5, answered=2)
+    assert is_vouched(item("x", "b"), listed=5, answered=5, holders=1)
+    assert is_vouched(item("x", "a", "b"), listed=5, answered=3, holders=5)
     assert agreed(["x", "y", "y"]) == 1
     assert agreed(["x", "y"]) == 0

@@ -18,11 +18,11 @@ from quipu.model.principal import local
 from quipu.opening import Connection, EmbeddedConnection
 from quipu.operation import AnyOperation, Response
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios import SCENARIOS
+from quipu.testing.scenarios.others import StoreConnection, StoreSubject
 from quipu.testing.scenarios.reference import SIXTEEN
 from quipu.testing.scenarios.scenario import Scenario, played
-from quipu.testing.scenarios.store import StoreConnection, StoreSubject
 from quipu.testing.scenarios.subject import MovedClock
-from quipu.testing.scenarios.suite import SCENARIOS
 from tests.conformance.conftest import START, Lent
 from tests.router.other_package import Store
 

@@ -7,6 +7,15 @@ import pytest
 import pytest_asyncio
 
 from quipu.mirrors.backend import Backend
+from tests.mirrors.scenarios import ways
+from tests.vendors.contract import VendorScenarios
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Of a `VendorScenarios`, those that its class names."""
+    if metafunc.cls is not None and issubclass(metafunc.cls, VendorScenarios):
+        played = list(ways(metafunc.cls.scenarios))
+        metafunc.parametrize(("scenario", "way"), played, ids=[f"{one.name}-{way}" for one, way in played])
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="class")

@@ -92,34 +92,17 @@ class SharedBackend:
     async def delete(self, places: Sequence[Place]) -> int:
         return await self.inner.delete([self._place(one) for one in places])
 
-    async def health(self) -> Health:
-        return await self.inner.health()
-
-    async def close(self) -> None:
-        """The next case needs it."""
-
-
-class SharedErasingBackend(SharedBackend):
-    """The same for a backend whose `delete` leaves bytes behind."""
-
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         async def mine(container: Container) -> AsyncIterator[Copy]:
             home = replace(container, tenant=container.tenant.removesuffix(self._suffix))
             async for copy in remaining(home):
                 yield self._copy(copy)
 
-        assert isinstance(self.inner, Erasing)
-        await self.inner.erase([self._place(one) for one in places], mine)
+        if isinstance(self.inner, Erasing):
+            await self.inner.erase([self._place(one) for one in places], mine)
 
+    async def health(self) -> Health:
+        return await self.inner.health()
 
-def shared(inner: Backend) -> SharedBackend:
-    return SharedErasingBackend(inner) if isinstance(inner, Erasing) else SharedBackend(inner)
-
-
-def files_with(place: Path, marker: str) -> list[str]:
-    """The files under a folder in which the marker's bytes are found."""
-    return [
-        str(file.relative_to(place))
-        for file in sorted(place.rglob("*"))
-        if file.is_file() and marker.encode() in file.read_bytes()
-    ]
+    async def close(self) -> None:
+        """The next case needs it."""

@@ -11,7 +11,8 @@ from quipu.errors import BackendUnavailableError
 from quipu.mirrors.vendors.host import HostedBackend
 from quipu.testing.backend.case import Keeper
 from quipu.testing.embedders import WordEmbedder
-from tests.vendors.contract import VendorContract
+from quipu.testing.scenarios.reference import SIXTEEN
+from tests.vendors.contract import VendorContract, VendorScenarios
 from tests.vendors.shared import vendor_at
 
 pytestmark = [
@@ -23,6 +24,11 @@ pytestmark = [
 
 class TestCognee(VendorContract):
     url = "cognee://quipu"
+
+
+class TestScenarios(VendorScenarios):
+    url = "cognee://quipu"
+    scenarios = SIXTEEN
 
 
 class Killing(WordEmbedder):

@@ -1,27 +1,22 @@
 """Each environment holds what its tests are about, and nothing that spoils it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.vendors.environments import ROOT, python_of
 
-_SYSTEMS = [
-    pytest.param("cognee", "cognee", marks=pytest.mark.vendor(name="cognee")),
-    pytest.param("graphiti", "graphiti-core", marks=pytest.mark.vendor(name="graphiti")),
-    pytest.param("langgraph", "langgraph", marks=pytest.mark.vendor(name="langgraph")),
-    pytest.param("letta", "letta", marks=pytest.mark.vendor(name="letta")),
-    pytest.param("mcp1", "mcp", marks=pytest.mark.vendor(name="mcp1")),
-    pytest.param("mem0", "mem0ai", marks=pytest.mark.vendor(name="mem0")),
-]
+_SYSTEMS = [file.stem for file in sorted((ROOT / "vendors").glob("*.in"))]
 
 
-@pytest.mark.parametrize(("system", "package"), _SYSTEMS)
-def test_an_environment_holds_what_is_pinned_and_not_two_that_overwrite_each_other(
-    system: str, package: str
-) -> None:
+@pytest.mark.parametrize(
+    "system", [pytest.param(name, marks=pytest.mark.vendor(name=name)) for name in _SYSTEMS]
+)
+def test_an_environment_holds_what_is_pinned_and_not_two_that_overwrite_each_other(system: str) -> None:
     installed = _installed(python_of(system))
-    pins = (ROOT / f"vendors/{system}.txt").read_text("utf-8")
+    wanted, pins = ((ROOT / f"vendors/{system}{end}").read_text("utf-8") for end in (".in", ".txt"))
+    package = re.findall(r"^[a-z0-9-]+", wanted, re.M)[0]
     assert f"{package}=={installed[package]} " in pins
     # Cognee's wheel writes a `kuzu` of its own over the real one.
     assert not {"cognee", "kuzu"} <= installed.keys()

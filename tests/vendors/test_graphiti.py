@@ -10,7 +10,8 @@ import pytest
 from quipu.errors import BackendUnavailableError
 from quipu.mirrors.backend import Container, Copy, Erasing
 from quipu.testing.backend.case import HOME, Keeper, place
-from tests.vendors.contract import VendorContract
+from quipu.testing.scenarios.reference import SIXTEEN
+from tests.vendors.contract import VendorContract, VendorScenarios
 from tests.vendors.shared import vendor_at
 
 pytestmark = [
@@ -38,6 +39,11 @@ class TestGraphiti(VendorContract):
         assert await keeper.held(home) == []
         assert [kept.mark for kept in await keeper.held(neighbour)] == [stays.mark]
         assert await keeper.found("tea", container=neighbour) == [stays.native_id]
+
+
+class TestScenarios(VendorScenarios):
+    url = "graphiti://quipu"
+    scenarios = SIXTEEN
 
 
 async def test_a_folder_that_was_taken_away_is_a_failure_and_not_an_empty_store(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ LangGraph's store in memory is the quickest to start, so most of this is shown o
 """
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -19,14 +20,16 @@ import pytest
 import uvloop
 
 from quipu.errors import BackendUnavailableError, UnsupportedError
-from quipu.mirrors.backend import Answer, Backend, Copy, Health, Mark, NativeHit, Query, Setup
+from quipu.mirrors.backend import Answer, Backend, Copy, Health, Kept, Mark, Query, Setup
 from quipu.mirrors.guard import GuardedBackend, Patience
 from quipu.mirrors.vendors import langgraph
-from quipu.mirrors.vendors.host import HostedBackend, hosted
-from quipu.mirrors.vendors.pipe import plain, read
+from quipu.mirrors.vendors.host import HostedBackend
+from quipu.mirrors.vendors.worker import line, read
 from quipu.testing.backend.case import HOME, Keeper
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios.reference import SIXTEEN
 from tests.mirrors.rig import until
+from tests.mirrors.scenarios import played_on
 from tests.vendors.audited import audited, outbound
 from tests.vendors.environments import ROOT, python_of
 from tests.vendors.shared import vendor_at
@@ -69,7 +72,6 @@ def has_ended(process: int) -> Callable[[], bool]:
             metadata={"a": [1, {"b": None}], "c": 2.5},
             tags=("x", "y"),
             created_at=1,
-            updated_at=2,
         ),
         Query(
             tenant="t",
@@ -81,8 +83,8 @@ def has_ended(process: int) -> Callable[[], bool]:
         ),
         Answer(
             hits=(
-                NativeHit(native_id="n", score=None),
-                NativeHit(native_id="m", score=0.5, mark=Mark(tenant="t", record_id="r", version=1)),
+                Kept(native_id="n", score=None),
+                Kept(native_id="m", score=0.5, mark=Mark(tenant="t", record_id="r", version=1)),
             ),
             has_more=True,
         ),
@@ -91,7 +93,7 @@ def has_ended(process: int) -> Callable[[], bool]:
     ids=lambda value: type(value).__name__,
 )
 def test_what_crosses_the_pipe_comes_back_equal(value: object) -> None:
-    assert read(type(value), plain(value)) == value
+    assert read(type(value), json.loads(line({"value": value}))["value"]) == value
 
 
 @needs_langgraph
@@ -166,14 +168,14 @@ async def test_what_a_worker_has_started_does_not_hold_up_the_end(tmp_path: Path
     made_by = tmp_path / "parent.py"
     made_by.write_text(
         "import subprocess\n"
-        "from quipu.mirrors.vendors.langgraph import LangGraphBackend\n"
-        "class Parent(LangGraphBackend):\n"
-        "    async def open(self):\n"
+        "from quipu.mirrors.vendors.langgraph import LangGraphAdapter\n"
+        "class Parent(LangGraphAdapter):\n"
+        "    def open(self):\n"
         "        self.child = subprocess.Popen(['sleep', '60'])\n"
-        "        await super().open()\n",
+        "        super().open()\n",
         "utf-8",
     )
-    backend = hosted(
+    backend = HostedBackend(
         _setup(tmp_path / "mirror"),
         "parent:Parent",
         vendor_at("langgraph://memory", tmp_path).capabilities,
@@ -354,6 +356,15 @@ async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     assert "/nowhere" not in failed.value.message
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_scenarios_that_a_vendor_plays_alone_fail_where_it_is_not_there(
+    is_alone: bool, tmp_path: Path
+) -> None:
+    backend = vendor_at("mem0://default", tmp_path, python="/nowhere/python")
+    result = await played_on(backend, SIXTEEN[0], is_alone=is_alone, embedder=WordEmbedder(384))
+    assert result.outcome == ("fail" if is_alone else "pass")
+
+
 async def test_a_vendor_that_is_not_installed_is_named(tmp_path: Path) -> None:
     backend = vendor_at("mem0://default", tmp_path, python=sys.executable)
     with pytest.raises(BackendUnavailableError) as failed:
@@ -369,7 +380,7 @@ def test_without_an_embedder_a_vendor_that_needs_one_is_refused(tmp_path: Path) 
 async def test_a_failure_is_told_without_what_the_vendor_says(tmp_path: Path) -> None:
     setup = _setup(tmp_path, python=sys.executable)
     capabilities = langgraph.make(setup).capabilities
-    backend = hosted(setup, "quipu.mirrors.vendors.nothing:X", capabilities, {})
+    backend = HostedBackend(setup, "quipu.mirrors.vendors.nothing:X", capabilities, {})
     with pytest.raises(BackendUnavailableError) as failed:
         await backend.open()
     assert failed.value.message == "The mirror failed."

@@ -10,7 +10,7 @@ from quipu.mirrors.backend import Backend
 from quipu.testing.backend.case import HOME, Keeper
 from quipu.testing.embedders import WordEmbedder
 from tests.fixtures.postgres import Server
-from tests.vendors.contract import VendorContract, VendorOnPostgres
+from tests.vendors.contract import VendorContract, VendorOfPostgres, VendorOnPostgres, VendorScenarios
 from tests.vendors.shared import vendor_at
 
 pytestmark = [pytest.mark.vendor(name="langgraph"), pytest.mark.asyncio(loop_scope="module")]
@@ -36,6 +36,18 @@ class TestOnPostgres(VendorOnPostgres):
     url = "langgraph+"
     page = _PAGE
     orders_numbers = False
+
+
+class TestScenariosInMemory(VendorScenarios):
+    url = "langgraph://memory"
+
+
+class TestScenariosOnSqlite(VendorScenarios):
+    url = "langgraph+sqlite://"
+
+
+class TestScenariosOnPostgres(VendorOfPostgres, VendorScenarios):
+    url = "langgraph+"
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

@@ -12,8 +12,9 @@ import pytest
 from quipu.mirrors.backend import Backend
 from quipu.testing.backend.case import Keeper
 from quipu.testing.embedders import WordEmbedder
+from quipu.testing.scenarios.reference import SIXTEEN
 from tests.fixtures.postgres import Server
-from tests.vendors.contract import VendorContract
+from tests.vendors.contract import VendorContract, VendorScenarios
 from tests.vendors.letta_server import letta_server
 from tests.vendors.shared import vendor_at
 
@@ -33,7 +34,14 @@ def database(postgres: Server) -> str:
 def letta(postgres: Server, database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with letta_server(postgres, database, tmp_path_factory.mktemp("letta"), WordEmbedder(384)) as url:
         TestLetta.url, TestLetta.server, TestLetta.address = url, postgres, database
+        TestScenarios.url = url
         yield url
+
+
+class TestScenarios(VendorScenarios):
+    #: The server embeds by itself, and this one knows nothing of what words mean.
+    embedder = WordEmbedder(384)
+    scenarios = tuple(one for one in SIXTEEN if not one.needs_meaning)
 
 
 class TestLetta(VendorContract):

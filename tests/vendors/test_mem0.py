@@ -7,7 +7,7 @@ import pytest
 from quipu.mirrors.backend import Container, Place
 from quipu.testing.backend.case import Keeper
 from tests.fixtures.postgres import Server, name_of
-from tests.vendors.contract import VendorContract, VendorOnPostgres
+from tests.vendors.contract import VendorContract, VendorOfPostgres, VendorOnPostgres, VendorScenarios
 from tests.vendors.shared import vendor_at
 
 pytestmark = [pytest.mark.vendor(name="mem0"), pytest.mark.asyncio(loop_scope="module")]
@@ -18,6 +18,14 @@ class TestOnQdrant(VendorContract):
 
 
 class TestOnPostgres(VendorOnPostgres):
+    url = "mem0+"
+
+
+class TestScenariosOnQdrant(VendorScenarios):
+    url = "mem0://default"
+
+
+class TestScenariosOnPostgres(VendorOfPostgres, VendorScenarios):
     url = "mem0+"
 
 

@@ -16,7 +16,7 @@ from quipu.memory.scope import STORES
 from quipu.mirrors.model import TABLES as MIRROR_TABLES
 from quipu.mirrors.operations import OPERATIONS as MIRROR_OPERATIONS
 from quipu.procedures.operations import OPERATIONS as PROCEDURE_OPERATIONS
-from quipu.router.model import PEER_IDS
+from quipu.router.ids import PEER_IDS
 from quipu.runs.model import TABLES as RUN_TABLES
 from quipu.runs.operations import OPERATIONS as RUN_OPERATIONS
 from quipu.schemas import Operations

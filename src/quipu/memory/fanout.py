@@ -123,7 +123,7 @@ class Fanout:
                 )
             else:
                 limit = seconds.get(name) if isinstance(seconds, Mapping) else seconds
-                tasks[name] = asyncio.create_task(_within(call, limit))
+                tasks[name] = asyncio.create_task(within(call, limit))
         try:
             if tasks:
                 await asyncio.wait(tasks.values())
@@ -159,7 +159,7 @@ class Fanout:
         self.breakers[name] = breaker.failed(now, self.chance()) if is_failure else breaker.succeeded(now)
 
 
-async def _within(call: Callable[[], Awaitable[T]], seconds: float | None) -> T:
+async def within(call: Callable[[], Awaitable[T]], seconds: float | None) -> T:
     """Its answer in time. One that does not heed its cancellation is left behind, and what it still raises is nobody's."""
     inner = asyncio.ensure_future(_awaited(call))
     try:

@@ -1,12 +1,10 @@
-"""What adapters share: names of containers, the mark beside each copy, errors in our words, threads, orders of hits."""
+"""What adapters share: names of containers, the mark beside each copy, errors in our words, answers, bytes that are left."""
 
-import asyncio
 import hashlib
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from quipu.errors import BackendUnavailableError, Fault, InvalidError, QuipuError
-from quipu.mirrors.backend import Container, Copy, Kept, Mark, NativeHit, Query, Setup
+from quipu.mirrors.backend import Answer, Container, Copy, Kept, Mark, Query, Setup
 from quipu.model.value import JsonObject
 
 T = TypeVar("T")
@@ -32,10 +30,13 @@ _TAKEN: Final = ("x_", "h_")
 
 def within(query: Query) -> tuple[Container, ...]:
     """The containers that hold something of ours and that the query reaches."""
-    return tuple(
-        one
-        for one in dict.fromkeys(query.containers)
-        if one.tenant == query.tenant
+    return tuple(one for one in dict.fromkeys(query.containers) if reaches(query, one))
+
+
+def reaches(query: Query, one: Container) -> bool:
+    """Whether a container is one that the query asks for."""
+    return (
+        one.tenant == query.tenant
         and query.agent_id in (None, one.agent_id)
         and query.user_id in (None, one.user_id)
         and query.store_id in (None, one.store_id)
@@ -60,6 +61,11 @@ def joined(parts: Sequence[str | None], legal: str = PLAIN, longest: int = 63) -
     """Several parts as one name, hashed as a whole where it would be too long. Different parts never give one name."""
     name = SEPARATOR.join(_apart(part, legal) for part in parts)
     return name if len(name) <= longest else _hashed(name)
+
+
+def container_name(first: str, one: Container, *more: str, legal: str = PLAIN, longest: int = 120) -> str:
+    """A whole container as one name, for vendors that keep each apart."""
+    return joined([first, one.tenant, one.store_id, one.agent_id, one.user_id, *more], legal, longest)
 
 
 def _apart(part: str | None, legal: str) -> str:
@@ -120,13 +126,15 @@ def mark_in(metadata: Mapping[str, Any] | None) -> Mark | None:
     return Mark(tenant=tenant, record_id=record_id, version=int(version))
 
 
-def kept(native_id: str, text: str, metadata: Mapping[str, Any] | None) -> Kept:
-    """What a vendor has, from its metadata."""
+def kept(native_id: str, text: str, metadata: Mapping[str, Any] | None, score: float | None = None) -> Kept:
+    """What a vendor has, from its metadata; `score` where it was searched for."""
     own: object = (metadata or {}).get(METADATA)
     given = cast("JsonObject", own if isinstance(own, Mapping) else {})
-    return Kept(native_id=native_id, text=text, mark=mark_in(metadata), metadata=given)
+    return Kept(native_id=native_id, text=text, mark=mark_in(metadata), metadata=given, score=score)
 
 
+#: Where nobody listens, for clients of language models that vendors insist on.
+NOBODY_THERE: Final = "http://127.0.0.1:9/v1"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_399_999
 
@@ -137,7 +145,7 @@ def date_of(at: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=min(max(at, _FIRST_MS), _LAST_MS))
 
 
-# -- parameters, errors, threads --------------------------------------------------------------------------------------
+# -- parameters, errors -----------------------------------------------------------------------------------------------
 
 
 def check_parameters(setup: Setup, *known: str) -> None:
@@ -176,34 +184,37 @@ def vendor_errors(vendor: str, package: str) -> Generator[None]:
         raise unavailable(f"{vendor} failed.") from error
 
 
-class VendorThreads:
-    """A vendor's blocking calls, on threads of their own; what they raise comes out in our words."""
+# -- answers ----------------------------------------------------------------------------------------------------------
 
-    def __init__(self, vendor: str, package: str, count: int = 1) -> None:
-        self._vendor, self._package = vendor, package
-        self._threads = ThreadPoolExecutor(count, f"mirror-{vendor}")
-
-    async def run(self, work: Callable[[], T]) -> T:
-        with vendor_errors(self._vendor, self._package):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    def close(self) -> None:
-        """Calls that still run are not waited for."""
-        self._threads.shutdown(wait=False)
+#: What a query may ask for beyond its containers.
+_RESTRICTIONS: Final = frozenset({"types", "session_id", "created_from", "filter"})
 
 
-# -- rankings ---------------------------------------------------------------------------------------------------------
+def answered(
+    query: Query, limit: int, found: Sequence[Kept], *, applied: Iterable[str] = (), most: int | None = None
+) -> Answer:
+    """The best of what was found, best first; of the pieces of a long text the first.
 
-
-def best_per_record(hits: Iterable[NativeHit]) -> list[NativeHit]:
-    """A vendor that cuts long texts finds their pieces: of each native id the first, which is the best."""
-    best: dict[str, NativeHit] = {}
-    for hit in hits:
+    applied: Restrictions of the query that the vendor has applied: `types`, `session_id`, `created_from`, `filter`.
+    most: More than this it never tells.
+    """
+    best: dict[str, Kept] = {}
+    for hit in found:
         best.setdefault(hit.native_id, hit)
-    return list(best.values())
+    left = _RESTRICTIONS.difference(applied)
+    return Answer(
+        hits=tuple(best.values())[:limit],
+        is_filtered=all(getattr(query, name) in (None, frozenset(), {}) for name in left),
+        has_more=len(found) >= limit and (most is None or limit < most),
+    )
 
 
-def interleaved(rankings: Sequence[Sequence[NativeHit]]) -> list[NativeHit]:
+def best_first(found: Iterable[Kept]) -> list[Kept]:
+    """The answers of several searches by their scores, which are of one kind and higher is better."""
+    return sorted(found, key=lambda hit: -(hit.score or 0.0))
+
+
+def interleaved(rankings: Sequence[Sequence[Kept]]) -> list[Kept]:
     """One ranking of several that have no comparable scores: they take turns."""
     return [hit for turn in zip_longest(*rankings) for hit in turn if hit is not None]
 

@@ -1,4 +1,4 @@
-"""A place that mirrors records. It keeps and finds; it never decides. Each one passes `quipu.testing.backend.BackendContract`.
+"""A place that mirrors records. It keeps and finds; it never decides. Each one passes `quipu.testing.BackendContract`.
 
 The ledger is the truth, and a mirror is an index of it that another product keeps. So an adapter is small:
 
@@ -52,8 +52,6 @@ class Capabilities:
 
     promises: frozenset[Capability]
     score_kind: ScoreKind
-    #: Operators of the filter language (`$eq`, `$in`, …) that are applied before the best are chosen.
-    filter_operators: frozenset[str] = frozenset()
     #: The types of memory that it is sent.
     types: frozenset[MemoryType] = ALL_TYPES
 
@@ -101,8 +99,6 @@ class Copy:
     source: str | None = None
     confidence: float = 1.0
     created_at: int
-    updated_at: int
-    expires_at: int | None = None
     #: Where an older version, or this one, is kept already, as far as the ledger knows. A crash between `put` and the note
     #: of it leaves None although it is there: the adapter looks for its own mark before it adds.
     native_id: str | None = None
@@ -123,14 +119,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the vendor has, read back."""
+    """What the vendor has: read back, or found by a search."""
 
     native_id: str
-    text: str
+    text: str = ""
     #: None where somebody else wrote it.
     mark: Mark | None = None
     #: What was given as metadata, as far as it came back.
     metadata: JsonObject = field(default_factory=dict[str, Json])
+    #: Of a search, as the vendor says it; None where it says nothing.
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,22 +151,10 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NativeHit:
-    """One place in the vendor's ranking."""
-
-    native_id: str
-    #: As the vendor says it; None where it says nothing.
-    score: float | None = None
-    text: str = ""
-    #: The mark beside it; None where somebody else wrote it.
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """A ranking, best first, and how far it can be relied on."""
 
-    hits: tuple[NativeHit, ...]
+    hits: tuple[Kept, ...]
     #: Whether every restriction of the query was applied before the best were chosen.
     is_filtered: bool = False
     #: Whether asking for more could bring more.
@@ -230,7 +216,7 @@ class Backend(Protocol):
         ...
 
 
-#: The live copies that a container should still hold, from the ledger.
+#: The live copies that a container should still hold, from the ledger; without native ids, which follow from the records.
 Remaining: TypeAlias = Callable[[Container], AsyncIterator[Copy]]
 
 

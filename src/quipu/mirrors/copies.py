@@ -4,7 +4,7 @@ Before a copy is sent, the ledger notes that it may be there; so a crash between
 even when the record was forgotten meanwhile.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +15,6 @@ from quipu.ledger.reader import Reader
 from quipu.mirrors.backend import Container, Copy, Place
 from quipu.mirrors.guard import NOT_THERE, GuardedBackend
 from quipu.mirrors.model import CONTAINERS, COPIES, ContainerRow, CopyRow, whose
-from quipu.mirrors.rules import container_of, copy_of, is_mirrored
 from quipu.model.record import Record
 from quipu.model.search import Selection, Snapshot
 from quipu.operation import Clock
@@ -85,16 +84,23 @@ class Copies:
         for record_id in ids:
             record, copy = records.get(record_id), known.get(record_id)
             if record is not None and self.is_wanted(record):
-                if not _is_kept(record, copy):
+                if copy is None or (copy.state, copy.version) != ("kept", record.version):
                     wanted.append(record)
             elif copy is not None and copy.state != "gone":
-                await _tried(effects, record_id, self._removed(tenant, effects, copy, record))
+                try:
+                    if (now := await self._removed(tenant, copy, record)) != copy:
+                        effects.noted.append(now)
+                except BackendUnavailableError as error:
+                    effects.failed[record_id] = error.reason or error.code
         for start in range(0, len(wanted), _BATCH):
             await self._send(tenant, wanted[start : start + _BATCH], known, effects)
         return effects
 
     def is_wanted(self, record: Record) -> bool:
-        return is_mirrored(record, self.clock(), self.mirror.backend.capabilities.types)
+        """Whether the mirror holds this version: it stands, in time, is of a type that the mirror takes, and no secret."""
+        is_secret = record.privacy is not None and record.privacy.sensitivity == "secret"
+        stands = record.standing == "live" and record.ending is None and not record.is_expired(self.clock())
+        return stands and not is_secret and record.type in self.mirror.backend.capabilities.types
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
@@ -131,20 +137,15 @@ class Copies:
             )
             for record in records
         ]
-        await self.ledger.settle(tenant, lambda _: (None, self._noted(tenant, sending)))
+        containers = {ContainerRow.of(self.mirror.name, copy.container(tenant)) for copy in sending}
+        # Before the effect: these may be there from now on.
+        noted = [*(Keep(COPIES, copy) for copy in sending), *(Keep(CONTAINERS, one) for one in containers)]
+        await self.ledger.settle(tenant, lambda _: (None, noted))
         given = await self.mirror.backend.put(
             [copy_of(tenant, record, native[record.id]) for record in records]
         )
         return [
             replace(copy, state="kept", native_id=name) for copy, name in zip(sending, given, strict=True)
-        ]
-
-    def _noted(self, tenant: str, sending: Sequence[CopyRow]) -> list[Keep]:
-        """Before the effect: these may be there from now on."""
-        containers = {ContainerRow.of(self.mirror.name, copy.container(tenant)) for copy in sending}
-        return [
-            *(Keep(COPIES, copy) for copy in sending),
-            *(Keep(CONTAINERS, container) for container in containers),
         ]
 
     async def _ready_for(self, tenant: str, record: Record, copy: CopyRow | None) -> str | None:
@@ -158,11 +159,11 @@ class Copies:
 
     # -- taking away --------------------------------------------------------------------------------------------------
 
-    async def _removed(self, tenant: str, effects: Effects, copy: CopyRow, record: Record | None) -> None:
-        """A deletion for a record that is forgotten; for one that is erased, nothing may be left."""
+    async def _removed(self, tenant: str, copy: CopyRow, record: Record | None) -> CopyRow:
+        """Deleted where the record is forgotten; where it is erased, nothing may be left. What is known of the copy then."""
         is_erased = record is None or record.is_emptied
         if copy.state == "deleted" and not is_erased:
-            return
+            return copy
         backend = self.mirror.backend
         places = await self._places(tenant, copy, record)
         if copy.state != "deleted":
@@ -172,10 +173,8 @@ class Copies:
                 await backend.erase(places, self._remaining)
             if await self._has_still(places):
                 raise BackendUnavailableError("The mirror still has what was erased.", reason="mirror_failed")
-        if is_erased or "hard_delete" in backend.capabilities:
-            effects.noted.append(replace(copy, native_id=places[-1].native_id).gone())
-        else:
-            effects.noted.append(replace(copy, state="deleted", native_id=places[-1].native_id))
+        there = replace(copy, state="deleted", native_id=places[-1].native_id)
+        return there.gone() if is_erased or "hard_delete" in backend.capabilities else there
 
     async def taken_away(self, tenant: str, places: Sequence[Place]) -> None:
         """Natively, whatever is noted of them; of erased records every byte."""
@@ -209,13 +208,12 @@ class Copies:
                 type="semantic" if record is None else record.type,
                 content=_NOTHING,
                 created_at=0 if record is None else record.created_at,
-                updated_at=0,
             )
             native += await self.mirror.backend.put([blank])
         return [Place(container, copy.record_id, name) for name in dict.fromkeys(native)]
 
     async def _remaining(self, container: Container) -> AsyncIterator[Copy]:
-        """The live copies that a container should still hold."""
+        """The live copies that a container should still hold, for those whose native ids follow from the records."""
         selection = Selection(
             tenant=container.tenant,
             agent_id=container.agent_id,
@@ -224,17 +222,28 @@ class Copies:
         )
         async for record in self.ledger.scan(selection, Snapshot(None, self.clock())):
             if container_of(container.tenant, record) == container and self.is_wanted(record):
-                _, known = await self.known(container.tenant, [record.id])
-                copy = known.get(record.id)
-                yield copy_of(container.tenant, record, None if copy is None else copy.native_id)
+                yield copy_of(container.tenant, record, None)
 
 
-async def _tried(effects: Effects, record_id: str, work: Awaitable[None]) -> None:
-    try:
-        await work
-    except BackendUnavailableError as error:
-        effects.failed[record_id] = error.reason or error.code
+def container_of(tenant: str, record: Record) -> Container:
+    return Container(
+        tenant=tenant, store_id=record.store_id, agent_id=record.agent_id, user_id=record.user_id
+    )
 
 
-def _is_kept(record: Record, copy: CopyRow | None) -> bool:
-    return copy is not None and copy.state == "kept" and copy.version == record.version
+def copy_of(tenant: str, record: Record, native_id: str | None) -> Copy:
+    """What a mirror is given of a record."""
+    return Copy(
+        container=container_of(tenant, record),
+        record_id=record.id,
+        version=record.version,
+        type=record.type,
+        content=record.content,
+        metadata=record.metadata,
+        tags=record.tags,
+        session_id=record.session_id,
+        source=record.source,
+        confidence=record.confidence,
+        created_at=record.created_at,
+        native_id=native_id,
+    )

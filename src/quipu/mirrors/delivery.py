@@ -7,22 +7,70 @@ of a record are one effect, order among records does not matter, and doing it ag
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
-from quipu.ledger.commit import Drop, Keep
+from quipu.ledger.commit import Close, Commit, Drop, Erase, ForEach, Keep, Put
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.mirrors.backend import Place
 from quipu.mirrors.copies import Copies, Effects
 from quipu.mirrors.guard import NOT_THERE
 from quipu.mirrors.model import CONTAINERS, COPIES, MIRRORS, OUTBOX, ContainerRow, CopyRow, MirrorRow, Owed
-from quipu.mirrors.rules import tried
 from quipu.model.search import Selection, Snapshot
 from quipu.operation import Clock
 
 #: How long a process that was killed keeps others waiting. Whoever is at work renews it in time.
 _LEASE_MS: Final = 20_000
 _PAGE: Final = 200
+#: How soon a record that failed is tried again, doubling up to the longest; and for how long.
+_FIRST_MS: Final = 1_000
+_LONGEST_MS: Final = 300_000
+_GIVEN_UP_MS: Final = 24 * 3600 * 1000
+
+
+# -- the outbox -------------------------------------------------------------------------------------------------------
+
+
+def changed(commits: Sequence[Commit]) -> list[set[str]]:
+    """For each commit, the records whose copies it concerns."""
+    return [
+        {
+            change.record.id if isinstance(change, Put) else change.id
+            for change in commit.changes
+            if isinstance(change, Put | Close | Erase)
+        }
+        for commit in commits
+    ]
+
+
+def with_outbox(commit: Commit) -> Commit:
+    """The commit, and with it what every mirror that the tenant has by then is owed."""
+    (ids,) = changed([commit])
+    if not ids:
+        return commit
+
+    def owed(mirror: Any, position: int, at: int) -> list[Owed]:
+        assert isinstance(mirror, MirrorRow)
+        return [Owed(mirror=mirror.name, record_id=name, position=position, at=at) for name in sorted(ids)]
+
+    return replace(commit, changes=(*commit.changes, ForEach(MIRRORS, OUTBOX, owed)))
+
+
+def tried(owed: Owed, error: str, now: int) -> Owed:
+    """After another try that failed: again after a second, doubling to five minutes, for a day."""
+    attempts = owed.attempts + 1
+    pause = _LONGEST_MS if attempts > 9 else min(_FIRST_MS << (attempts - 1), _LONGEST_MS)
+    is_over = now - owed.at >= _GIVEN_UP_MS
+    return replace(
+        owed,
+        attempts=attempts,
+        next_at=now + pause,
+        error=error,
+        status="given_up" if is_over else "waiting",
+    )
+
+
+# -- its delivery -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from quipu.errors import BackendUnavailableError, QuipuError, UnsupportedError
-from quipu.memory.fanout import Breaker, State, monotonic_ms
+from quipu.memory.fanout import Breaker, State, monotonic_ms, within
 from quipu.mirrors.backend import (
     Answer,
     Backend,
@@ -23,7 +23,6 @@ from quipu.mirrors.backend import (
     Erasing,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
     Remaining,
@@ -64,8 +63,6 @@ class GuardedBackend:
         self._clock, self._chance = clock, chance
         self._breaker = Breaker()
         self._opening: asyncio.Task[None] | None = None
-        #: Calls that were given up and have not noticed yet.
-        self._abandoned: set[asyncio.Future[Any]] = set()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -74,11 +71,6 @@ class GuardedBackend:
     @property
     def state(self) -> State:
         return self._breaker.state(self._clock())
-
-    @property
-    def erases(self) -> bool:
-        """Whether there is something to do after deleting."""
-        return isinstance(self._backend, Erasing)
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
         async def put() -> Sequence[str]:
@@ -123,15 +115,13 @@ class GuardedBackend:
     async def health(self) -> Health:
         """Asked past the breaker: whoever looks after a mirror learns how it is now."""
         try:
-            ends = _in(self._patience.health_s)
-            await self._ready(ends)
-            return await self._in_time(self._backend.health(), ends)
+            return await within(self._opened(self._backend.health), self._patience.health_s)
         except Exception:  # noqa: BLE001  whatever it says then, it is not well
             return Health(is_up=False)
 
     async def close(self) -> None:
-        for task in (*self._abandoned, *([] if self._opening is None else [self._opening])):
-            task.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
         self._opening = None
         try:
             async with asyncio.timeout(self._patience.effect_s):
@@ -156,10 +146,8 @@ class GuardedBackend:
         if not self._breaker.lets_through(self._clock()):
             raise BackendUnavailableError("The mirror is left alone for a while.", reason="breaker_open")
         self._breaker = self._breaker.called(self._clock())
-        ends = _in(seconds)
         try:
-            await self._ready(ends)
-            done = await self._in_time(call(), ends)
+            done = await within(self._opened(call), seconds)
         except UnsupportedError:
             self._breaker = self._breaker.succeeded(self._clock())
             raise
@@ -172,51 +160,27 @@ class GuardedBackend:
         self._breaker = self._breaker.succeeded(self._clock())
         return done
 
-    async def _ready(self, ends: float) -> None:
-        """Opened by whoever comes first; a deadline ends the waiting, not the opening."""
-        opening = self._opening
-        if opening is None or _is_spent(opening):
-            opening = self._opening = asyncio.create_task(self._open())
-        await asyncio.wait({opening}, timeout=_left(ends))
-        if not opening.done():
-            raise TimeoutError
-        opening.result()
+    def _opened(self, call: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """The call on a backend that is open. Opened by whoever comes first; a deadline ends the waiting, not the opening."""
+
+        async def called() -> T:
+            opening = self._opening
+            if opening is None or _is_spent(opening):
+                opening = self._opening = asyncio.create_task(self._open())
+            await asyncio.shield(opening)
+            return await call()
+
+        return called
 
     async def _open(self) -> None:
         async with asyncio.timeout(self._patience.open_s):
             await self._backend.open()
-
-    async def _in_time(self, call: Awaitable[T], ends: float) -> T:
-        task = asyncio.ensure_future(call)
-        try:
-            await asyncio.wait({task}, timeout=_left(ends))
-        finally:
-            if not task.done():
-                task.cancel()
-                self._abandoned.add(task)
-                task.add_done_callback(self._let_go)
-        if not task.done():
-            raise TimeoutError
-        return task.result()
-
-    def _let_go(self, task: asyncio.Future[Any]) -> None:
-        self._abandoned.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody waits for it any more
 
     def _note_failure(self) -> None:
         before = self.state
         self._breaker = self._breaker.failed(self._clock(), self._chance())
         if self.state != before:
             _log.warning("The mirror %s keeps failing and is left alone for a while.", self._name)
-
-
-def _in(seconds: float) -> float:
-    return asyncio.get_running_loop().time() + seconds
-
-
-def _left(ends: float) -> float:
-    return max(0.0, ends - asyncio.get_running_loop().time())
 
 
 def _is_spent(opening: "asyncio.Task[None]") -> bool:
@@ -227,10 +191,10 @@ def _is_spent(opening: "asyncio.Task[None]") -> bool:
 
 
 def _failed(error: Exception) -> BackendUnavailableError:
+    if isinstance(error, TimeoutError) or (isinstance(error, QuipuError) and error.reason == "late"):
+        return BackendUnavailableError("The mirror did not answer in time.", reason=_LATE)
     if isinstance(error, BackendUnavailableError):
         return BackendUnavailableError(error.message, reason=error.reason, hint=error.hint)
-    if isinstance(error, TimeoutError):
-        return BackendUnavailableError("The mirror did not answer in time.", reason=_LATE)
     if isinstance(error, QuipuError):
         return BackendUnavailableError(
             "The mirror refused it.", reason=error.reason or error.code, hint=error.hint
@@ -257,14 +221,14 @@ def _found(kept: object) -> Kept:
     return kept
 
 
-def _believable(hits: Sequence[object], limit: int) -> tuple[NativeHit, ...]:
+def _believable(hits: Sequence[object], limit: int) -> tuple[Kept, ...]:
     """Hits that are hits, so many at most. An id counts once, where it stands first; a score that is no number is none,
     and so is a text that no ledger could hold."""
-    kept: dict[str, NativeHit] = {}
+    kept: dict[str, Kept] = {}
     for hit in hits:
         if len(kept) >= limit:
             break
-        if not isinstance(hit, NativeHit) or not _is_id(hit.native_id) or hit.native_id in kept:
+        if not isinstance(hit, Kept) or not _is_id(hit.native_id) or hit.native_id in kept:
             continue
         score, text = cast("object", hit.score), cast("object", hit.text)
         kept[hit.native_id] = replace(

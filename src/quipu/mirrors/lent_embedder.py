@@ -47,6 +47,8 @@ class LentEmbedder:
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order."""
+        if not texts:
+            return []
         work = asyncio.run_coroutine_threadsafe(self._embedded(texts), self._loop)
         return [floats(one) for one in work.result()]
 

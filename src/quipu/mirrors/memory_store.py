@@ -34,7 +34,6 @@ from quipu.mirrors.backend import (
     Copy,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
     Remaining,
@@ -194,7 +193,7 @@ class MemoryBackend:
                 except NotFoundError:
                     continue
                 if record.state == "live" and record.agent_id == _agent(place.container):
-                    found.append(_kept(record))
+                    found.append(_kept(record.id, record.content, record.metadata))
         return found
 
     async def scan(self, container: Container) -> AsyncIterator[Kept]:
@@ -207,7 +206,7 @@ class MemoryBackend:
                 )
             for record in page.records:
                 if record.user_id == user:
-                    yield _kept(record)
+                    yield _kept(record.id, record.content, record.metadata)
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -252,24 +251,22 @@ class MemoryBackend:
             asked |= {"min_relevance": "off", "count_recall": False}
         if self._quipu is not None:
             asked["session_id"] = query.session_id
-        ranking = adapter.interleaved([await self._recalled(agent, asked) for agent in agents])
-        is_pushed = query.session_id is None or self._quipu is not None
-        return Answer(
-            hits=tuple(ranking[:limit]),
-            is_filtered=is_pushed and not query.filter and query.created_from is None,
-            has_more=len(ranking) >= limit and limit < _MOST_HITS,
-        )
+        found = adapter.interleaved([await self._recalled(agent, asked) for agent in agents])
+        applied = ("types",) if self._quipu is None else ("types", "session_id")
+        return adapter.answered(query, limit, found, applied=applied, most=_MOST_HITS)
 
-    async def _recalled(self, agent: str, asked: Mapping[str, Any]) -> list[NativeHit]:
-        if self._signed_by is None:
-            answer = await self._ask(m.RecallRequest, "recall", agent_id=agent, **asked)
-            return [_hit(fields) for hit in answer["results"] if (fields := fields_of(hit))]
-        signed_for = m.SignFor(audience=_AUDIENCE, nonce=secrets.token_urlsafe(16))
+    async def _recalled(self, agent: str, asked: Mapping[str, Any]) -> list[Kept]:
+        signed_for = None
+        if self._signed_by is not None:
+            signed_for = m.SignFor(audience=_AUDIENCE, nonce=secrets.token_urlsafe(16))
         answer = await self._ask(m.RecallRequest, "recall", agent_id=agent, **asked, sign_for=signed_for)
         hits = [fields_of(hit) or {} for hit in answer["results"]]
-        if not are_signed(hits, signed_for, asked["query"], self._signed_by, self._clock()):
+        is_good = signed_for is None or are_signed(
+            hits, signed_for, asked["query"], self._signed_by or "", self._clock()
+        )
+        if not is_good:
             raise adapter.unavailable("The other memory's hits are not signed by its key.", "bad_signature")
-        return [_hit(fields) for fields in hits]
+        return [_kept(str(hit["id"]), hit.get("content"), hit.get("metadata")) for hit in hits if hit]
 
     # -- being there --------------------------------------------------------------------------------------------------
 
@@ -345,20 +342,11 @@ def _changing(copy: Copy) -> dict[str, Any]:
     }
 
 
-def _kept(record: m.MemoryView) -> Kept:
-    return adapter.kept(record.id, _text(record.content), record.metadata)
-
-
-def _hit(fields: Mapping[str, Any]) -> NativeHit:
-    return NativeHit(
-        native_id=str(fields["id"]),
-        text=_text(fields.get("content")),
-        mark=adapter.mark_in(fields.get("metadata")),
-    )
-
-
-def _text(content: object) -> str:
+def _kept(native_id: str, content: object, metadata: Mapping[str, Any] | None) -> Kept:
     """A procedure's machine is an object on the other side."""
-    if isinstance(content, str):
-        return content
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    text = (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    )
+    return adapter.kept(native_id, text, metadata)

@@ -7,6 +7,8 @@ is *foreign*, and only shown of a mirror that is declared to have contents of it
 
 import asyncio
 import logging
+import math
+import re
 from array import array
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +21,14 @@ from quipu.ledger.commit import Keep
 from quipu.ledger.reader import Reader
 from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers
 from quipu.memory.scope import in_scope
-from quipu.mirrors.backend import Container, NativeHit, Query
+from quipu.mirrors.backend import Container, Kept, Query, ScoreKind
 from quipu.mirrors.copies import Mirror
 from quipu.mirrors.model import CONTAINERS, COPIES, MIRRORS, CopyRow
-from quipu.mirrors.rules import covered, reported
 from quipu.mirrors.service import Mirrors
 from quipu.model.record import Record
 from quipu.model.search import Candidate, Restriction, Scope, Search
 from quipu.search.filters import matches
+from quipu.search.text import is_stop_word
 
 _log = logging.getLogger("quipu.mirrors")
 #: How many more a mirror that cannot filter is asked for in the end, as a multiple of what is wanted.
@@ -164,7 +166,7 @@ class MirrorSearches:
         ]
 
     async def _resolved(
-        self, mirror: Mirror, search: Search, hits: Sequence[NativeHit], *, has_foreign: bool
+        self, mirror: Mirror, search: Search, hits: Sequence[Kept], *, has_foreign: bool
     ) -> _Said:
         """The ranking in the ledger's terms. A foreign hit counts where the mirror has applied every restriction."""
         scope = search.scope
@@ -241,7 +243,7 @@ def _shows_foreign(scope: Scope) -> bool:
     return scope.agent_id is not None and scope.store_id is None and scope.stores is None
 
 
-def _foreign(mirror: Mirror, hit: NativeHit) -> ForeignHit:
+def _foreign(mirror: Mirror, hit: Kept) -> ForeignHit:
     return ForeignHit(
         id=f"{mirror.name}:{hit.native_id}",
         mirror=mirror.name,
@@ -264,7 +266,7 @@ def _passes(record: Record, scope: Scope, by: Restriction, now: int) -> bool:
     )
 
 
-def _differs(mirror: Mirror, hit: NativeHit, copy: CopyRow, record: Record) -> bool:
+def _differs(mirror: Mirror, hit: Kept, copy: CopyRow, record: Record) -> bool:
     """Whether the mirror shows another text than it was given."""
     is_comparable = "verbatim" in mirror.backend.capabilities and copy.state == "kept"
     return is_comparable and bool(hit.text) and copy.version == record.version and hit.text != record.content
@@ -287,3 +289,20 @@ def _candidate(hit: ForeignHit, query: str, cosine: float | None) -> Candidate:
         length=len(hit.text.split()),
         asks=False,
     )
+
+
+def reported(score: float | None, kind: ScoreKind) -> float:
+    """A mirror's score as a similarity from 0 to 1, the right way round; what says nothing is 0."""
+    if score is None or math.isnan(score) or kind in ("rrf", "rank_only"):
+        return 0.0
+    if kind == "distance":
+        return 1 / (1 + max(0.0, score))
+    return min(1.0, max(0.0, score))
+
+
+def covered(query: str, text: str) -> float:
+    """The share of a query's words that a text has; of those that mean something, where there are any."""
+    words = re.findall(r"\w+", query.lower())
+    wanted = {word for word in words if not is_stop_word(word)} or set(words)
+    has = set(re.findall(r"\w+", text.lower()))
+    return len(wanted & has) / len(wanted) if wanted else 0.0

@@ -17,9 +17,8 @@ from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.model import BackendResult, ForgetResponse, RememberManyResponse, WriteResponse
 from quipu.mirrors.copies import Copies, Mirror
-from quipu.mirrors.delivery import Delivery, Round
+from quipu.mirrors.delivery import Delivery, Round, changed, with_outbox
 from quipu.mirrors.model import COPIES, MIRRORS, OUTBOX, MirrorRow
-from quipu.mirrors.rules import changed, with_outbox
 from quipu.operation import Clock, Response
 
 _log = logging.getLogger("quipu.mirrors")

@@ -3,16 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from pydantic import Field
+
 from quipu.errors import QuipuError
 from quipu.memory import model as m
 from quipu.memory.fanout import Answers
-from quipu.router.model import (
-    PeerApproval,
-    RoutedExpire,
-    RoutedForget,
-    RoutedMerge,
-    RoutedRemember,
-)
+from quipu.operation import Response
 
 #: By peer, what the router calls what the peer calls so.
 Names: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -20,6 +16,45 @@ Held = TypeVar("Held", bound=m.WriteResponse)
 
 #: Fields that name memories which something was done to.
 _ALL = ("ids", "merged_ids", "forgotten_ids", "superseded", "similar")
+
+
+class PeerApproval(Response):
+    """A peer where a write waits for a person."""
+
+    store: str = Field(description="The peer.")
+    proposal_id: str | None = Field(default=None, description="What it calls what waits.")
+    approval_url: str | None = Field(default=None, description="Where the person decides.")
+
+
+class RoutedWrite(Response):
+    """What the peers of a router did, beside what a memory answers."""
+
+    stores_failed: tuple[m.FailedStore, ...] = Field(default=(), description="Peers that did not take it.")
+    approvals: tuple[PeerApproval, ...] = Field(default=(), description="Peers where it waits for a person.")
+
+
+class RoutedRemember(RoutedWrite, m.RememberResponse):
+    """What became of a memory."""
+
+
+class RoutedForget(RoutedWrite, m.ForgetResponse):
+    """What was forgotten."""
+
+
+class RoutedMerge(RoutedWrite, m.MergeResponse):
+    """What was merged."""
+
+
+class RoutedExpire(RoutedWrite, m.ExpireResponse):
+    """What expired."""
+
+
+class RoutedRecall(m.RecallResponse):
+    """What the peers found, as one ranking."""
+
+    unvouched: int = Field(
+        default=0, description="Hits that were left out, because too few of the replicas returned them."
+    )
 
 
 def remembered(own_id: str, asked: Answers[m.RememberResponse], names: Names) -> RoutedRemember:

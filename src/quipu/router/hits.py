@@ -5,19 +5,27 @@ scores, twice. So each ranking is taken back to what its search found (`as_searc
 result is weighed once, as a memory weighs its own. A router over one memory then answers as that memory does.
 
 Which hits are linked only the peers know. How near a hit is to another one is what enough of its tellers say.
+
+A router of replicas shows nothing that a minority of them could have made up. Of `listed` peers at most
+f = floor((listed - 1) / 2) lie while most are honest. What f + 1 of them show with one text has an honest voucher among
+them. What fewer show is judged by what the router knows itself, its map of what it wrote:
+
+- A memory that it wrote needs f + 1 vouchers, f of those that answered, or all that were given it and answered where
+  these are fewer: one that only one peer took is shown by that one.
+- What it did not write needs f + 1 vouchers, f of those that are listed, so that it helps nobody to keep others silent.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from quipu.memory.model import Fusion, Hit, RecallResponse
 from quipu.memory.recall.hits import fitted
 from quipu.router.ids import Known, told
-from quipu.router.replicas import agreed
 from quipu.search import fusion, hops
 
 #: The member of a hit's `why` that tells the distance to the nearest linked hit.
@@ -28,20 +36,8 @@ _DISTANCES = range(1, 4)
 Shown = Mapping[str, Mapping[str, Hit]]
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """What is believed of a hit's links. Without a distance nothing is lifted."""
-
-    distance: int | None = None
-    supporting: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What one peer tells of a hit's links: the nearest other hit's distance, and the hits, nearest first."""
-
-    distance: int | None
-    supporting: tuple[str, ...]
+#: The distance of the nearest linked hit, and the linked hits, nearest first. Without a distance nothing is lifted.
+Links: TypeAlias = tuple[int | None, tuple[str, ...]]
 
 
 # -- whose hits are the same ------------------------------------------------------------------------------------------
@@ -109,7 +105,7 @@ def hop(hit: Hit) -> int | None:
     return said if isinstance(said, int) and said in _DISTANCES and said is not True else None
 
 
-def near(claims: Iterable[Claim], members: Collection[str], needed: int) -> Near:
+def near(claims: Iterable[Links], members: Collection[str], needed: int) -> Links:
     """What at least so many tellers agree on: as near as that many say it is, and what that many name beside it.
 
     Only hits of the common ranking count, so nothing is lifted by what nobody else may see. Where the nearest one is
@@ -117,17 +113,15 @@ def near(claims: Iterable[Claim], members: Collection[str], needed: int) -> Near
     """
     distances: list[int] = []
     places: dict[str, list[int]] = {}
-    for claim in claims:
-        if claim.distance is not None and claim.supporting and claim.supporting[0] in members:
-            distances.append(claim.distance)
-        for place, id in enumerate(dict.fromkeys(claim.supporting)):
+    for distance, supporting in claims:
+        if distance is not None and supporting and supporting[0] in members:
+            distances.append(distance)
+        for place, id in enumerate(dict.fromkeys(supporting)):
             if id in members:
                 places.setdefault(id, []).append(place)
     believed = {id: sorted(said)[needed - 1] for id, said in places.items() if len(said) >= needed}
-    supporting = sorted(believed, key=lambda id: (believed[id], id))[: hops.MAX_SUPPORTING]
-    if not supporting or len(distances) < needed:
-        return Near(None, tuple(supporting))
-    return Near(sorted(distances)[needed - 1], tuple(supporting))
+    linked = tuple(sorted(believed, key=lambda id: (believed[id], id))[: hops.MAX_SUPPORTING])
+    return (sorted(distances)[needed - 1] if linked and len(distances) >= needed else None, linked)
 
 
 def _weighed(score: float, hit: Hit, distance: int | None) -> float:
@@ -180,19 +174,17 @@ class Showing:
 
     def _linked(self, place: fusion.Fused, hit: Hit, members: Collection[str]) -> tuple[Hit, int | None]:
         claims = [
-            Claim(
-                hop(said), tuple(self.known.own(peer, id) or self._named(peer, id) for id in said.supporting)
-            )
+            (hop(said), tuple(self.known.own(peer, id) or self._named(peer, id) for id in said.supporting))
             for peer in place.backends
             if (said := self.shown[peer][place.id]).supporting
         ]
         if not claims:
             return hit, None
-        link = near(claims, members, min(self.needed, len(place.backends)))
+        distance, supporting = near(claims, members, min(self.needed, len(place.backends)))
         why = {name: value for name, value in (hit.why or {}).items() if name != HOP}
-        if link.distance is not None:
-            why[HOP] = link.distance
-        return hit.model_copy(update={"supporting": link.supporting, "why": why or None}), link.distance
+        if distance is not None:
+            why[HOP] = distance
+        return hit.model_copy(update={"supporting": supporting, "why": why or None}), distance
 
     def _named(self, peer: str, native_id: str) -> str:
         """What is shown of a peer under another name than its own."""
@@ -223,3 +215,50 @@ def cut(hits: Sequence[Hit], max_tokens: int | None) -> tuple[list[Hit], bool]:
     """As many as fit, and whether something did not."""
     pairs, is_cut = fitted([(hit, hit) for hit in hits], max_tokens, lambda hit: json.dumps(hit.content))
     return [hit for hit, _ in pairs], is_cut
+
+
+# -- replicas -------------------------------------------------------------------------------------------------------
+
+#: Two cannot tell who of them lies.
+FEWEST: Final = 3
+
+
+def liars(peers: int) -> int:
+    """How many may lie while most are honest."""
+    return max(0, (peers - 1) // 2)
+
+
+def is_asked_for(listed: int, method: Fusion) -> bool:
+    """Whether so many peers vouch for one another; `max` and `weighted` believe what each of them says."""
+    return method == "rrf" and listed >= FEWEST
+
+
+def agreed(versions: Sequence[str]) -> int:
+    """The place of the version that most tell; of equally many, the one that stands first."""
+    counts = Counter(versions)
+    most = max(counts.values())
+    return next(place for place, version in enumerate(versions) if counts[version] == most)
+
+
+def is_vouched(item: fusion.Fused, *, listed: int, answered: int, holders: int = 0) -> bool:
+    """Whether somebody honest stands behind a hit, or the router itself.
+
+    holders: How many peers took it and answered now; 0: the router did not write it.
+    """
+    if holders:
+        return len(item.backends) >= min(liars(answered) + 1, holders)
+    return len(item.backends) >= min(liars(listed) + 1, answered)
+
+
+def contradicting(hits: Mapping[str, Mapping[str, Hit]]) -> frozenset[tuple[str, str]]:
+    """Which peer shows which id with another text than most do: it does not vote for what the others show."""
+    versions: dict[str, list[tuple[int, str, str]]] = {}
+    for peer, ranking in hits.items():
+        for rank, (id, hit) in enumerate(ranking.items()):
+            versions.setdefault(id, []).append((rank, peer, str(hit.content)))
+    found: set[tuple[str, str]] = set()
+    for id, shown in versions.items():
+        texts = [text for _, _, text in sorted(shown)]
+        text = texts[agreed(texts)]
+        found |= {(peer, id) for _, peer, other in shown if other != text}
+    return frozenset(found)

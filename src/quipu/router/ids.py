@@ -7,11 +7,24 @@ from typing import Protocol
 
 from quipu.errors import BackendUnavailableError
 from quipu.ledger.ledger import Ledger
+from quipu.ledger.table import Table
 from quipu.memory.model import Hit
-from quipu.router.model import PEER_IDS, PeerId
 
 #: So many sightings are remembered.
 _MOST_SEEN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PeerId:
+    """What a peer calls one of the router's memories."""
+
+    peer: str
+    own_id: str
+    native_id: str
+
+
+#: Ids and no contents; they stand in no entry.
+PEER_IDS = Table("peer_id", PeerId, key=("peer", "own_id"), is_journaled=False)
 
 
 class PeerIds(Protocol):
@@ -93,28 +106,6 @@ class LedgerIds:
         return self._ledger
 
 
-class SeenIds:
-    """What peers call memories that nobody noted, as recalls have shown them as one.
-
-    The router may have died between a write and its note. An intent noted beforehand could only be carried on with the
-    text, which the map does not keep; what the peers hold tells as much, and it is they who are asked to forget.
-    """
-
-    def __init__(self) -> None:
-        self._natives: dict[str, Mapping[str, str]] = {}
-
-    def saw(self, own_id: str, natives: Mapping[str, str]) -> None:
-        """The router showed these as one, by this id."""
-        self._natives.pop(own_id, None)
-        self._natives[own_id] = natives
-        while len(self._natives) > _MOST_SEEN:
-            del self._natives[next(iter(self._natives))]
-
-    def of(self, own_id: str) -> Mapping[str, str]:
-        """By peer, what it calls what was shown by this id."""
-        return self._natives.get(own_id, {})
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the map says of some ids."""
@@ -144,12 +135,17 @@ class Known:
 
 
 class Naming:
-    """The map of ids, and beside it what recalls have shown of memories that nobody noted."""
+    """The map of ids, and beside it what recalls have shown of memories that nobody noted.
+
+    The router may have died between a write and its note. An intent noted beforehand could only be carried on with the
+    text, which the map does not keep; what the peers hold tells as much, and it is they who are asked to forget.
+    """
 
     def __init__(self, ids: PeerIds, peers: Mapping[str, bool], within_ms: int) -> None:
         """peers: By name, whether its ids are like no other's, as Quipu's are."""
         self._ids, self._peers, self._within_ms = ids, peers, within_ms
-        self._seen = SeenIds()
+        #: By the router's id, then by peer: what was shown as one. The one shown last stands last.
+        self._seen: dict[str, Mapping[str, str]] = {}
 
     async def known(self, ids: Collection[str]) -> Known:
         return Known.of(await self._ids.naming(ids))
@@ -163,7 +159,7 @@ class Naming:
         known = await self.known(own_ids)
         found: dict[str, dict[str, str]] = {peer: {} for peer in self._peers}
         for id in own_ids:
-            copies = {**self._seen.of(id), **known.natives.get(id, {})}
+            copies = {**self._seen.get(id, {}), **known.natives.get(id, {})}
             for peer, is_unique in self._peers.items():
                 if peer in copies:
                     found[peer][id] = copies[peer]
@@ -174,7 +170,7 @@ class Naming:
     async def copies(self, own_id: str) -> dict[str, str]:
         """By peer, what it calls a memory that it was given or that a recall has shown."""
         known = (await self.known([own_id])).natives.get(own_id, {})
-        copies = {**self._seen.of(own_id), **known}
+        copies = {**self._seen.get(own_id, {}), **known}
         return {peer: copies[peer] for peer in self._peers if peer in copies}
 
     async def note(self, natives: Mapping[str, str], own_id: str | None) -> str:
@@ -207,14 +203,16 @@ class Naming:
         """Which ids a memory has that was not noted, so that what is forgotten next is forgotten everywhere."""
         named = next((hit for hit in copies.values() if hit.id == own_id), None)
         if named is None:
-            renamed = {peer: hit.id for peer, hit in copies.items() if own_id == f"{peer}:{hit.id}"}
-            if renamed:
-                self._seen.saw(own_id, renamed)
+            one = {peer: hit.id for peer, hit in copies.items() if own_id == f"{peer}:{hit.id}"}
+        elif any((peer, hit.id) in known.owns for peer, hit in copies.items()):
             return
-        if any((peer, hit.id) in known.owns for peer, hit in copies.items()):
-            return
-        one = {peer: hit.id for peer, hit in copies.items() if is_one_write(named, hit, self._within_ms)}
-        self._seen.saw(own_id, one)
+        else:
+            one = {peer: hit.id for peer, hit in copies.items() if is_one_write(named, hit, self._within_ms)}
+        self._seen.pop(own_id, None)
+        if one:
+            self._seen[own_id] = one
+        while len(self._seen) > _MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
 
     async def close(self) -> None:
         await self._ids.close()

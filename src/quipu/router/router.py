@@ -27,10 +27,10 @@ from quipu.memory.memory_store import MemoryStore, in_kind
 from quipu.model.principal import local
 from quipu.operation import Request, Response, invalid
 from quipu.router import answers, hits
+from quipu.router.answers import RoutedRecall
+from quipu.router.hits import contradicting, is_asked_for, is_vouched, liars
 from quipu.router.ids import LedgerIds, Naming, PeerIds, RememberedIds
-from quipu.router.model import RoutedRecall
 from quipu.router.peers import Peer, listed, request_of, together
-from quipu.router.replicas import Vouching, contradicting, is_asked_for, liars
 from quipu.search import fusion
 
 R = TypeVar("R", bound=Response)
@@ -219,13 +219,13 @@ class Router:
             {id for answer in told.values() for hit in answer for id in (hit.id, *hit.supporting)}
         )
         shown = hits.by_id(told, known)
-        is_vouched = self._replicas and is_asked_for(len(self._peers), request.fusion)
-        left_out = contradicting(shown) if is_vouched else frozenset[tuple[str, str]]()
+        needs_vouchers = self._replicas and is_asked_for(len(self._peers), request.fusion)
+        left_out = contradicting(shown) if needs_vouchers else frozenset[tuple[str, str]]()
         rankings = hits.votes(shown, left_out)
         weights = {peer.name: peer.weight for peer in self._peers}
         found = fusion.fused(rankings, request.fusion, weights, quorum_k=request.quorum_k, is_raw=True)
-        order = await self._vouched(found, told) if is_vouched else found
-        showing = hits.Showing(shown, known, 1 + liars(len(told)) if is_vouched else 1)
+        order = await self._vouched(found, told) if needs_vouchers else found
+        showing = hits.Showing(shown, known, 1 + liars(len(told)) if needs_vouchers else 1)
         best = showing.results(order)[: request.k]
         for hit in best:
             self._naming.saw(hit.id, showing.copies(hit), known)
@@ -279,9 +279,14 @@ class Router:
         self, order: Sequence[fusion.Fused], answered: Collection[str]
     ) -> Sequence[fusion.Fused]:
         """The map is asked about those only that most do not vouch for anyway."""
-        unsure = [item.id for item in order if len(item.backends) <= liars(len(self._peers))]
+        listed = len(self._peers)
+        unsure = [item.id for item in order if len(item.backends) <= liars(listed)]
         holders = await self._naming.holders(answered, unsure)
-        return Vouching(len(self._peers), len(answered), holders).vouched(order)
+        return [
+            item
+            for item in order
+            if is_vouched(item, listed=listed, answered=len(answered), holders=holders[item.id])
+        ]
 
     async def _note(self, best: Sequence[m.Hit], showing: hits.Showing) -> None:
         """What is shown counts as recalled, with each peer that showed it."""

@@ -55,7 +55,7 @@ async def _conformance(
 
 
 def _chosen(only: Sequence[str]) -> "Sequence[Scenario]":
-    from quipu.testing.scenarios.suite import SCENARIOS
+    from quipu.testing.scenarios import SCENARIOS
 
     known = [scenario.name for scenario in SCENARIOS]
     if unknown := sorted(set(only) - set(known)):
@@ -120,8 +120,8 @@ async def _server(session: Session, url: str, *, is_wire: bool) -> "AsyncGenerat
     from quipu.api import connect
     from quipu.client import connection
     from quipu.model import ids
+    from quipu.testing.scenarios.others import WireSubject, described
     from quipu.testing.scenarios.subject import Subject
-    from quipu.testing.scenarios.wire import WireSubject, described
 
     settings, label = session.settings, ids.new_id("run").lower()
     address = url.removeprefix(_PREFIX)

@@ -8,8 +8,8 @@ language model is asked. What Cognee would fetch or read when a text looks like 
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,14 +24,13 @@ from quipu.mirrors.backend import (
     Copy,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
     Remaining,
     Setup,
 )
 from quipu.mirrors.lent_embedder import EmbeddingEndpoint, LentEmbedder, embedder_of
-from quipu.mirrors.vendors.host import hosted
+from quipu.mirrors.vendors.host import HostedBackend
 
 #: A long record is several chunks: so many times the limit is asked for.
 _CHUNKS: Final = 4
@@ -64,7 +63,7 @@ def make(setup: Setup) -> Backend:
         "VECTOR_DB_SUBPROCESS_ENABLED": "false",
         "LLM_PROVIDER": "custom",
         "LLM_MODEL": "openai/none",
-        "LLM_ENDPOINT": "http://127.0.0.1:9/v1",
+        "LLM_ENDPOINT": adapter.NOBODY_THERE,
         "LLM_API_KEY": "none",
         "EMBEDDING_PROVIDER": "openai_compatible",
         "EMBEDDING_MODEL": "text-embedding-3-small",  # a name whose tokens are known without asking a hub
@@ -74,51 +73,46 @@ def make(setup: Setup) -> Backend:
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else a list of prices is fetched while it is imported
         "LOG_LEVEL": "ERROR",
     }
-    return hosted(setup, "quipu.mirrors.vendors.cognee:CogneeBackend", _CAPABILITIES, environment)
+    return HostedBackend(setup, "quipu.mirrors.vendors.cognee:CogneeAdapter", _CAPABILITIES, environment)
 
 
-class CogneeBackend:
+class CogneeAdapter:
     """Cognee's datasets in a folder of ours."""
 
-    capabilities = _CAPABILITIES
+    vendor, package = "Cognee", "cognee"
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._prefix = setup.url.partition("://")[2].strip("/") or "quipu"
+        self._cognee: Any = None
         self._endpoint: EmbeddingEndpoint | None = None
+        #: Whoever adds or takes away has it; searches do not wait.
         self._turn = asyncio.Lock()
         #: Name → id.
         self._datasets: dict[str, UUID] = {}
 
     async def open(self) -> None:
-        if self._endpoint is not None:
-            return
-        lent = LentEmbedder(embedder_of(self._setup))
-        with _failing():
-            cognee: Any = import_module("cognee")
-            # Brings its tokenizer, else one is fetched.
-            import_module("litellm.litellm_core_utils.default_encoding")
-            endpoint = EmbeddingEndpoint(lent)
-            cognee.config.set_embedding_endpoint(endpoint.url)
-            await import_module("cognee.modules.engine.operations.setup").setup()
-        self._endpoint = endpoint
+        self._cognee = import_module("cognee")
+        # Brings its tokenizer, else one is fetched.
+        import_module("litellm.litellm_core_utils.default_encoding")
+        self._endpoint = EmbeddingEndpoint(LentEmbedder(embedder_of(self._setup)))
+        self._cognee.config.set_embedding_endpoint(self._endpoint.url)
+        await import_module("cognee.modules.engine.operations.setup").setup()
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
-        with _failing():
-            async with self._turn:
-                for container, mine in adapter.grouped(copies, lambda copy: copy.container).items():
-                    await self._add(self._name(container), mine)
+        async with self._turn:
+            for container, mine in adapter.grouped(copies, lambda copy: copy.container).items():
+                await self._add(self._name(container), mine)
         return [str(_native(copy.container, copy.record_id)) for copy in copies]
 
     async def _add(self, name: str, copies: Sequence[Copy]) -> None:
-        cognee: Any = import_module("cognee")
         there = {row.id for row in await self._rows(name)}
         wanted = {_native(copy.container, copy.record_id): copy for copy in copies}
         items = [_item(native, copy) for native, copy in wanted.items() if native not in there]
         if items:
-            _check(await cognee.add(items, dataset_name=name))
+            _check(await self._cognee.add(items, dataset_name=name))
         # Also what was there: whoever added it may have ended before it could be found.
         await self._index(name, [row for row in await self._rows(name) if row.id in wanted])
 
@@ -126,107 +120,91 @@ class CogneeBackend:
         """Cut and embed: what makes texts searchable, without a model."""
         task: Any = import_module("cognee.modules.pipelines.tasks.task").Task
         documents: Any = import_module("cognee.tasks.documents")
-        chunker: Any = import_module("cognee.modules.chunking.TextChunker").TextChunker
-        storage: Any = import_module("cognee.tasks.storage")
+        cut: Any = {
+            "max_chunk_size": _CHUNK_TOKENS,
+            "chunker": import_module("cognee.modules.chunking.TextChunker").TextChunker,
+        }
+        add: Any = import_module("cognee.tasks.storage").add_data_points
         tasks = [
             task(documents.classify_documents, needs_llm=False),
-            task(
-                documents.extract_chunks_from_documents,
-                max_chunk_size=_CHUNK_TOKENS,
-                chunker=chunker,
-                needs_llm=False,
-            ),
-            task(storage.add_data_points, task_config={"batch_size": 100}, needs_llm=False),
+            task(documents.extract_chunks_from_documents, **cut, needs_llm=False),
+            task(add, task_config={"batch_size": 100}, needs_llm=False),
         ]
-        run = await import_module("cognee").run_custom_pipeline(
+        run = await self._cognee.run_custom_pipeline(
             tasks=tasks, data=rows, dataset=name, pipeline_name="quipu_chunks", skip_connection_test=True
         )
         _check(run)
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
         found: list[Kept] = []
-        with _failing():
-            for container, mine in adapter.grouped(places, lambda place: place.container).items():
-                wanted = {place.native_id for place in mine}
-                rows = await self._rows(self._name(container))
-                found += [_kept(row) for row in rows if str(row.id) in wanted]
+        for container, mine in adapter.grouped(places, lambda place: place.container).items():
+            wanted = {place.native_id for place in mine}
+            found += [_kept(row) for row in await self._rows(self._name(container)) if str(row.id) in wanted]
         return found
 
+    async def scan(self, container: Container) -> AsyncIterator[Kept]:
+        for row in await self._rows(self._name(container)):
+            yield _kept(row)
+
     async def delete(self, places: Sequence[Place]) -> int:
+        """Items are taken away one by one, which is slow; a dataset that would be left empty goes as a whole."""
         count = 0
-        with _failing():
-            async with self._turn:
-                for container, mine in adapter.grouped(places, lambda place: place.container).items():
-                    count += await self._forget(self._name(container), {place.native_id for place in mine})
+        async with self._turn:
+            for container, mine in adapter.grouped(places, lambda place: place.container).items():
+                name, wanted = self._name(container), {place.native_id for place in mine}
+                rows = await self._rows(name)
+                there = [row.id for row in rows if str(row.id) in wanted]
+                if there and len(there) == len(rows):
+                    await self._forget(name)
+                else:
+                    for item in there:
+                        await self._cognee.forget(data_id=item, dataset_id=await self._dataset(name))
+                count += len(there)
         return count
 
-    async def _forget(self, name: str, wanted: set[str]) -> int:
-        """Items are taken away one by one, which is slow; a dataset that would be left empty goes as a whole."""
-        cognee: Any = import_module("cognee")
-        rows = await self._rows(name)
-        there = [row.id for row in rows if str(row.id) in wanted]
-        if there and len(there) == len(rows):
-            await cognee.forget(dataset=name)
-            self._datasets.pop(name, None)
-            return len(there)
-        for item in there:
-            await cognee.forget(data_id=item, dataset_id=await self._dataset(name))
-        return len(there)
+    async def _forget(self, name: str) -> None:
+        await self._cognee.forget(dataset=name)
+        self._datasets.pop(name, None)
 
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         """Each dataset is made anew: its old files go, and so does what Cognee noted of runs and searches."""
         for container in dict.fromkeys(place.container for place in places):
-            stay = [copy async for copy in remaining(container)]
-            name = self._name(container)
-            with _failing():
-                async with self._turn:
-                    if await self._dataset(name) is not None:
-                        await import_module("cognee").forget(dataset=name)
-                        self._datasets.pop(name, None)
-                    if stay:
-                        await self._add(name, stay)
-        with _failing():
-            await asyncio.to_thread(self._clean)
+            stay, name = [copy async for copy in remaining(container)], self._name(container)
+            async with self._turn:
+                if await self._dataset(name) is not None:
+                    await self._forget(name)
+                if stay:
+                    await self._add(name, stay)
+        await asyncio.to_thread(self._clean)
 
     def _clean(self) -> None:
         for file in (self._setup.folder / "system").rglob("cognee_db"):
             with closing(sqlite3.connect(file, timeout=30, isolation_level=None)) as connection:
-                for table in ("results", "queries"):
-                    connection.execute(f"DELETE FROM {table}")  # noqa: S608  the two names above
+                connection.execute("DELETE FROM results")
+                connection.execute("DELETE FROM queries")
             adapter.compact_sqlite(file)
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
     async def search(self, query: Query, limit: int) -> Answer:
         chunks: list[Mapping[str, Any]] = []
-        marks: dict[str, adapter.Mark | None] = {}
-        with _failing():
-            for name in [self._name(one) for one in adapter.within(query)]:
-                dataset = await self._dataset(name)
-                if dataset is not None:
-                    chunks += await self._chunks(query.text, dataset, _CHUNKS * limit)
-                    # A chunk knows its item alone.
-                    marks |= {str(row.id): _kept_mark(row) for row in await self._rows(name)}
-        chunks.sort(key=lambda chunk: chunk["score"])
-        ranking = adapter.best_per_record(
-            NativeHit(
-                native_id=str(chunk["document_id"]),
-                score=float(chunk["score"]),
-                text=str(chunk["text"]),
-                mark=marks.get(str(chunk["document_id"])),
-            )
-            for chunk in chunks
-        )
-        return Answer(
-            hits=tuple(ranking[:limit]),
-            is_filtered=not (query.filter or query.types or query.session_id or query.created_from),
-            has_more=len(ranking) > limit or len(chunks) >= limit,
-        )
+        items: dict[str, Mapping[str, Any]] = {}
+        for name in map(self._name, adapter.within(query)):
+            dataset = await self._dataset(name)
+            if dataset is not None:
+                chunks += await self._chunks(query.text, dataset, _CHUNKS * limit)
+                # A chunk knows its item alone.
+                items |= {str(row.id): _metadata(row) for row in await self._rows(name)}
+        found: list[Kept] = []
+        for chunk in sorted(chunks, key=lambda chunk: chunk["score"]):
+            native = str(chunk["document_id"])
+            found.append(adapter.kept(native, str(chunk["text"]), items.get(native), float(chunk["score"])))
+        return adapter.answered(query, limit, found)
 
     async def _chunks(self, text: str, dataset: UUID, limit: int) -> list[Mapping[str, Any]]:
         kind: Any = import_module("cognee.modules.search.types").SearchType.CHUNKS
         try:
-            found = await import_module("cognee").search(
+            found = await self._cognee.search(
                 query_text=text, query_type=kind, dataset_ids=[dataset], top_k=limit
             )
         except Exception as error:
@@ -235,46 +213,30 @@ class CogneeBackend:
             raise
         return [chunk for one in found for chunk in _unwrapped(one)]
 
-    async def scan(self, container: Container) -> AsyncIterator[Kept]:
-        with _failing():
-            rows = await self._rows(self._name(container))
-        for row in rows:
-            yield _kept(row)
-
     # -- being there --------------------------------------------------------------------------------------------------
 
     async def health(self) -> Health:
-        with _failing():
-            await import_module("cognee").datasets.list_datasets()
-            version: str = import_module("cognee.version").get_cognee_version()
-        return Health(is_up=True, version=version)
+        await self._cognee.datasets.list_datasets()
+        return Health(is_up=True, version=import_module("cognee.version").get_cognee_version())
 
     async def close(self) -> None:
         if self._endpoint is not None:
             await asyncio.to_thread(self._endpoint.close)
-            self._endpoint = None
 
     # -- datasets -----------------------------------------------------------------------------------------------------
 
     def _name(self, one: Container) -> str:
-        parts = [self._prefix, one.tenant, one.store_id, one.agent_id, one.user_id]
-        return adapter.joined(parts, longest=120)
+        return adapter.container_name(self._prefix, one)
 
     async def _dataset(self, name: str) -> UUID | None:
         if name not in self._datasets:
-            found: Any = await import_module("cognee").datasets.list_datasets()
+            found: Any = await self._cognee.datasets.list_datasets()
             self._datasets = {dataset.name: dataset.id for dataset in found}
         return self._datasets.get(name)
 
     async def _rows(self, name: str) -> list[Any]:
         dataset = await self._dataset(name)
-        return [] if dataset is None else list(await import_module("cognee").datasets.list_data(dataset))
-
-
-@contextmanager
-def _failing() -> Generator[None]:
-    with adapter.vendor_errors("Cognee", "cognee"):
-        yield
+        return [] if dataset is None else list(await self._cognee.datasets.list_data(dataset))
 
 
 def _check(run: Any) -> None:
@@ -320,10 +282,6 @@ def _unwrapped(found: Any) -> list[Mapping[str, Any]]:
 def _metadata(row: Any) -> Mapping[str, Any]:
     stored: Any = row.external_metadata
     return json.loads(stored) if isinstance(stored, str) and stored else stored or {}
-
-
-def _kept_mark(row: Any) -> adapter.Mark | None:
-    return adapter.mark_in(_metadata(row))
 
 
 def _kept(row: Any) -> Kept:

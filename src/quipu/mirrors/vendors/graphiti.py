@@ -9,8 +9,7 @@ import asyncio
 import json
 import shutil
 import warnings
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -25,39 +24,27 @@ from quipu.mirrors.backend import (
     Answer,
     Backend,
     Capabilities,
+    Capability,
     Container,
     Copy,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
     Remaining,
     Setup,
 )
 from quipu.mirrors.lent_embedder import embedder_of, floats
-from quipu.mirrors.vendors.host import hosted
+from quipu.mirrors.vendors.host import HostedBackend
 
 #: Else the database takes 8 TB of address space for each graph, which allows no more than 16.
 _MOST_BYTES: Final = 1 << 33
 _POOL_BYTES: Final = 1 << 26
 #: So many graphs are open at once: each holds memory of its own for as long as it is.
 _OPEN: Final = 8
-_NOBODY: Final = "http://127.0.0.1:9/v1"
-_CAPABILITIES: Final = Capabilities(
-    promises=frozenset(
-        {
-            "client_ids",
-            "get_by_id",
-            "list",
-            "update",
-            "nested_metadata",
-            "vector",
-            "delete_reports_absence",
-            "verbatim",
-        }
-    ),
-    score_kind="rrf",
+_PROMISES: Final[tuple[Capability, ...]] = (
+    *("client_ids", "get_by_id", "list", "update", "nested_metadata"),
+    *("vector", "delete_reports_absence", "verbatim"),
 )
 
 
@@ -68,9 +55,10 @@ def make(setup: Setup) -> Backend:
     environment = {
         "GRAPHITI_TELEMETRY_ENABLED": "false",
         "OPENAI_API_KEY": "none",
-        "OPENAI_BASE_URL": _NOBODY,
+        "OPENAI_BASE_URL": adapter.NOBODY_THERE,
     }
-    return hosted(setup, "quipu.mirrors.vendors.graphiti:GraphitiBackend", _CAPABILITIES, environment)
+    capabilities = Capabilities(promises=frozenset(_PROMISES), score_kind="rrf")
+    return HostedBackend(setup, "quipu.mirrors.vendors.graphiti:GraphitiAdapter", capabilities, environment)
 
 
 @dataclass(frozen=True)
@@ -84,28 +72,30 @@ class _Graph:
         return str(uuid5(NAMESPACE_URL, self.name))
 
 
-class GraphitiBackend:
+class GraphitiAdapter:
     """A graph per container, opened when it is needed. Whoever uses one has the turn: it may be closed after that."""
 
-    capabilities = _CAPABILITIES
+    vendor, package = "Graphiti", '"graphiti-core[kuzu]" httpx'
 
     def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+        self._embedder = embedder_of(setup)
         self._prefix = setup.url.partition("://")[2].strip("/") or "quipu"
         self._folder = setup.folder / "graphs"
         #: The one used last stands last.
         self._graphs: dict[str, _Graph] = {}
         self._turn = asyncio.Lock()
+        self._edge: Any = None
+        self._node: Any = None
 
     async def open(self) -> None:
-        with _failing():
-            for package in ("graphiti_core", "kuzu"):  # a missing package is told at the start
-                import_module(package)
-            self._folder.mkdir(parents=True, exist_ok=True)
+        for package in ("graphiti_core", "kuzu"):  # a missing package is told at the start
+            import_module(package)
+        self._edge = import_module("graphiti_core.edges").EntityEdge
+        self._node = import_module("graphiti_core.nodes").EntityNode
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def _name(self, one: Container) -> str:
-        parts = [self._prefix, one.tenant, one.store_id, one.agent_id, one.user_id]
-        return adapter.joined(parts, longest=120)
+        return adapter.container_name(self._prefix, one)
 
     async def _graph(self, container: Container, *, makes: bool = False) -> _Graph | None:
         name = self._name(container)
@@ -116,8 +106,7 @@ class GraphitiBackend:
                 return None
             while len(self._graphs) >= _OPEN:
                 _close(self._graphs.pop(next(iter(self._graphs))))  # the one that was used longest ago
-            opened = partial(_opened, self._folder / name, embedder_of(self._setup))
-            graph = await asyncio.to_thread(opened)
+            graph = await asyncio.to_thread(_opened, self._folder / name, self._embedder)
             await graph.driver.execute_query("RETURN 1")
         self._graphs[name] = graph
         return graph
@@ -131,133 +120,106 @@ class GraphitiBackend:
 
     async def put(self, copies: Sequence[Copy]) -> Sequence[str]:
         texts = list(dict.fromkeys(copy.content for copy in copies))
-        vectors = await embedder_of(self._setup).embed(texts) if texts else ()
+        vectors = await self._embedder.embed(texts) if texts else ()
         known = dict(zip(texts, map(floats, vectors), strict=True))
-        with _failing():
-            async with self._turn:
-                for copy in copies:
-                    await self._put(copy, known[copy.content])
+        async with self._turn:
+            for copy in copies:
+                await self._put(copy, known[copy.content])
         return [_native(copy.record_id) for copy in copies]
 
     async def _put(self, copy: Copy, vector: list[float]) -> None:
-        edge_kind: Any = import_module("graphiti_core.edges").EntityEdge
-        node_kind: Any = import_module("graphiti_core.nodes").EntityNode
         graph = await self._graph(copy.container, makes=True)
         assert graph is not None
-        made, own = adapter.date_of(copy.created_at), _native(copy.record_id)
+        own = _native(copy.record_id)
+        known: dict[str, Any] = {
+            "group_id": graph.name,
+            "created_at": adapter.date_of(copy.created_at),
+        }
         await self._take(graph, [own])  # the words of an older version would stay in the index
-        nothing = [0.0] * len(vector)
         for uuid, name in ((graph.root, "quipu"), (own, copy.record_id)):
-            node = node_kind(
-                uuid=uuid, name=name, group_id=graph.name, created_at=made, name_embedding=nothing
-            )
+            node = self._node(uuid=uuid, name=name, name_embedding=[0.0] * len(vector), **known)
             await node.save(graph.driver)
-        edge = edge_kind(
+        edge = self._edge(
             uuid=own,
             name="REMEMBERS",
             fact=copy.content,
             fact_embedding=vector,
-            group_id=graph.name,
             source_node_uuid=graph.root,
             target_node_uuid=own,
-            created_at=made,
-            valid_at=made,
+            valid_at=known["created_at"],
             attributes={"mark": json.dumps(adapter.mark(copy)), "type": copy.type},
+            **known,
         )
         await edge.save(graph.driver)
 
     async def _edges(self, graph: _Graph | None, names: Sequence[str]) -> list[Any]:
         if graph is None or not names:
             return []
-        kind: Any = import_module("graphiti_core.edges").EntityEdge
-        return list(await kind.get_by_uuids(graph.driver, list(names)))
+        return list(await self._edge.get_by_uuids(graph.driver, list(names)))
 
-    async def _take(self, graph: _Graph, names: Sequence[str]) -> int:
+    async def _take(self, graph: _Graph | None, names: Sequence[str]) -> int:
         there = await self._edges(graph, names)
-        for edge in there:
-            await edge.delete(graph.driver)
-        if there:
-            kind: Any = import_module("graphiti_core.nodes").EntityNode
-            await kind.delete_by_uuids(graph.driver, [edge.uuid for edge in there])
+        if graph is not None and there:
+            for edge in there:
+                await edge.delete(graph.driver)
+            await self._node.delete_by_uuids(graph.driver, [edge.uuid for edge in there])
         return len(there)
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
-        found: list[Kept] = []
-        with _failing():
-            async with self._turn:
-                for container, names in _named(places).items():
-                    found += [_kept(edge) for edge in await self._edges(await self._graph(container), names)]
-        return found
+        async with self._turn:
+            return [
+                _kept(edge)
+                for container, names in _named(places).items()
+                for edge in await self._edges(await self._graph(container), names)
+            ]
+
+    async def scan(self, container: Container) -> AsyncIterator[Kept]:
+        nothing: Any = import_module("graphiti_core.errors").GroupsEdgesNotFoundError
+        async with self._turn:
+            graph = await self._graph(container)
+            try:
+                edges = graph and await self._edge.get_by_group_ids(graph.driver, [graph.name])
+            except nothing:
+                edges = None
+        for edge in edges or ():
+            yield _kept(edge)
 
     async def delete(self, places: Sequence[Place]) -> int:
-        count = 0
-        with _failing():
-            async with self._turn:
-                for container, names in _named(places).items():
-                    graph = await self._graph(container)
-                    count += 0 if graph is None else await self._take(graph, names)
-        return count
+        async with self._turn:
+            return sum(
+                [
+                    await self._take(await self._graph(container), names)
+                    for container, names in _named(places).items()
+                ]
+            )
 
     async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
         """The graph is taken away with its files, and what should stay is written anew."""
         for container in _named(places):
             stay = [copy async for copy in remaining(container)]
-            with _failing():
-                async with self._turn:
-                    self._check_folder()
-                    graph = self._graphs.pop(self._name(container), None)
-                    if graph is not None:
-                        _close(graph)
-                    self._remove_files(container)
+            async with self._turn:
+                self._check_folder()
+                name = self._name(container)
+                graph = self._graphs.pop(name, None)
+                if graph is not None:
+                    _close(graph)
+                # The graph and what lies beside it, `.wal` and the like; not one whose name only begins the same.
+                for file in (*self._folder.glob(name), *self._folder.glob(f"{name}.*")):
+                    shutil.rmtree(file) if file.is_dir() else file.unlink()
             await self.put(stay)
-
-    def _remove_files(self, container: Container) -> None:
-        """The graph and what lies beside it, `.wal` and the like; not a graph whose name only begins the same."""
-        name = self._name(container)
-        for file in (*self._folder.glob(name), *self._folder.glob(f"{name}.*")):
-            shutil.rmtree(file) if file.is_dir() else file.unlink()
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
     async def search(self, query: Query, limit: int) -> Answer:
-        found: list[tuple[float, Any]] = []
-        with _failing():
-            config = _search_config(limit)
-            async with self._turn:
-                for container in adapter.within(query):
-                    graph = await self._graph(container)
-                    if graph is not None:
-                        answer = await graph.graphiti.search_(
-                            query.text, config=config, group_ids=[graph.name]
-                        )
-                        found += zip(answer.edge_reranker_scores, answer.edges, strict=True)
-        found.sort(key=lambda one: -one[0])
-        hits = [
-            NativeHit(native_id=edge.uuid, score=score, text=edge.fact, mark=_kept(edge).mark)
-            for score, edge in found[:limit]
-        ]
-        return Answer(
-            hits=tuple(hits),
-            is_filtered=not (query.filter or query.types or query.session_id or query.created_from),
-            has_more=len(found) >= limit,
-        )
-
-    async def scan(self, container: Container) -> AsyncIterator[Kept]:
-        for edge in await self._everything(container):
-            yield _kept(edge)
-
-    async def _everything(self, container: Container) -> list[Any]:
-        with _failing():
-            kind: Any = import_module("graphiti_core.edges").EntityEdge
-            nothing: Any = import_module("graphiti_core.errors").GroupsEdgesNotFoundError
-            async with self._turn:
+        found: list[Kept] = []
+        async with self._turn:
+            for container in adapter.within(query):
                 graph = await self._graph(container)
-                if graph is None:
-                    return []
-                try:
-                    return list(await kind.get_by_group_ids(graph.driver, [graph.name]))
-                except nothing:
-                    return []
+                if graph is not None:
+                    config = _search_config(limit)
+                    said = await graph.graphiti.search_(query.text, config=config, group_ids=[graph.name])
+                    found += map(_kept, said.edges, said.edge_reranker_scores)
+        return adapter.answered(query, limit, adapter.best_first(found))
 
     # -- being there --------------------------------------------------------------------------------------------------
 
@@ -266,9 +228,8 @@ class GraphitiBackend:
 
     async def close(self) -> None:
         async with self._turn:
-            graphs, self._graphs = self._graphs, {}
-            for graph in graphs.values():
-                _close(graph)
+            while self._graphs:
+                _close(self._graphs.popitem()[1])
 
 
 def _opened(path: Path, embedder: Embedder) -> _Graph:
@@ -303,7 +264,7 @@ def _graphiti(driver: Any, embedder: Embedder) -> Any:
     encoder_kind: Any = import_module("graphiti_core.cross_encoder.client").CrossEncoderClient
     embedder_kind: Any = import_module("graphiti_core.embedder.client").EmbedderClient
     nobody: Any = import_module("graphiti_core.llm_client.config").LLMConfig(
-        api_key="none", base_url=_NOBODY, model="none"
+        api_key="none", base_url=adapter.NOBODY_THERE, model="none"
     )
 
     class Lent(embedder_kind):
@@ -337,12 +298,6 @@ def _close(graph: _Graph) -> None:
     graph.driver.db.close()
 
 
-@contextmanager
-def _failing() -> Generator[None]:
-    with adapter.vendor_errors("Graphiti", '"graphiti-core[kuzu]" httpx'):
-        yield
-
-
 def _native(record_id: str) -> str:
     return str(uuid5(NAMESPACE_URL, record_id))
 
@@ -352,6 +307,6 @@ def _named(places: Sequence[Place]) -> dict[Container, list[str]]:
     return {container: [place.native_id for place in mine] for container, mine in grouped.items()}
 
 
-def _kept(edge: Any) -> Kept:
+def _kept(edge: Any, score: float | None = None) -> Kept:
     said: Mapping[str, Any] = edge.attributes or {}
-    return adapter.kept(edge.uuid, edge.fact, json.loads(said.get("mark") or "{}"))
+    return adapter.kept(edge.uuid, edge.fact, json.loads(said.get("mark") or "{}"), score)

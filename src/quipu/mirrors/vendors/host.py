@@ -20,7 +20,6 @@ from quipu.errors import QuipuError
 from quipu.mirrors import adapter
 from quipu.mirrors.backend import (
     Answer,
-    Backend,
     Capabilities,
     Container,
     Copy,
@@ -31,7 +30,7 @@ from quipu.mirrors.backend import (
     Remaining,
     Setup,
 )
-from quipu.mirrors.vendors.pipe import VendorError, line, plain, raised, read, read_all
+from quipu.mirrors.vendors.worker import VendorError, line, raised, read, read_all
 
 _CLOSING_S: Final = 10.0
 #: A worker ends at once when its pipe does, unless it hangs.
@@ -49,15 +48,6 @@ spec.loader.exec_module(quipu)
 from quipu.mirrors.vendors.worker import main
 main()
 """
-
-
-def hosted(setup: Setup, made_by: str, capabilities: Capabilities, environment: Mapping[str, str]) -> Backend:
-    """The backend that `made_by` (`module:class`) makes of a setup, in a process of its own.
-
-    environment: What the vendor reads from its environment, also while it is imported.
-    """
-    kind = HostedBackend if "hard_delete" in capabilities else ErasingHostedBackend
-    return kind(setup, made_by, capabilities, environment)
 
 
 class _Call:
@@ -129,7 +119,7 @@ class WorkerProcess:
         number = next(self._numbers)
         self._calls[number] = call
         if self.is_running:
-            self._write({"call": number, "verb": verb, "given": plain(given)})
+            self._write({"call": number, "verb": verb, "given": given})
         else:
             self._fail_all()
         return call
@@ -166,7 +156,7 @@ class WorkerProcess:
     async def _answer(self, message: dict[str, Any]) -> None:
         try:
             result = await self._known(message["of"], message["what"], message["given"])
-            self._write({"answer": message["ask"], "result": plain(result)})
+            self._write({"answer": message["ask"], "result": result})
         except Exception:  # noqa: BLE001  the worker must not wait for ever
             self._write({"answer": message["ask"], "failed": True})
 
@@ -228,6 +218,9 @@ class HostedBackend:
     def __init__(
         self, setup: Setup, made_by: str, capabilities: Capabilities, environment: Mapping[str, str]
     ) -> None:
+        """made_by: The adapter's class, as `module:class`; what it must have is said in `worker`.
+        environment: What the vendor reads from its environment, also while it is imported.
+        """
         self.capabilities = capabilities
         self._setup, self._made_by, self._environment = setup, made_by, environment
         self._worker: WorkerProcess | None = None
@@ -255,9 +248,9 @@ class HostedBackend:
                 "folder": str(self._setup.folder),
             }
             try:
-                await worker.call(
-                    "make", self._made_by, setup, embedder and [embedder.model, embedder.dimensions]
-                )
+                model = embedder and [embedder.model, embedder.dimensions]
+                may_be_shared = "multi_process" in self.capabilities
+                await worker.call("make", self._made_by, setup, model, may_be_shared)
                 await worker.call("open")
             except BaseException:  # also when it was given up: it is of no use to the next one who opens
                 await worker.stop()
@@ -286,6 +279,9 @@ class HostedBackend:
     async def delete(self, places: Sequence[Place]) -> int:
         return await self._open_worker().call("delete", places)
 
+    async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
+        await self._open_worker().call("erase", places, remaining=remaining)
+
     async def health(self) -> Health:
         try:
             return read(Health, await self._open_worker().call("health"))
@@ -300,10 +296,3 @@ class HostedBackend:
             async with asyncio.timeout(_CLOSING_S):
                 await worker.call("close")
         await worker.stop()
-
-
-class ErasingHostedBackend(HostedBackend):
-    """The same for an adapter with an `erase` step."""
-
-    async def erase(self, places: Sequence[Place], remaining: Remaining) -> None:
-        await self._open_worker().call("erase", places, remaining=remaining)

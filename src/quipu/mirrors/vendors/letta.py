@@ -24,11 +24,11 @@ from quipu.mirrors.backend import (
     Answer,
     Backend,
     Capabilities,
+    Capability,
     Container,
     Copy,
     Health,
     Kept,
-    NativeHit,
     Place,
     Query,
     Setup,
@@ -40,6 +40,10 @@ _TIMEOUT_S: Final = 60.0
 _TESTED_VERSION: Final = "0.16.8"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _MODEL: Final = "openai/text-embedding-3-small"
+_PROMISES: Final[tuple[Capability, ...]] = (
+    *("list", "nested_metadata", "vector", "delete_reports_absence"),
+    *("hard_delete", "multi_process", "verbatim"),
+)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -52,20 +56,7 @@ def make(setup: Setup) -> Backend:
 class LettaBackend:
     """Archives and passages of a Letta server."""
 
-    capabilities = Capabilities(
-        promises=frozenset(
-            {
-                "list",
-                "nested_metadata",
-                "vector",
-                "delete_reports_absence",
-                "hard_delete",
-                "multi_process",
-                "verbatim",
-            }
-        ),
-        score_kind="rank_only",
-    )
+    capabilities = Capabilities(promises=frozenset(_PROMISES), score_kind="rank_only")
 
     def __init__(self, setup: Setup) -> None:
         self._address, self._password = _server(setup)
@@ -150,15 +141,10 @@ class LettaBackend:
 
     async def _marked(self, archive: str, copies: Sequence[Copy]) -> list[Kept]:
         """What is kept of these records already: all that carry their microseconds are looked through."""
-        wanted, dates = {copy.record_id for copy in copies}, [_date(copy) for copy in copies]
-        rows = await self._listed(archive, start=min(dates), end=max(dates) + _MICROSECOND)
-        if len(rows) >= _MOST:
-            rows = [
-                row
-                for date in sorted(set(dates))
-                for row in await self._listed(archive, start=date, end=date + _MICROSECOND)
-            ]
-        kept = [_kept(archive, row) for row in rows]
+        wanted, dates = {copy.record_id for copy in copies}, sorted({_date(copy) for copy in copies})
+        kept = await self._dated(archive, dates[0], dates[-1])
+        if len(kept) >= _MOST:
+            kept = [one for date in dates for one in await self._dated(archive, date, date)]
         return [one for one in kept if one.mark is not None and one.mark.record_id in wanted]
 
     async def get(self, places: Sequence[Place]) -> Sequence[Kept]:
@@ -180,34 +166,23 @@ class LettaBackend:
         body: dict[str, Any] = {"query": query.text, "limit": min(limit, _MOST)}
         if query.created_from is not None:
             body["start_date"] = _iso(adapter.date_of(query.created_from))
-        answers = await asyncio.gather(*(self._found(archive, body) for archive in archives))
-        ranking = adapter.interleaved(
-            [
-                [_hit(archive, passage) for passage in found]
-                for archive, found in zip(archives, answers, strict=True)
-            ]
-        )
-        return Answer(
-            hits=tuple(ranking[:limit]),
-            is_filtered=not (query.filter or query.session_id),
-            has_more=len(ranking) >= limit and limit < _MOST,
-        )
+        rankings = await asyncio.gather(*(self._found(archive, body) for archive in archives))
+        found = adapter.interleaved(rankings)
+        return adapter.answered(query, limit, found, applied=("types", "created_from"), most=_MOST)
 
-    async def _found(self, archive: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    async def _passages(self, archive: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The archive is always named: a search without covers everything that the server has."""
         found = await self._asked("POST", "/v1/passages/search", json={**body, "archive_id": archive})
         return [one["passage"] for one in found]
 
-    async def _listed(
-        self, archive: str, *, start: datetime | None = None, end: datetime | None = None
-    ) -> list[Mapping[str, Any]]:
+    async def _found(self, archive: str, body: Mapping[str, Any]) -> list[Kept]:
+        return [_kept(archive, one) for one in await self._passages(archive, body)]
+
+    async def _dated(self, archive: str, start: datetime, end: datetime) -> list[Kept]:
         """Oldest first; a hundred at most."""
-        body: dict[str, Any] = {"limit": _MOST}
-        if start is not None:
-            body["start_date"] = _iso(start)
-        if end is not None:
-            body["end_date"] = _iso(end)
-        return await self._found(archive, body)
+        return await self._found(
+            archive, {"limit": _MOST, "start_date": _iso(start), "end_date": _iso(end + _MICROSECOND)}
+        )
 
     async def scan(self, container: Container) -> AsyncIterator[Kept]:
         for kind in sorted(ALL_TYPES):
@@ -218,22 +193,22 @@ class LettaBackend:
 
     async def _walk(self, archive: str) -> AsyncIterator[Kept]:
         seen: set[str] = set()
-        start: datetime | None = None
+        body: dict[str, Any] = {"limit": _MOST}
         while True:
-            page = await self._listed(archive, start=start)
+            page = await self._passages(archive, body)
             for one in page:
                 if one["id"] not in seen:
                     seen.add(one["id"])
                     yield _kept(archive, one)
             if len(page) < _MOST:
                 return
-            last = datetime.fromisoformat(str(page[-1]["created_at"]))
-            if last == start:
+            last = _iso(datetime.fromisoformat(str(page[-1]["created_at"])))
+            if last == body.get("start_date"):
                 raise UnsupportedError(
                     "More than a hundred passages are of one moment: Letta cannot tell them all.",
                     reason="unsupported",
                 )
-            start = last
+            body["start_date"] = last
 
     # -- being there --------------------------------------------------------------------------------------------------
 
@@ -270,8 +245,7 @@ def _server(setup: Setup) -> tuple[str, str | None]:
 
 
 def _name(container: Container, kind: MemoryType) -> str:
-    parts = [container.tenant, container.store_id, container.agent_id, container.user_id, kind]
-    return adapter.joined(["quipu", *parts], longest=200)
+    return adapter.container_name("quipu", container, kind, longest=200)
 
 
 def _date(copy: Copy) -> datetime:
@@ -299,8 +273,3 @@ def _native(archive: str, passage: Mapping[str, Any]) -> str:
 
 def _kept(archive: str, passage: Mapping[str, Any]) -> Kept:
     return adapter.kept(_native(archive, passage), str(passage["text"]), passage.get("metadata"))
-
-
-def _hit(archive: str, passage: Mapping[str, Any]) -> NativeHit:
-    kept = _kept(archive, passage)
-    return NativeHit(native_id=kept.native_id, text=kept.text, mark=kept.mark)

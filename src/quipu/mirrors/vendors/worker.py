@@ -3,25 +3,132 @@
 Vendors print, replace hooks, read `.env` files and want packages that contradict each other's and ours. So the worker
 imports nothing of ours but the port and its adapter, keeps the pipe to itself before anything else is imported, and ends
 when its parent does.
+
+An adapter has the methods of the port. Those that block are plain functions and run on threads, one unless it says
+otherwise in `threads`. `vendor` and `package` are what its failures are told with.
+
+One JSON object per line goes over the pipe. Both ends are the same version of Quipu, so a value is written field by field
+and read by its annotations.
+
+To the worker      {"call": 7, "verb": "put", "given": [...]}     {"answer": 3, "result": ...}
+From the worker    {"reply": 7, "part": ...}  {"reply": 7, "result": ...}  {"reply": 7, "error": {...}}
+                   {"ask": 3, "of": 7, "what": "embed", "given": [...]}
 """
 
 import asyncio
+import base64
+import dataclasses
 import fcntl
+import inspect
 import json
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from types import NoneType, UnionType
+from typing import Any, BinaryIO, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from quipu.errors import BackendUnavailableError
-from quipu.mirrors.backend import Backend, Container, Copy, Erasing, Place, Query, Setup
-from quipu.mirrors.vendors.pipe import error_body, line, plain, read, read_all
+from quipu.errors import BackendUnavailableError, InvalidError, QuipuError, UnsupportedError
+from quipu.mirrors.adapter import vendor_errors
+from quipu.mirrors.backend import Container, Copy, Place, Query, Setup
 
+T = TypeVar("T")
 _LOCK: Final = "worker.lock"
+#: What each call is given.
+_GIVEN: Final[Mapping[str, tuple[Any, ...]]] = {
+    **{"open": (), "health": (), "close": ()},
+    **{"put": (tuple[Copy, ...],), "search": (Query, int), "scan": (Container,)},
+    **dict.fromkeys(("get", "delete", "erase"), (tuple[Place, ...],)),
+}
+_ERRORS: Final[Mapping[str, type[QuipuError]]] = {
+    kind.code: kind for kind in (BackendUnavailableError, InvalidError, UnsupportedError)
+}
+
+
+# -- the pipe ---------------------------------------------------------------------------------------------------------
+
+
+def line(message: Mapping[str, Any]) -> bytes:
+    """One message, with the newline that ends it."""
+    return json.dumps(message, separators=(",", ":"), default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    return list(value)
+
+
+def read(kind: type[T], value: Any) -> T:
+    """The value of that type again."""
+    return cast("T", _read(kind, value))
+
+
+def read_all(kind: type[T], values: Iterable[Any]) -> list[T]:
+    """Several of them."""
+    return [read(kind, value) for value in values]
+
+
+def _read(kind: Any, value: Any) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return None if value is None else _read(next(one for one in inner if one is not NoneType), value)
+    if origin is tuple or origin is frozenset:
+        return cast("Any", origin)(_read(inner[0], item) for item in value)
+    if kind is bytes:
+        return base64.b64decode(value)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return kind(**{name: _read(_types(kind)[name], item) for name, item in value.items()})
+    return value
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+class VendorError(Exception):
+    """What happened in the vendor's process: its kind and its place."""
+
+
+def error_body(error: BaseException) -> dict[str, str | None]:
+    """What is said of a failure: our own words, and where it arose; never a vendor's message."""
+    if isinstance(error, QuipuError) and error.code in _ERRORS:
+        said = {"code": error.code, "message": error.message, "reason": error.reason, "hint": error.hint}
+        return {**said, "at": _place(error.__cause__ or error)}
+    return {"code": None, "at": _place(error)}
+
+
+def _place(error: BaseException) -> str:
+    """The kind of an error and the line it came from: neither can hold memory text."""
+    trace, where = error.__traceback__, ""
+    while trace is not None:
+        where = f" at {trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(error).__name__ + where
+
+
+def raised(body: Mapping[str, str | None]) -> QuipuError:
+    """The error on the other side, with its cause kept as far as it may be told."""
+    kind = _ERRORS.get(body["code"] or "")
+    if kind is None:
+        error: QuipuError = BackendUnavailableError("The mirror failed.", reason="mirror_unreachable")
+    else:
+        error = kind(body["message"], reason=body["reason"], hint=body["hint"])
+    error.__cause__ = VendorError(body["at"])
+    return error
+
+
+# -- the process ------------------------------------------------------------------------------------------------------
 
 
 class AskedEmbedder:
@@ -31,7 +138,7 @@ class AskedEmbedder:
         self._worker, self.model, self.dimensions = worker, model, dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        return read_all(bytes, await self._worker.ask(0, "embed", list(texts)))
+        return read_all(bytes, await self._worker.ask(0, "embed", texts))
 
     def clear(self) -> None:
         """The parent forgets texts itself."""
@@ -49,7 +156,8 @@ class Worker:
         self._asks: dict[int, asyncio.Future[Any]] = {}
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._backend: Backend | None = None
+        self._adapter: Any = None
+        self._threads = ThreadPoolExecutor(1)
 
     async def serve(self) -> None:
         """For ever: the process ends with the pipe, whatever it is doing."""
@@ -80,7 +188,7 @@ class Worker:
         """Something that only the parent knows; `call` is what it is asked for, 0 for all of them."""
         number = next(self._numbers)
         self._asks[number] = asyncio.get_running_loop().create_future()
-        self._send(ask=number, of=call, what=what, given=plain(given))
+        self._send(ask=number, of=call, what=what, given=given)
         return await self._asks[number]
 
     def _answered(self, message: dict[str, Any]) -> None:
@@ -96,53 +204,50 @@ class Worker:
 
     async def _carry_out(self, number: int, verb: str, given: list[Any]) -> None:
         try:
-            result = await self._done(number, verb, given)
+            result = self._make(*given) if verb == "make" else await self._done(number, verb, given)
         except Exception as error:  # noqa: BLE001  told to the parent, whatever a vendor raises
             self._send(reply=number, error=error_body(error))
         else:
-            self._send(reply=number, result=plain(result))
+            self._send(reply=number, result=result)
 
-    async def _done(self, number: int, verb: str, given: list[Any]) -> Any:
-        if verb == "make":
-            return self._make(*given)
-        backend = self._backend
-        assert backend is not None
-        match verb:
-            case "put":
-                return await backend.put(read_all(Copy, given[0]))
-            case "get":
-                return await backend.get(read_all(Place, given[0]))
-            case "search":
-                return await backend.search(read(Query, given[0]), given[1])
-            case "delete":
-                return await backend.delete(read_all(Place, given[0]))
-            case "scan":
-                async for kept in backend.scan(read(Container, given[0])):
-                    self._send(reply=number, part=plain(kept))
-                return None
-            case "erase":
-
-                async def remaining(container: Container) -> AsyncIterator[Copy]:
-                    for copy in read_all(Copy, await self.ask(number, "remaining", container)):
-                        yield copy
-
-                return await cast("Erasing", backend).erase(read_all(Place, given[0]), remaining)
-            case "open":
-                return await backend.open()
-            case "health":
-                return await backend.health()
-            case _:
-                return await backend.close()
-
-    def _make(self, adapter: str, setup: dict[str, Any], model: list[Any] | None) -> None:
+    def _make(
+        self, made_by: str, setup: dict[str, Any], model: list[Any] | None, may_be_shared: bool
+    ) -> None:
         embedder = None if model is None else AskedEmbedder(self, *model)
         known: dict[str, Any] = {**setup, "folder": Path(setup["folder"]), "embedder": embedder}
         own = Setup(**known)
-        module, _, name = adapter.partition(":")
-        backend: Backend = getattr(import_module(module), name)(own)
-        if "multi_process" not in backend.capabilities:
+        module, _, name = made_by.partition(":")
+        self._adapter = getattr(import_module(module), name)(own)
+        self._threads = ThreadPoolExecutor(getattr(self._adapter, "threads", 1))
+        if not may_be_shared:
             _lock(own.folder)
-        self._backend = backend
+
+    async def _done(self, number: int, verb: str, given: list[Any]) -> Any:
+        method = getattr(self._adapter, verb)
+        known: list[Any] = [read(kind, value) for kind, value in zip(_GIVEN[verb], given, strict=True)]
+        if verb == "erase":
+            known.append(partial(self._remaining, number))
+
+        def blocking() -> Any:
+            done = method(*known)
+            if verb == "scan":
+                for kept in done:
+                    self._send(reply=number, part=kept)
+                return None
+            return done
+
+        with vendor_errors(self._adapter.vendor, self._adapter.package):
+            if inspect.isasyncgenfunction(method):
+                async for kept in method(*known):
+                    self._send(reply=number, part=kept)
+                return None
+            if inspect.iscoroutinefunction(method):
+                return await method(*known)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, blocking)
+
+    async def _remaining(self, number: int, container: Container) -> AsyncIterator[Copy]:
+        for copy in read_all(Copy, await self.ask(number, "remaining", container)):
+            yield copy
 
 
 def _lock(folder: Path) -> None:

@@ -1,32 +1,12 @@
-"""The suite every backend passes.
+"""The suite every backend passes. docs/howto/add-a-backend.md shows it in use.
 
-class TestMyBackend(BackendContract):
-    #: One more than the vendor's largest page.
-    page = 120
-
-    @pytest.fixture
-    async def backend(self, tmp_path):
-        backend = MyBackend(setup(tmp_path))
-        await backend.open()
-        yield backend
-        await backend.close()
-
-    @pytest.fixture
-    async def unreachable(self, tmp_path):
-        yield MyBackend(setup_with_a_wrong_address(tmp_path))
-
-    async def traces(self, backend, marker):
-        return [file.name for file in folder.rglob("*") if marker.encode() in file.read_bytes()]
-
-A case that needs a promise is skipped, by its name, where the promise is not made.
+A case that needs a promise is skipped, by its name, where the promise is not made. It needs pytest, and pytest-asyncio in
+its mode `auto`.
 """
 
-from quipu.testing.backend.apart import ApartContract
-from quipu.testing.backend.deleting import DeletingContract
-from quipu.testing.backend.failing import FailingContract
 from quipu.testing.backend.finding import FindingContract
 from quipu.testing.backend.keeping import KeepingContract
 
 
-class BackendContract(KeepingContract, FindingContract, ApartContract, DeletingContract, FailingContract):
-    """All of it."""
+class BackendContract(KeepingContract, FindingContract):
+    """Say how a backend is made, and one whose vendor is not there; or bring the fixtures of these names."""

@@ -1,8 +1,10 @@
 """What every case of the suite has at hand."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,7 +31,6 @@ class Keeper:
             "version": 1,
             "type": "semantic",
             "created_at": START_MS,
-            "updated_at": START_MS,
         }
         return Copy(container=container, content=content, **{**known, **fields})
 
@@ -44,7 +45,7 @@ class Keeper:
 
     async def change(self, copy: Copy, content: str) -> Copy:
         """The next version, as the service sends it to this backend."""
-        following = replace(copy, version=copy.version + 1, content=content, updated_at=copy.updated_at + 1)
+        following = replace(copy, version=copy.version + 1, content=content)
         if "update" not in self.backend.capabilities:
             await self.backend.delete([place(copy)])
             following = replace(following, native_id=None)
@@ -82,25 +83,47 @@ def place(copy: Copy) -> Place:
     return Place(copy.container, copy.record_id, copy.native_id)
 
 
+def files_with(folder: Path, marker: str) -> list[str]:
+    """The files under a folder in which the marker's bytes are found."""
+    return [
+        str(file.relative_to(folder))
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and marker.encode() in file.read_bytes()
+    ]
+
+
 class BackendCase:
     """A backend of the subclass, open and empty for each case."""
 
     #: One more than the vendor's largest page.
     page = 60
+    #: Where traces are looked for.
+    folder: Path
+
+    def made(self, folder: Path) -> Backend:
+        """A backend that keeps its things in an empty folder, not opened."""
+        raise NotImplementedError("say how the backend is made")
+
+    def made_unreachable(self, folder: Path) -> Backend:
+        """A backend, not opened, whose vendor is not there."""
+        raise NotImplementedError("say how a backend is made that cannot be reached")
 
     @pytest.fixture
-    def backend(self) -> Any:
-        """An open, empty backend, closed afterwards: an async fixture of the subclass."""
-        raise NotImplementedError("give the suite a backend")
+    async def backend(self, tmp_path: Path) -> Any:
+        """Open, empty, closed afterwards."""
+        self.folder = tmp_path
+        backend = self.made(tmp_path)
+        await backend.open()
+        yield backend
+        await backend.close()
 
     @pytest.fixture
-    def unreachable(self) -> Any:
-        """A backend, not opened, whose vendor is not there: an async fixture of the subclass."""
-        raise NotImplementedError("give the suite a backend that cannot be reached")
+    async def unreachable(self, tmp_path: Path) -> Any:
+        return self.made_unreachable(tmp_path)
 
     async def traces(self, backend: Backend, marker: str) -> Sequence[str]:
         """Where bytes of the marker are still to be found, behind the port's back."""
-        raise NotImplementedError("let the suite look for what is left behind")
+        return await asyncio.to_thread(files_with, self.folder, marker)
 
     @pytest.fixture
     def keeper(self, backend: Backend) -> Keeper:

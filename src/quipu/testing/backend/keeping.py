@@ -1,11 +1,16 @@
-"""What was given is kept, once, as it was given."""
+"""What was given is kept, once, as it was given; what is deleted is gone; a vendor that is not there is told as such."""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from quipu.mirrors.backend import Backend, Copy, Erasing, Kept
+import pytest
+
+from quipu.errors import BackendUnavailableError
+from quipu.mirrors.backend import Backend, Container, Copy, Erasing, Kept, Place, Remaining
 from quipu.testing.backend.case import HOME, BackendCase, Keeper, place
 
 _MACHINE = (
@@ -40,16 +45,16 @@ _DETAILS: dict[str, Any] = {
 }
 #: The longest native id that is noted.
 _LONGEST_ID = 1024
+_MARKER = "zyzzyvaxylophone"
 
 
 class KeepingContract(BackendCase):
-    """`put`, `get`, `scan`."""
+    """`open`, `put`, `get`, `scan`, `delete`, `erase`, `health`, `close`."""
 
     async def test_its_promises_hang_together(self, backend: Backend) -> None:
         promised = backend.capabilities
         assert "hard_delete" in promised or isinstance(backend, Erasing)
         assert "vector" in promised or "keyword" in promised
-        assert all(operator.startswith("$") for operator in promised.filter_operators)
 
     async def test_opening_twice_changes_nothing(self, keeper: Keeper) -> None:
         kept = await keeper.put("tea at noon")
@@ -86,7 +91,6 @@ class KeepingContract(BackendCase):
             type=lost.type,
             content="-",
             created_at=lost.created_at,
-            updated_at=0,
         )
         (found,) = await keeper.put_all([like])
         _same_place(keeper, found, lost)
@@ -187,6 +191,106 @@ class KeepingContract(BackendCase):
         assert {one.native_id for one in held} == {copy.native_id for copy in kept}
         assert {one.mark.version for one in held if one.mark is not None} == {1}
 
+    # -- taking away --------------------------------------------------------------------------------------------------
+
+    async def test_deleted_is_not_found(self, keeper: Keeper) -> None:
+        gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
+        assert await keeper.backend.delete([place(gone)]) == 1
+        assert await keeper.found("tea at") == [stays.native_id]
+        assert await keeper.backend.delete([]) == 0
+
+    async def test_many_at_once(self, keeper: Keeper) -> None:
+        kept = await keeper.put_all([keeper.copy(f"tea number {n}") for n in range(9)])
+        assert await keeper.backend.delete([place(copy) for copy in kept[:7]]) == 7
+        assert sorted(await keeper.found("tea number", 20)) == sorted(
+            copy.native_id or "" for copy in kept[7:]
+        )
+
+    async def test_what_is_not_there_is_no_error(self, keeper: Keeper) -> None:
+        copy = await keeper.put("tea at noon")
+        await keeper.backend.delete([place(copy)])
+        assert await keeper.backend.delete([place(copy)]) in (0, 1)
+        assert await keeper.found("tea at noon") == []
+
+    async def test_what_is_not_there_is_not_counted(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, "delete_reports_absence")
+        copy, gone = await keeper.put("tea at noon"), await keeper.put("coffee at four")
+        await keeper.backend.delete([place(gone)])
+        assert await keeper.backend.delete([place(gone)]) == 0
+        assert await keeper.backend.delete([place(gone), place(copy)]) == 1
+
+    async def test_deleted_is_not_walked_over(self, keeper: Keeper) -> None:
+        self.needs(keeper.backend, "list")
+        gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
+        await keeper.backend.delete([place(gone)])
+        assert [kept.mark for kept in await keeper.held()] == [stays.mark]
+
+    async def test_what_was_deleted_may_come_back(self, keeper: Keeper) -> None:
+        copy = await keeper.put("tea at noon")
+        await keeper.backend.delete([place(copy)])
+        (again,) = await keeper.put_all([replace(copy, native_id=None)])
+        assert await keeper.found("tea at noon") == [again.native_id]
+
+    async def test_erased_leaves_no_trace(self, keeper: Keeper) -> None:
+        backend = keeper.backend
+        gone = await keeper.put(f"tea with {_MARKER} at noon", metadata={"note": _MARKER}, tags=(_MARKER,))
+        stays = await keeper.put("tea at four")
+        changed = await keeper.change(await keeper.put(f"first {_MARKER}"), f"second {_MARKER}")
+        await keeper.asked(f"tea with {_MARKER}")
+        assert await self.traces(backend, _MARKER), "it is there to begin with"
+        await _erase(keeper, [place(gone), place(changed)], [stays])
+        assert list(await self.traces(backend, _MARKER)) == []
+        assert len(await keeper.found("tea at four")) == 1
+
+    async def test_erasing_leaves_the_others_and_can_be_repeated(self, keeper: Keeper) -> None:
+        """A crash after it, before that was noted: it is done once more."""
+        gone, stays = await keeper.put("tea at noon"), await keeper.put("tea at four")
+        elsewhere = await keeper.put("tea at four", replace(HOME, user_id="bob"))
+        for _ in range(2):
+            await _erase(keeper, [place(gone)], [stays, elsewhere])
+            assert len(await keeper.found("tea")) == 1, "the others of its container"
+            assert len(await keeper.found("tea", container=elsewhere.container)) == 1, "other containers"
+
+    # -- being there --------------------------------------------------------------------------------------------------
+
+    async def test_health_touches_the_vendor(self, keeper: Keeper) -> None:
+        assert (await keeper.backend.health()).is_up
+
+    async def test_a_vendor_that_is_not_there_is_unavailable(self, unreachable: Backend) -> None:
+        with pytest.raises(BackendUnavailableError) as failed:
+            await unreachable.open()
+        assert failed.value.__cause__ is not None, "the cause is kept"
+        assert str(failed.value.__cause__) not in failed.value.message
+        assert not (await unreachable.health()).is_up
+        with pytest.raises(BackendUnavailableError):
+            await Keeper(unreachable).put("tea at noon")
+        with pytest.raises(BackendUnavailableError):
+            await Keeper(unreachable).asked("tea at noon")
+        await unreachable.close()
+
+    async def test_what_a_vendor_did_not_do_is_not_told_as_done(self, unreachable: Backend) -> None:
+        """Who hears that there was nothing to delete, or nothing there, does not come back for it."""
+        with suppress(BackendUnavailableError):
+            await unreachable.open()
+        promised, keeper = unreachable.capabilities, Keeper(unreachable)
+        somewhere = place(keeper.copy(native_id="00000000-0000-4000-8000-000000000001"))
+        with pytest.raises(BackendUnavailableError):
+            await unreachable.delete([somewhere])
+        if "get_by_id" in promised:
+            with pytest.raises(BackendUnavailableError):
+                await unreachable.get([somewhere])
+        if "list" in promised:
+            with pytest.raises(BackendUnavailableError):
+                await keeper.held()
+        if "hard_delete" not in promised and isinstance(unreachable, Erasing):
+            with pytest.raises(BackendUnavailableError):
+                await unreachable.erase([somewhere], _among([]))
+        await unreachable.close()
+
+    async def test_closing_twice_changes_nothing(self, backend: Backend) -> None:
+        await backend.close()
+        await backend.close()
+
 
 def _same_place(keeper: Keeper, again: Copy, first: Copy) -> None:
     """What is there is not written again; where it can neither be read nor walked over, it makes way for its like."""
@@ -201,3 +305,21 @@ def _record_id(kept: Kept) -> str:
 def _as_json(details: Any) -> str:
     """As text, where 1 is neither 1.0 nor true."""
     return json.dumps(details, sort_keys=True)
+
+
+async def _erase(keeper: Keeper, places: list[Place], stays: list[Copy]) -> None:
+    """As the service does it."""
+    await keeper.backend.delete(places)
+    if isinstance(keeper.backend, Erasing):
+        await keeper.backend.erase(places, _among(stays))
+
+
+def _among(stays: Sequence[Copy]) -> Remaining:
+    """Those that should stay, by container."""
+
+    async def remaining(container: Container) -> AsyncIterator[Copy]:
+        for copy in stays:
+            if copy.container == container:
+                yield copy
+
+    return remaining

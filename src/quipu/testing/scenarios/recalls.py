@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Mapping
 from itertools import chain
 from typing import Any
 
-from quipu.testing.scenarios.check import Check, Unpromised
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import DAY_MS, Subject
+from quipu.testing.scenarios.subject import DAY_MS, Check, Subject, Unpromised
 from quipu.testing.scenarios.v0 import MACHINE
 
 _QUERY = "harbour pilot whistle"

@@ -6,9 +6,8 @@ from typing import Any
 
 from quipu.errors import InvalidError
 from quipu.memory.memory_store import CAPABILITIES, MemoryStore
-from quipu.testing.scenarios.check import Check
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import DAY_MS, Subject
+from quipu.testing.scenarios.subject import DAY_MS, Check, Subject
 from quipu.testing.scenarios.v0 import MACHINE, TYPES, answer_faults
 
 
@@ -192,7 +191,7 @@ async def recall_returns_score_metadata(at: Subject, check: Check) -> None:
     check(hit.source_store, "source_store: where it comes from")
     check.equal(hit.metadata, {"season": "summer"}, "the metadata")
     body = await at.wire("recall", {"query": "sun bright shines", "k": 3})
-    check.equal(list(answer_faults("recall", body)), [], "what keeps the answer from being v0's")
+    check.equal(answer_faults("recall", body), [], "what keeps the answer from being v0's")
     await _as_given(at, check)
     await _each_fusion(at, check)
 

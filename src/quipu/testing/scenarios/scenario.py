@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from quipu.errors import QuipuError
-from quipu.testing.scenarios.check import Broken, Check, Unpromised
-from quipu.testing.scenarios.subject import Subject
+from quipu.testing.scenarios.subject import Broken, Check, Subject, Unpromised
 
 #: What became of a scenario: it held, it did not, or the memory does not promise it or cannot be asked.
 Outcome = Literal["pass", "fail", "not promised"]
@@ -67,10 +66,6 @@ def _place(error: Exception) -> str:
     """Which line of its scenario did not get through."""
     for frame in traceback.extract_tb(error.__traceback__)[1:]:
         path = Path(frame.filename)
-        if path.parent == Path(__file__).parent and path.name not in (
-            "check.py",
-            "scenario.py",
-            "subject.py",
-        ):
+        if path.parent == Path(__file__).parent and path.name not in ("scenario.py", "subject.py"):
             return f" ({path.name}, line {frame.lineno})"
     return ""

@@ -1,4 +1,4 @@
-"""A memory that scenarios are played on, and the little that its methods have no word for.
+"""A memory that scenarios are played on, the little that its methods have no word for, and how assertions are counted.
 
 A `Subject` is a memory that is in use somewhere: scenarios play beside what is there, each for an agent of its own, and
 take away what they wrote. An `OwnSubject` is a throw-away memory whose clock and ledger are in our hands. What cannot be
@@ -6,8 +6,9 @@ done or seen from here is reported as not promised, never as passed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,81 @@ from quipu.memory.memorywire import closed_answer, open_request
 from quipu.memory.read_log import ReadLog
 from quipu.model.journal import Entry
 from quipu.operation import Response
-from quipu.testing.scenarios.check import MODEST, Broken, Check, Size, Unpromised
 
 DAY_MS = 86_400_000
 _TENANT = "default"
 #: So many memories go into one request.
 _BATCH = 100
+
+
+# -- assertions --------------------------------------------------------------------------------------------------------
+
+
+class Unpromised(Exception):
+    """What a scenario is about is not promised by the memory, or cannot be looked at from here."""
+
+
+class Broken(AssertionError):
+    """Something that a scenario says does not hold."""
+
+
+class Check:
+    """Counts what was asserted; the first thing that does not hold ends the scenario."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, holds: object, what: str) -> None:
+        self.count += 1
+        if not holds:
+            raise Broken(what)
+
+    def equal(self, found: object, expected: object, what: str) -> None:
+        self(found == expected, f"{what}: expected {expected!r}, found {found!r}")
+
+    async def refused(self, call: Awaitable[object], code: str, reason: str | None = None) -> QuipuError:
+        """The call fails with this code (and reason); what it raised."""
+        try:
+            await call
+        except QuipuError as error:
+            self.equal(error.code, code, "the error's code")
+            if reason is not None:
+                self.equal(error.reason, reason, "the error's reason")
+            return error
+        raise Broken(f"expected {code}, and nothing was refused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much the large scenarios write. What they say is the same at every size."""
+
+    #: So many nearer neighbours stand between a query and its answer.
+    crowd: int
+    #: So many people share one memory, and each has so many memories in it.
+    users: int
+    each: int
+    #: So many memories of one kind, for a large `k`.
+    rows: int
+    #: So many recalls in a row, to see that they do not write.
+    recalls: int
+
+
+FULL = Size(crowd=2_000, users=40, each=50, rows=1_500, recalls=300)
+MODEST = Size(crowd=300, users=8, each=20, rows=1_050, recalls=50)
+SMALL = Size(crowd=84, users=4, each=10, rows=260, recalls=10)
+
+
+# -- memories ----------------------------------------------------------------------------------------------------------
+
+
+class MovedClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
 
 
 class Subject:
@@ -80,9 +150,7 @@ class Subject:
         """Take away what a scenario has written, and remember what would not go."""
         for agent in sorted(self._agents):
             await self._withdraw(agent)
-            if ids := await self._there(agent):
-                for start in range(0, len(ids), 1000):
-                    await self._forget(agent, ids[start : start + 1000])
+            await self._forget(agent, await self._there(agent))
         for name in self._stores:
             try:
                 await self.memory.delete_store(name, confirm=name, hard_delete=True)
@@ -110,16 +178,18 @@ class Subject:
                     break
         return ids
 
-    async def _forget(self, agent: str, ids: Sequence[str]) -> None:
-        asked: dict[str, Any] = {"agent_id": agent, "ids": ids}
-        try:
-            await self.memory.forget(**asked, hard_delete=True)
-        except QuipuError:
+    async def _forget(self, agent: str, every: Sequence[str]) -> None:
+        for start in range(0, len(every), 1000):
+            ids = every[start : start + 1000]
+            said = f"{len(ids)} memories of {agent}"
             try:
-                await self.memory.forget(**asked)
-                self.left_behind.append(f"{len(ids)} memories of {agent}: forgotten, not erased")
-            except QuipuError as error:
-                self.left_behind.append(f"{len(ids)} memories of {agent} ({error.code})")
+                await self.memory.forget(agent_id=agent, ids=ids, hard_delete=True)
+            except (QuipuError, Broken):
+                try:
+                    await self.memory.forget(agent_id=agent, ids=ids)
+                    self.left_behind.append(f"{said}: forgotten, not erased")
+                except (QuipuError, Broken):
+                    self.left_behind.append(said)
 
     @property
     def held(self) -> object:
@@ -216,11 +286,16 @@ class Subject:
 
     async def travel(self, milliseconds: int) -> None:
         """Move the memory's clock forward."""
-        raise Unpromised("the clock of a memory in use cannot be moved")
+        if not isinstance(self._clock, MovedClock):
+            raise Unpromised("the clock of a memory in use cannot be moved")
+        self._clock.now += milliseconds
 
     async def outlast(self, milliseconds: int) -> None:
         """Let a short time pass."""
-        await asyncio.sleep(milliseconds / 1000 + 0.1)
+        if isinstance(self._clock, MovedClock):
+            self._clock.now += milliseconds
+        else:
+            await asyncio.sleep(milliseconds / 1000 + 0.1)
 
     # -- reviews --------------------------------------------------------------------------------------------------
 
@@ -269,16 +344,6 @@ class Subject:
         raise Unpromised("the files of a memory in use are not looked at")
 
 
-class MovedClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-
 class OwnSubject(Subject):
     """A throw-away memory: its clock can be moved, and its ledger looked into."""
 
@@ -297,13 +362,7 @@ class OwnSubject(Subject):
         label: str = "own",
     ) -> None:
         super().__init__(memory, label=label, clock=clock, size=size)
-        self._moved, self._ledger, self._read_log, self._files = clock, ledger, read_log, files
-
-    async def travel(self, milliseconds: int) -> None:
-        self._moved.now += milliseconds
-
-    async def outlast(self, milliseconds: int) -> None:
-        await self.travel(milliseconds)
+        self._ledger, self._read_log, self._files = ledger, read_log, files
 
     async def entries(self, op: str | None = None) -> Sequence[Entry]:
         await self._read_log.flush()

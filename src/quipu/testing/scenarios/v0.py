@@ -1,9 +1,12 @@
 """memorywire v0 in plain Python: its closed answers, and worked examples that use every field of it and no other."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
-TYPES = ("semantic", "episodic", "procedural", "emotional")
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+
+_Name: TypeAlias = Literal["semantic", "episodic", "procedural", "emotional"]
+TYPES: tuple[str, ...] = get_args(_Name)
 MACHINE = (
     '{"name": "return-parcel", "initial": "asked", "states": ["asked", "labelled", "shipped"],'
     ' "transitions": [{"trigger": "label", "source": "asked", "dest": "labelled"},'
@@ -63,96 +66,84 @@ FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+class _Closed(BaseModel):
+    """All members are sent, and there are no others."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
 
 
-def _is_maybe_text(value: object) -> bool:
-    return value is None or _is_text(value)
+class _Row(_Closed):
+    """What a store did; it may leave out that nothing went wrong."""
+
+    store: str
+    count: NonNegativeInt
+    error: str | None = None
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+class _Hit(BaseModel):
+    """One hit, which may have further members."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    id: str
+    type: _Name
+    content: str | dict[str, Any]
+    score: float
+    metadata: dict[str, Any]
+    created_at: int
+    supporting: list[str]
+    source_store: str
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+class _Held(_Closed):
+    pending_approval: bool
+    approval_url: str | None
 
 
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
+class _Remember(_Held):
+    id: str
+    stored_at: int
+    stores: list[str]
 
 
-def _each(is_right: Callable[[object], bool]) -> Callable[[object], bool]:
-    """A list of such values."""
-    return lambda value: isinstance(value, list) and all(map(is_right, cast("list[object]", value)))
+class _Recall(_Closed):
+    results: list[_Hit]
+    fusion_used: Literal["rrf", "max", "weighted"]
+    stores_queried: list[str]
+    latency_ms: NonNegativeInt
 
 
-_are_texts = _each(_is_text)
+class _Forget(_Held):
+    forgotten_ids: list[str]
+    hard_delete: bool
+    stores: list[_Row]
 
 
-def _members(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+class _Merge(_Held):
+    canonical: str
+    merged_count: NonNegativeInt
+    strategy_used: str
+    stores: list[str]
 
 
-def _is_row(value: object) -> bool:
-    row = _members(value)
-    return (
-        row.keys() <= {"store", "count", "error"}
-        and _is_text(row.get("store"))
-        and _is_count(row.get("count"))
-        and _is_maybe_text(row.get("error"))
-    )
+class _Expire(_Held):
+    matched_count: NonNegativeInt
+    action_taken: str
+    stores: list[str]
 
 
-def _is_hit(value: object) -> bool:
-    hit = _members(value)
-    score = hit.get("score")
-    return (
-        _is_text(hit.get("id"))
-        and hit.get("type") in TYPES
-        and isinstance(hit.get("content"), str | dict)
-        and isinstance(score, int | float)
-        and not isinstance(score, bool)
-        and isinstance(hit.get("metadata"), dict)
-        and _is_whole(hit.get("created_at"))
-        and _are_texts(hit.get("supporting"))
-        and _is_text(hit.get("source_store"))
-    )
-
-
-_HELD: Mapping[str, Callable[[object], bool]] = {
-    "pending_approval": _is_bool,
-    "approval_url": _is_maybe_text,
+_ANSWERS: Mapping[str, type[_Closed]] = {
+    **{"remember": _Remember, "recall": _Recall, "forget": _Forget, "merge": _Merge, "expire": _Expire}
 }
-#: The members of each closed answer: all are sent, and there are no others.
-_ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    "remember": {"id": _is_text, "stored_at": _is_whole, "stores": _are_texts, **_HELD},
-    "recall": {
-        "results": _each(_is_hit),
-        "fusion_used": lambda value: value in ("rrf", "max", "weighted"),
-        "stores_queried": _are_texts,
-        "latency_ms": _is_count,
-    },
-    "forget": {"forgotten_ids": _are_texts, "hard_delete": _is_bool, "stores": _each(_is_row), **_HELD},
-    "merge": {
-        "canonical": _is_text,
-        "merged_count": _is_count,
-        "strategy_used": _is_text,
-        "stores": _are_texts,
-        **_HELD,
-    },
-    "expire": {"matched_count": _is_count, "action_taken": _is_text, "stores": _are_texts, **_HELD},
-}
+_SAID = {"missing": "is missing", "extra_forbidden": "is not part of it"}
+_WRONG = "is not what it should be"
 
 
-def answer_faults(operation: str, body: Mapping[str, Any]) -> Iterator[str]:
-    """What keeps a body from being the closed answer of its operation."""
-    shape = _ANSWERS[operation]
-    yield from (f"{name} is missing" for name in shape if name not in body)
-    yield from (f"{name} is not part of it" for name in body if name not in shape)
-    yield from (
-        f"{name} is not what it should be"
-        for name, is_right in shape.items()
-        if name in body and not is_right(body[name])
-    )
+def answer_faults(operation: str, body: Mapping[str, Any]) -> list[str]:
+    """What keeps a body from being the closed answer of its operation, by its member."""
+    try:
+        _ANSWERS[operation].model_validate(body)
+    except ValidationError as error:
+        found = [(one["loc"], one["type"]) for one in error.errors(include_input=False)]
+        said = [f"{at[0]} {_WRONG if len(at) > 1 else _SAID.get(kind, _WRONG)}" for at, kind in found]
+        return list(dict.fromkeys(said))
+    return []

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from quipu.memory import model as m
-from quipu.testing.scenarios.check import Check
 from quipu.testing.scenarios.scenario import Scenario
-from quipu.testing.scenarios.subject import DAY_MS, Subject
+from quipu.testing.scenarios.subject import DAY_MS, Check, Subject
 from quipu.testing.scenarios.v0 import EXAMPLES, MACHINE, TYPES, answer_faults
 
 T = TypeVar("T")
@@ -186,7 +185,7 @@ async def v0_requests_get_v0_answers(at: Subject, check: Check) -> None:
             answer = dict(await at.wire(operation, {**_with_ids(example, ids), **opt_in}))
             check.equal("extensions" in answer, bool(opt_in), f"extensions of {operation}")
             answer.pop("extensions", None)
-            check.equal(list(answer_faults(operation, answer)), [], f"what is wrong with {operation}")
+            check.equal(answer_faults(operation, answer), [], f"what is wrong with {operation}")
             if operation == "remember":
                 ids.append(answer["id"])
 

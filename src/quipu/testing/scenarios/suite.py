@@ -1,9 +1,0 @@
-"""All scenarios in their order: memorywire's sixteen first, then Quipu's own."""
-
-from quipu.testing.scenarios.recalls import RECALLS
-from quipu.testing.scenarios.reference import SIXTEEN
-from quipu.testing.scenarios.removals import REMOVALS
-from quipu.testing.scenarios.reviews import REVIEWS
-from quipu.testing.scenarios.writes import WRITES
-
-SCENARIOS = (*SIXTEEN, *RECALLS, *WRITES, *REMOVALS, *REVIEWS)
