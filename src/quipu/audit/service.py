@@ -37,7 +37,7 @@ from quipu.ledger.ledger import Ledger
 from quipu.memory.service import MemoryService
 from quipu.model.journal import Checkpoint, Draft
 from quipu.model.principal import Permission
-from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
+from quipu.operation import AnyBinding, Binding, Context, invalid
 
 _log = logging.getLogger("quipu.audit")
 
@@ -159,15 +159,13 @@ def audit_service(
     ledger: Ledger,
     memory: MemoryService,
     signer: Signer,
-    clock: Clock,
+    checkpoints: Checkpoints,
     anchors: Sequence[Anchor],
-    every_ms: int,
     detect: Detect,
     imports: UndoneImports,
 ) -> AuditService:
-    """Everything of audit, from its parts. `every_ms`: how old the last signature may be while something is written."""
-    checkpoints = Checkpoints(ledger, signer, clock, every_ms)
-    service = AuditService(
+    """Everything of audit, from its parts."""
+    return AuditService(
         ledger=ledger,
         checkpoints=checkpoints,
         anchors=anchors,
@@ -176,9 +174,6 @@ def audit_service(
         journal=Journal(ledger, memory.read.scopes),
         undo=Undo(ledger=ledger, memory=memory, detect=detect, imports=imports),
     )
-    checkpoints.signed = service.publish_due
-    checkpoints.follow()
-    return service
 
 
 def _answer(

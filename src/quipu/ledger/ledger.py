@@ -70,10 +70,13 @@ class Ledger:
     """One implementation over a driver."""
 
     def __init__(self, driver: Driver, tables: Sequence[Table[Any]], *, random: Random = os.urandom) -> None:
-        """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened."""
-        self._driver, self.tables = driver, tuple(tables)
+        """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened.
+
+        tables: What capabilities declare; looked at by an erasure and a verification only.
+        """
+        self._driver, self.tables = driver, tables
         try:
-            driver.create(schema_statements(driver.dialect), erasable(self.tables))
+            driver.create(schema_statements(driver.dialect))
         except BaseException:
             driver.close()
             raise
@@ -566,7 +569,9 @@ class Ledger:
 
     async def scrub(self) -> bool:
         """Take erased bytes out of log and dead rows; False: readers were in the way, and it is done later."""
-        return await self._on(self._threads, lambda: self._driver.scrub(_SCRUB_PATIENCE_MS))
+        return await self._on(
+            self._threads, lambda: self._driver.scrub(erasable(self.tables), _SCRUB_PATIENCE_MS)
+        )
 
     async def prune(self, tenant: str, horizon: int, actor: str, now: int) -> int:
         """Retention: versions that were replaced before a position lose what they said. Returns of how many records."""
@@ -658,7 +663,7 @@ class Ledger:
 
     async def compact(self) -> None:
         """Give back the room of what is gone."""
-        await self._on_writer(self._driver.compact)
+        await self._on_writer(lambda: self._driver.compact(erasable(self.tables)))
 
     async def _on_writer(self, work: Callable[[], R], *, may_repeat: bool = True) -> R:
         """Write outside of a group: short work of its own. `may_repeat`: doing it twice is doing it once."""
