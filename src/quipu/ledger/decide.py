@@ -303,8 +303,7 @@ class _Entry:
         salt = self._random(16)
         if record.version != newest + 1:
             record = replace(record, version=newest + 1)
-        digest = record_digest(record, salt).hex()  # of what stands before `born`
-        record = replace(record, born=self._seq, salt=salt, digest=digest)
+        digest = record_digest(record, salt)  # of what stands before `born`
         if known is not None and known.is_current:
             state.write(
                 "end_record",
@@ -315,8 +314,9 @@ class _Entry:
                 ending="replaced",
                 merged_into=None,
             )
+        row = record_row(state.tenant, record, put.terms)
         state.write(
-            "add_record", SQL["add_record"], **_without_tenant(record_row(state.tenant, record, put.terms))
+            "add_record", SQL["add_record"], **row | {"born": self._seq, "salt": salt, "digest": digest}
         )
         if put.keeps_index:
             place: Values = {"id": record.id, "version": record.version, "former": newest}
@@ -334,8 +334,8 @@ class _Entry:
                 state.derived[link.to] = self._seq
         if newest and put.lifts_demotion:
             state.write("marks", SQL["lift_demotion"], id=record.id, seq=self._seq)
-        state.versions[record.id] = VersionState(record.version, digest, is_current=True)
-        self._mentions.append(Mention(record.id, record.version, digest))
+        state.versions[record.id] = VersionState(record.version, digest.hex(), is_current=True)
+        self._mentions.append(Mention(record.id, record.version, digest.hex()))
         self._head["changed"] = self._seq
 
     def _vector(self, record: Record, put: Put) -> None:
@@ -508,10 +508,6 @@ def _mismatch(known: VersionState | None) -> ConflictError:
         reason="version_mismatch",
         hint="Read it again and repeat the change.",
     )
-
-
-def _without_tenant(values: Values) -> Values:
-    return {name: value for name, value in values.items() if name != "tenant"}
 
 
 def _check_record(record: Record) -> None:

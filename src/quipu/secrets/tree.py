@@ -7,7 +7,7 @@ secret in digits.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from inspect import get_annotations
@@ -119,7 +119,7 @@ class Leaf:
     #: The key that it stands under, if it is the value of one.
     key: "Leaf | None" = None
     #: The labels of what was found in it.
-    found: list[str] = field(default_factory=list[str])
+    found: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):
