@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from quipu.memory.change_feed import CommitSignal
     from quipu.memory.embedding import Embedding
     from quipu.memory.pipeline import Pipeline
+    from quipu.memory.recall.recall import Recall
     from quipu.memory.service import MemoryService
     from quipu.mirrors.checks import MirrorChecks
     from quipu.mirrors.copies import Mirror
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
 
 #: Where operations are declared → what carries them out, by its names in `Container`; the lightest first.
 _HOMES: Mapping[str, tuple[str, ...]] = {
-    "quipu.memory.operations": ("reads", "memory"),
+    "quipu.memory.operations": ("reads", "recall", "memory"),
     "quipu.procedures.operations": ("procedures",),
     "quipu.runs.operations": ("runs",),
     "quipu.sharing.operations": ("sharing",),
@@ -367,9 +368,22 @@ class Container:
         return await RunLookup(self.ledger).snapshot(ctx, run_id)
 
     @cached_property
+    def recall(self) -> "Recall":
+        from quipu.memory.recall.recall import recall_over
+
+        return recall_over(
+            self.reads,
+            embedding=self.embedding,
+            engine=self.engine,
+            governor=self.gate,
+            mirrors=self.mirror_searches if self.mirrored_at or self.given_mirrors else None,
+            signer=self.signer,
+        )
+
+    @cached_property
     def gate(self) -> "Gate":
+        from quipu.governance.gate import gate
         from quipu.governance.rule_list import Rules
-        from quipu.governance.service import gate
 
         settings, marker = self.config, self.detectors.marker
         return gate(
@@ -396,10 +410,11 @@ class Container:
 
     @cached_property
     def run_secrets(self) -> "RunSecrets":
-        from quipu.runs.conformance import TEST_SECRETS
         from quipu.runs.run_secrets import RunSecrets
 
-        built_in: Mapping[str, str] = TEST_SECRETS if self.config.openwop_conformance else {}
+        built_in: Mapping[str, str] = {}
+        if self.config.openwop_conformance:
+            from quipu.runs.conformance import TEST_SECRETS as built_in
         return RunSecrets(ledger=self.ledger, secrets=self.secrets, built_in=built_in)
 
     @cached_property
@@ -433,15 +448,11 @@ class Container:
         longest = None if settings.max_retain is None else duration_ms(settings.max_retain)
         return memory_service(
             read=self.reads,
+            recall=self.recall,
             pipeline=self.pipeline,
-            embedding=self.embedding,
-            engine=self.engine,
             signal=self.signal,
-            governor=self.gate,
             limits=Limits(content_bytes=settings.limit_content_bytes, max_retain_ms=longest),
             reach=(self.gate.proposals, VariablesReach(self.ledger)),
-            mirrors=self.mirror_searches,
-            signer=self.signer,
         )
 
     # -- mirrors ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from quipu.governance.model import Rule
 from quipu.governance.proposals import Proposals, removed_count
 from quipu.governance.recall_approvals import RecallApprovals
+from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rules import Facts, Question, Subject, decided, strictest
 from quipu.governance.similar_memories import SimilarMemories
@@ -15,14 +16,16 @@ from quipu.governance.text_classes import all_words, said
 from quipu.ledger.commit import Commit
 from quipu.ledger.ledger import Ledger
 from quipu.memory.drafts import trust_of
+from quipu.memory.embedding import Embedding
 from quipu.memory.model import RecallRequest, RememberManyRequest, RememberRequest
-from quipu.memory.pipeline import Guard, Held, Plan, Verdict
+from quipu.memory.pipeline import Guard, Held, Plan, Redactor, Verdict
 from quipu.memory.scope import Scopes
 from quipu.model.journal import Draft
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.search import Selection, Snapshot
-from quipu.operation import Context, Request
+from quipu.operation import Clock, Context, Request
+from quipu.search.engine import SearchEngine
 
 _EVER: frozenset[State] = frozenset({"live", "archived", "forgotten"})
 #: What takes memories away, or changes what several say: rules look at what there is before it.
@@ -227,6 +230,41 @@ class Gate:
         async for _ in self.ledger.scan(selection, Snapshot(None, ctx.clock())):
             return False
         return True
+
+
+def gate(
+    *,
+    ledger: Ledger,
+    redactor: Redactor,
+    rules: Rules,
+    scopes: Scopes,
+    embedding: Embedding,
+    engine: SearchEngine,
+    clock: Clock,
+    new_id: Callable[[str], str],
+    random: Callable[[int], bytes],
+    is_marked: Callable[[str], bool],
+    public_url: str | None = None,
+    keeps_rejected: bool = False,
+) -> Gate:
+    """What the pipeline asks: needed before memory, which is built over it."""
+    proposals = Proposals(
+        ledger=ledger,
+        scope=ReviewerScope(ledger=ledger, scopes=scopes),
+        new_id=new_id,
+        random=random,
+        public_url=None if public_url is None else public_url.rstrip("/"),
+        keeps_rejected=keeps_rejected,
+    )
+    return Gate(
+        ledger=ledger,
+        rules=rules,
+        proposals=proposals,
+        recall_approvals=RecallApprovals(ledger=ledger, redactor=redactor, rules=rules, proposals=proposals),
+        similar=SimilarMemories(ledger=ledger, embedding=embedding, engine=engine, clock=clock),
+        scopes=scopes,
+        is_marked=is_marked,
+    )
 
 
 def _asks(request: Request) -> bool:

@@ -8,22 +8,16 @@ from quipu.memory import operations as ops
 from quipu.memory.batch import Batch
 from quipu.memory.change_feed import ChangeFeed, CommitSignal
 from quipu.memory.drafts import Limits
-from quipu.memory.embedding import Embedding
 from quipu.memory.expire import Expire
 from quipu.memory.forget import ErasureReach, Forget
 from quipu.memory.merge import Merge
 from quipu.memory.pipeline import Pipeline, Write
 from quipu.memory.read import Read, Related
 from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.mirror_search import MirrorSearch
-from quipu.memory.recall.ranking import Ranking
-from quipu.memory.recall.recall import Recall, RecallGovernor
-from quipu.memory.recall.signed_hits import HitSigner
+from quipu.memory.recall.recall import Recall
 from quipu.memory.remember import Remember
 from quipu.memory.stores import Stores
 from quipu.operation import AnyBinding, Binding
-from quipu.search.blending import Weights
-from quipu.search.engine import SearchEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +40,10 @@ class MemoryService:
     def bindings(self) -> tuple[AnyBinding, ...]:
         return (
             *self.read.bindings,
+            *self.recall.bindings,
             Binding(ops.REMEMBER, self.remember.remember),
             Binding(ops.UPDATE, self.remember.update),
             Binding(ops.REMEMBER_MANY, self.batch.remember_many),
-            Binding(ops.RECALL, self.recall.recall),
             Binding(ops.FORGET, self.forget.forget),
             Binding(ops.MERGE, self.merge.merge),
             Binding(ops.EXPIRE, self.expire.expire),
@@ -79,18 +73,15 @@ class MemoryService:
 def memory_service(
     *,
     read: Read,
+    recall: Recall,
     pipeline: Pipeline,
-    embedding: Embedding,
-    engine: SearchEngine,
     signal: CommitSignal,
-    governor: RecallGovernor,
     limits: Limits,
     reach: tuple[ErasureReach, ...] = (),
-    mirrors: MirrorSearch | None = None,
-    signer: HitSigner | None = None,
 ) -> MemoryService:
-    """Everything of memory, from its parts."""
+    """Everything of memory, over what only reads."""
     ledger, scopes, read_log = read.ledger, read.scopes, read.read_log
+    embedding, engine = recall.embedding, recall.engine
     remember = Remember(
         ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, engine=engine, limits=limits
     )
@@ -100,19 +91,7 @@ def memory_service(
     return MemoryService(
         remember=remember,
         batch=Batch(pipeline=pipeline, remember=remember),
-        recall=Recall(
-            ledger=ledger,
-            scopes=scopes,
-            snapshots=read.snapshots,
-            embedding=embedding,
-            engine=engine,
-            read_log=read_log,
-            budget=read.budget,
-            governor=governor,
-            ranking=Ranking(ledger=ledger.name, engine=engine, weights=Weights(), mirrors=mirrors),
-            mirrors=mirrors,
-            signer=signer,
-        ),
+        recall=recall,
         forget=forget,
         merge=Merge(
             ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, forget=forget, limits=limits

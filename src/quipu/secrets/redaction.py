@@ -63,10 +63,6 @@ class Guard:
                 cleaned.append(error)
         return cleaned
 
-    def clean_value(self, value: Json, pointer: str) -> Json:
-        """A JSON value as it may be kept; or SecretLeakageError. `pointer` says where it stands in the request."""
-        return self._cleaned(Tree(value), pointer)
-
     def clean_text(self, text: str, pointer: str = "/content") -> str:
         """A text as it may be kept, also one that was put together of others; or SecretLeakageError.
 
@@ -197,11 +193,6 @@ class Guard:
         if key is not None:
             spans.extend(self.detectors.named(key, text))
         return spans
-
-
-def was_marked(before: BaseModel, after: BaseModel, name: str = "content") -> bool:
-    """Whether cleaning rewrote a field. What was made of it elsewhere, such as a vector, then has to go too."""
-    return getattr(before, name) != getattr(after, name)
 
 
 def _orders(row: Sequence[Leaf]) -> list[list[Leaf]]:

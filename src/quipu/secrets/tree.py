@@ -51,19 +51,6 @@ def text_fields(model: type[BaseModel]) -> tuple[TextField, ...]:
     return tuple(one for one in fields.values() if one is not None)
 
 
-def unmarked_fields(model: type[BaseModel]) -> list[str]:
-    """The text fields without a mark, also of models inside; for a test of every request."""
-    unmarked: list[str] = []
-    models: list[type[BaseModel]] = [model]
-    for one in models:  # grows while it is walked
-        for name, info in one.model_fields.items():
-            parts = list(_parts(info.annotation, *info.metadata))
-            if any(map(_is_text, parts)) and not any(isinstance(part, Redact) for part in parts):
-                unmarked.append(f"{one.__name__}.{name}")
-            models.extend(part for part in dict.fromkeys(parts) if _is_model(part) and part not in models)
-    return unmarked
-
-
 def _text_field(model: type[BaseModel], name: str) -> TextField | None:
     info = model.model_fields[name]
     parts = list(_parts(info.annotation, *info.metadata))
