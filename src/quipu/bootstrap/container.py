@@ -19,6 +19,7 @@ from quipu.bootstrap.places import (
     driver_at,
     identity_folder,
     is_memory,
+    open_ledger,
     places_of,
     sealing_key_file,
     signing_key_file,
@@ -738,7 +739,7 @@ class Container:
             embedding=self.embedding,
             redactor=self.secrets,
             detectors=self.detectors,
-            open_file=lambda path: Ledger(driver_at(str(path), self.config, None), TABLES),
+            open_file=lambda path: open_ledger(str(path), self.config),
         )
 
     @cached_property
