@@ -44,20 +44,13 @@ _DERIVING = ("derived_from", "compacted_from")
 _NO_PROVENANCE = '{"written_by":""}'
 _LARGEST = 2**63
 
+# fmt: off
 #: Statements run in this order, each kind in bulk. Links are added before former ones end, by position.
 _PHASES = (
-    *(
-        "add_entry",
-        "add_record",
-        "end_record",
-        "add_vector",
-        "copy_terms",
-        "copy_vectors",
-        "add_link",
-        "end_links",
-    ),
-    *("marks", "add_reason", "rows", "add_answer", "add_answer_record", "erase"),
+    "add_entry", "add_record", "end_record", "add_vector", "copy_terms", "copy_vectors", "add_link",
+    "end_links", "marks", "add_reason", "rows", "add_answer", "add_answer_record", "erase",
 )
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +173,19 @@ def _decided(state: State, caller: Caller, random: Random) -> list[Committed]:
 
 def _repeated(state: State, once: Once, now: int) -> Answered | None:
     first = state.answers.get((once.principal, once.operation, once.key))
-    if first is None:
-        return None
-    if first.fingerprint != once.fingerprint:
+    if first is not None:
+        check_same_request(first.fingerprint, once.fingerprint)
+    return first
+
+
+def check_same_request(first: str, fingerprint: str) -> None:
+    """Refuse another request under a key that came before."""
+    if first != fingerprint:
         raise ConflictError(
             "This idempotency key came with another request before.",
             reason="idempotency_key_mismatch",
             hint="Use a new key for a new request.",
         )
-    return first
 
 
 class _Entry:
@@ -511,16 +508,10 @@ def _mismatch(known: VersionState | None) -> ConflictError:
 
 
 def _check_record(record: Record) -> None:
+    named = (record.id, record.agent_id, record.user_id, record.session_id, record.source, record.key)
     texts = (
-        *(
-            record.id,
-            record.agent_id,
-            record.user_id,
-            record.session_id,
-            record.content,
-            record.source,
-            record.key,
-        ),
+        *named,
+        record.content,
         *record.tags,
         *(link.to for link in record.links),
         *(link.rel for link in record.links),
