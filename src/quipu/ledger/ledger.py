@@ -76,7 +76,7 @@ class Ledger:
         """
         self._driver, self.tables = driver, tables
         try:
-            driver.create(schema_statements(driver.dialect))
+            driver.create(schema_statements(driver.dialect), lambda: erasable(self.tables))
         except BaseException:
             driver.close()
             raise
@@ -569,9 +569,7 @@ class Ledger:
 
     async def scrub(self) -> bool:
         """Take erased bytes out of log and dead rows; False: readers were in the way, and it is done later."""
-        return await self._on(
-            self._threads, lambda: self._driver.scrub(erasable(self.tables), _SCRUB_PATIENCE_MS)
-        )
+        return await self._on(self._threads, lambda: self._driver.scrub(_SCRUB_PATIENCE_MS))
 
     async def prune(self, tenant: str, horizon: int, actor: str, now: int) -> int:
         """Retention: versions that were replaced before a position lose what they said. Returns of how many records."""
@@ -663,7 +661,7 @@ class Ledger:
 
     async def compact(self) -> None:
         """Give back the room of what is gone."""
-        await self._on_writer(lambda: self._driver.compact(erasable(self.tables)))
+        await self._on_writer(self._driver.compact)
 
     async def _on_writer(self, work: Callable[[], R], *, may_repeat: bool = True) -> R:
         """Write outside of a group: short work of its own. `may_repeat`: doing it twice is doing it once."""

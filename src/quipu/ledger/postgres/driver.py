@@ -91,6 +91,7 @@ class PostgresDriver:
         self._vacuum: threading.Thread | None = None
         self._vacuuming = threading.Lock()
         self._owes_vacuum = False
+        self._erasable: Callable[[], Sequence[str]] = tuple[str]
         with self._connect("quipu") as connection:  # says at once, and clearly, why there is none
             _check_encoding(connection)
             # Stronger than `on` is kept; anything weaker would answer before the commit is durable.
@@ -200,7 +201,8 @@ class PostgresDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Callable[[], Sequence[str]]) -> None:
+        self._erasable = erasable
         with self._transaction(self._begin_writing) as connection:
             connection.execute(_SCHEMA_LOCK)
             if connection.execute(b"SELECT to_regclass('journal')").fetchone() == (None,):
@@ -231,25 +233,25 @@ class PostgresDriver:
 
     # -- the rest -------------------------------------------------------------------------------------------------------
 
-    def scrub(self, erasable: Sequence[str], patience_ms: int) -> bool:
+    def scrub(self, patience_ms: int) -> bool:
         """Have dead rows vacuumed away in the background; `compact` leaves no byte of them."""
         with self._vacuuming:
             self._owes_vacuum = True
             if self._vacuum is None or not self._vacuum.is_alive():
                 self._vacuum = threading.Thread(
-                    target=self._vacuum_until_done, args=(erasable,), name="ledger-vacuum", daemon=True
+                    target=self._vacuum_until_done, name="ledger-vacuum", daemon=True
                 )
                 self._vacuum.start()
         return False
 
-    def _vacuum_until_done(self, erasable: Sequence[str]) -> None:
+    def _vacuum_until_done(self) -> None:
         while True:
             with self._vacuuming:
                 if not self._owes_vacuum:
                     return
                 self._owes_vacuum = False
             try:
-                self._maintain(f"VACUUM {', '.join(erasable)}")
+                self._maintain(f"VACUUM {', '.join(self._erasable())}")
             except (psycopg.Error, BackendUnavailableError) as error:
                 _log.warning("Erased rows are left to the server's own vacuum: %s", type(error).__name__)
                 return
@@ -269,10 +271,10 @@ class PostgresDriver:
             row = connection.execute(b"SELECT pg_database_size(current_database())").fetchone()
         return {"database": 0 if row is None else row[0]}
 
-    def compact(self, erasable: Sequence[str]) -> None:
+    def compact(self) -> None:
         """Write the tables anew, without anything that is gone; nobody reads or writes them meanwhile."""
         try:
-            self._maintain(f"VACUUM (FULL, ANALYZE) {', '.join(erasable)}")
+            self._maintain(f"VACUUM (FULL, ANALYZE) {', '.join(self._erasable())}")
         except psycopg.Error as error:
             raise BackendUnavailableError(
                 "The database could not be compacted.", reason="unreachable"

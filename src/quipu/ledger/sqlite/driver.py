@@ -171,7 +171,7 @@ class SqliteDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Callable[[], Sequence[str]]) -> None:
         with self._turn, _errors():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -219,8 +219,8 @@ class SqliteDriver:
 
     # -- the rest -------------------------------------------------------------------------------------------------------
 
-    def scrub(self, erasable: Sequence[str], patience_ms: int) -> bool:
-        """Erased bytes stand in the log until it is cut; rows leave none behind."""
+    def scrub(self, patience_ms: int) -> bool:
+        """Erased bytes stand in the log until it is cut."""
         with _errors():
             return self._log is None or self._log.cut(patience_ms)
 
@@ -255,10 +255,10 @@ class SqliteDriver:
         names = {"file": self._path, "log": Path(f"{self._path}-wal")}
         return {name: path.stat().st_size for name, path in names.items() if path.exists()}
 
-    def compact(self, erasable: Sequence[str]) -> None:
+    def compact(self) -> None:
         with self._turn, _errors():
             self._writer.execute("VACUUM")
-        self.scrub(erasable, 1_000)
+        self.scrub(1_000)
 
     def writable(self) -> str | None:
         return self._failure
