@@ -105,16 +105,18 @@ def stored_version(tenant: str, row: Row) -> StoredVersion:
 def _record_of(row: Row) -> Record:
     known: dict[str, Any] = dict(zip(RECORD_COLUMNS, row, strict=True))
     del known["emptied"]
-    read = {name: json.loads(known[name] or "null") for name in ("metadata", "tags", "links", "details")}
-    intent: dict[str, Any] | None = json.loads(known["privacy"] or "null")
+    metadata, tags, links, details, intent = (
+        json.loads(known[name]) if known[name] else None
+        for name in ("metadata", "tags", "links", "details", "privacy")
+    )
     if intent is not None and "share_with" in intent:
         intent["share_with"] = tuple(intent["share_with"])
     known |= {
-        "metadata": read["metadata"] or {},
-        "tags": tuple(read["tags"] or ()),
-        "links": tuple(Link(to, rel) for to, rel in read["links"] or ()),
+        "metadata": metadata or {},
+        "tags": tuple(tags or ()),
+        "links": tuple(Link(to, rel) for to, rel in links or ()),
         "provenance": Provenance(**json.loads(known["provenance"])),
-        "details": read["details"] or {},
+        "details": details or {},
         "privacy": None if intent is None else PrivacyIntent(**intent),
         "salt": bytes(known["salt"] or b""),
         "digest": bytes(known["digest"]).hex(),

@@ -27,8 +27,7 @@ from quipu.memory.model import (
     RelatedRequest,
     RelatedResponse,
 )
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.scope import Scopes, in_scope, no_record, predicate, reaches
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.views import is_secret, record_fields, record_view

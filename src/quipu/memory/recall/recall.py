@@ -16,8 +16,7 @@ from quipu.memory.embedding import Embedding
 from quipu.memory.model import FailedStore, Hit, MemoryView, RecallRequest, RecallResponse
 from quipu.memory.pipeline import Held
 from quipu.memory.read import Read
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.recall.hits import RankedHit, Room, fitted, foreign_hit_of, hit_of
 from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
 from quipu.memory.recall.ranking import Asked, Ranked, Ranking
