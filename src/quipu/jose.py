@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from quipu.errors import UnauthenticatedError
+from quipu.model.value import strict_json
 
 _EDWARDS = ("EdDSA", "Ed25519")
 ALGORITHMS = (*_EDWARDS, "ES256")
@@ -206,23 +207,12 @@ def _header(text: str, *, may_be_detached: bool) -> Mapping[str, Any]:
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        value: object = json.loads(_decoded(text), object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        value: object = strict_json(_decoded(text).decode())
+    except ValueError as error:
         raise _refused() from error
     if not isinstance(value, dict):
         raise _refused()
     return cast("Mapping[str, Any]", value)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name stands once: two readers could otherwise read two things."""
-    if len(found := dict(pairs)) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _no_constant(_name: str) -> Any:
-    raise ValueError
 
 
 def _decoded(text: str) -> bytes:

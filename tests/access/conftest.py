@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quipu.access.budgets import Budgets
 from quipu.access.model import TABLES, IssuedTokenResponse
 from quipu.access.operations import CREATE_TOKEN
 from quipu.access.service import AccessService, access_service
@@ -73,7 +74,8 @@ def over(ledger: Ledger, clock: Clock | None = None, redactor: Any = None, **giv
         new_id=given.pop("new_id", None) or ids_from(),
         random=os.urandom,
         reviewable=REVIEWABLE,
-        **{"rate": 0, "recall_budget": 0, **given},
+        budgets=Budgets(ledger, rate=given.pop("rate", 0), recall_budget=given.pop("recall_budget", 0)),
+        **given,
     )
     services = Services.of(service.bindings, service.budgets, Untraced())
     return Access(ledger, service, services, clock)

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quipu.access.budgets import HOUR_MS, Budgets, drawn, is_current, taken_from
-from quipu.access.model import RECALL_USES, TABLES, RecallUse
+from quipu.access.budgets import (
+    HOUR_MS,
+    RECALL_USES,
+    Budgets,
+    RecallUse,
+    drawn,
+    is_current,
+    taken_from,
+)
+from quipu.access.model import TABLES
 from quipu.access.operations import WHOAMI
 from quipu.errors import BackendUnavailableError, QuotaExceededError, RateLimitedError
 from quipu.ledger.driver import Driver
@@ -295,7 +303,8 @@ def with_budget(memory: TestMemory, count: int) -> TestMemory:
     service = replace(
         memory.service,
         recall=replace(memory.service.recall, budget=budgets),
-        read=replace(memory.service.read, budget=budgets),
+        read=(read := replace(memory.service.read, budget=budgets)),
+        related=replace(memory.service.related, read=read),
     )
     return replace(memory, service=service, services=Services.of(service.bindings, budgets, Untraced()))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quipu.audit.anchors import Anchor
+from quipu.audit.checkpoints import Checkpoints
 from quipu.audit.keys import KeySigner, Signer
 from quipu.audit.model import ANCHORS
 from quipu.audit.service import AuditService, audit_service
@@ -62,16 +63,18 @@ def audited(
 ) -> Audited:
     """The audit over a memory, as bootstrap puts it together."""
     signer = signer or KeySigner.fresh()
+    checkpoints = Checkpoints(memory.ledger, signer, memory.clock, every_ms)
     audit = audit_service(
         ledger=memory.ledger,
         memory=memory.service,
         signer=signer,
-        clock=memory.clock,
+        checkpoints=checkpoints,
         anchors=anchors,
-        every_ms=every_ms,
         detect=classes,
         imports=NoneWaits(),
     )
+    checkpoints.signed = audit.publish_due
+    memory.ledger.on_commit(checkpoints.committed)
     bindings = {**memory.services.bindings, **{one.operation.name: one for one in audit.bindings}}
     memory.services = Services(bindings, Unlimited(), Untraced())
     return Audited(memory, audit, signer)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quipu import Memory
 from quipu.audit.keys import FileSigner, KeySigner, is_signed, key_id
 from quipu.audit.model import TenantReport
 from quipu.audit.operations import LIST_CHECKPOINTS, SIGN_CHECKPOINT, VERIFY
@@ -52,6 +53,14 @@ async def test_what_was_signed_verifies_after_a_restart(opened: Opened, tmp_path
     assert listed.checkpoints == (point,)
     assert point.key_id in listed.keys
     await second.close()
+
+
+async def test_whoever_writes_signs_without_having_asked_for_anything_of_the_audit(tmp_path: Path) -> None:
+    place = str(tmp_path / "memory.db")
+    async with Memory("ana", place, embedder="none") as memory:
+        await memory.remember("Ana likes tea.")
+    async with Memory("ana", place, embedder="none") as memory:
+        assert len((await memory.call("list_checkpoints")).checkpoints) == 1
 
 
 async def test_a_signature_whose_key_is_gone_is_unverifiable_and_not_wrong(

@@ -164,7 +164,7 @@ def test_help_loads_the_operations_of_its_own_room_only() -> None:
         assert operations == {f"quipu.{room}.operations"}
 
 
-def test_a_list_loads_no_model_no_server_and_no_client(cli: Cli) -> None:
+def test_a_list_loads_nothing_that_ranks_writes_serves_or_asks_others(cli: Cli) -> None:
     cli.remember("tea")
     script = (
         "import sys; from quipu.cli.program import run; run(['list']); print(*sys.modules, file=sys.stderr)"
@@ -173,7 +173,10 @@ def test_a_list_loads_no_model_no_server_and_no_client(cli: Cli) -> None:
     assert b"tea" in done.stdout
     modules = set(done.stderr.decode().split())
     assert "quipu.memory.read" in modules, "otherwise nothing is proved here"
-    assert not {"httpx", "onnxruntime", "psycopg", "uvicorn", "mcp", "quipu.http.app"}.intersection(modules)
+    others = {"httpx", "onnxruntime", "psycopg", "uvicorn", "mcp", "numpy", "cryptography"}
+    assert not others.intersection(modules)
+    rooms = {name.split(".")[1] for name in modules if name.count(".") > 1 and name.startswith("quipu.")}
+    assert rooms == {"access", "bootstrap", "cli", "ledger", "memory", "model", "search", "telemetry"}
 
 
 def test_the_version_is_shown(cli: Cli) -> None:

@@ -88,7 +88,7 @@ def test_the_page_makes_an_operation_that_is_on_every_face_and_a_field_more_with
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == 6
+    assert len(blocks) == 5
     environment = {
         **os.environ,
         "PYTHONPATH": str(tmp_path / "src"),

@@ -27,7 +27,7 @@ class Filled:
     def __init__(self, path: Path) -> None:
         self.path, self.log_path = path, path.with_name(f"{path.name}-wal")
         self.driver = SqliteDriver(path)
-        self.driver.create(schema_statements(SQLITE), ())
+        self.driver.create(schema_statements(SQLITE), tuple)
         assert self.driver.scrub(5_000)
         self.pages = self.path.stat().st_size // 4096
 

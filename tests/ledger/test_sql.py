@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import quipu.ledger
 from quipu.bootstrap import TABLES
 from quipu.ledger.canonical import canonical, canonical_plain
+from quipu.ledger.copy import stored_tables
 from quipu.ledger.queries import SQL, SQLITE, schema_statements
-from quipu.ledger.table import stored_tables
 from quipu.memory.scope import STORES
 
 SOURCE = Path(quipu.ledger.__file__).parent

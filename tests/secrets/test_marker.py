@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quipu.errors import InvalidError
-from quipu.secrets.marker import Marker, Redacted, Span, merged, normalised_markers, redacted, unmarked
+from quipu.secrets.marker import Marker, Redacted, Span, merged, redacted, unmarked
 
 TEMPLATES = ("<REDACTED:{label}>", "[REDACTED:{label}]", "***{label}***", "«{label}»", "<<REDACTED:{label}>>")
 
@@ -81,29 +81,3 @@ def test_what_a_replacement_uncovers_is_replaced_too() -> None:
     )
     assert redacted("bad " * 9, find, Marker(), frozenset()).text.count("bad") == 1  # and then it gives up
     assert "bad" not in redacted("bad" * 9, find, Marker(), frozenset()).text  # but leaves no part of a row
-
-
-def test_markers_of_others_become_ours() -> None:
-    for text, normal in {
-        "kept [BYOK:sk-live-value] out": "kept <REDACTED:carry-forward> out",
-        "a <REDACTED:db> b [REDACTED:mail.key] c": "a <REDACTED:db> b <REDACTED:mail.key> c",
-        "[REDACTED:two words]": "<REDACTED:two-words>",
-        "[REDACTED:]": "<REDACTED:carry-forward>",
-        "[REDACTED:///]": "<REDACTED:carry-forward>",
-        f"[REDACTED:{'x' * 99}]": f"<REDACTED:{'x' * 64}>",
-        "[BYOK:] <REDACTED> [REDACTED] BYOK:x": "<REDACTED:carry-forward> <REDACTED> [REDACTED] BYOK:x",
-    }.items():
-        assert normalised_markers(text, Marker()) == normal
-
-
-@given(
-    st.sampled_from(TEMPLATES),
-    st.lists(
-        st.sampled_from(("[BYOK:x]", "<REDACTED:a>", "[REDACTED:b]", "«c»", "***d***", " ", "[", "<")),
-        max_size=6,
-    ),
-)
-def test_normalising_twice_changes_nothing(template: str, parts: list[str]) -> None:
-    once = normalised_markers("".join(parts), Marker(template))
-    assert normalised_markers(once, Marker(template)) == once
-    assert "[BYOK:" not in once

@@ -355,7 +355,7 @@ async def test_of_two_who_make_the_key_at_once_one_does(tmp_path: Path) -> None:
 async def test_what_was_sealed_is_bound_to_its_place(opened: Open) -> None:
     server = await opened()
     ledger = server.container.ledger
-    sealing = Sealing(ledger, KeySealer.fresh(), (SECRETS,))
+    sealing = Sealing(ledger, KeySealer.fresh(), ())
     sealed = await sealing.seal(b"x", "default", "sec_1")
     assert sealing.unseal(sealed, "default", "sec_1") == b"x"
     for tenant, row in (("default", "sec_2"), ("acme", "sec_1")):

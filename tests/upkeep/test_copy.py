@@ -10,12 +10,12 @@ import pytest
 from quipu.bootstrap import TABLES
 from quipu.errors import ConflictError, NotFoundError, TamperedError
 from quipu.ledger.commit import Close, Demote, Erase, Keep, Once, Touch
+from quipu.ledger.copy import stored_tables
 from quipu.ledger.index import Space
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.postgres.driver import PostgresDriver
 from quipu.ledger.queries import SQLITE, schema_statements
 from quipu.ledger.sqlite.driver import SqliteDriver
-from quipu.ledger.table import stored_tables
 from quipu.memory.scope import STORES
 from quipu.model.record import Link
 from quipu.model.store import Store

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from quipu.access.model import RECALL_USES, RecallUse
 from quipu.errors import BackendUnavailableError, QuotaExceededError, RateLimitedError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
+from quipu.ledger.table import Table
 from quipu.model.principal import Principal
 from quipu.operation import Context
 
@@ -27,6 +27,21 @@ _MOST = 100_000
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallUse:
+    """Memories that were given out in the hour that began at `since`, to a credential or for an agent."""
+
+    #: The credential's name; empty where an agent's use is counted, whoever asks.
+    principal: str
+    #: SHA-256 of the agent's name; empty where a credential's use is counted, whatever the agent.
+    agent_id: str
+    since: int
+    used: int
+
+
+RECALL_USES = Table("recall_budget", RecallUse, key=("principal", "agent_id"), is_journaled=False)
 
 
 # -- rules --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, Strict
 
+from quipu.access.budgets import RECALL_USES
 from quipu.fields import Count, Cursor, Expiry, Integer, Name, Names, Redact, bad_value
 from quipu.ledger.table import Table
 from quipu.model.principal import Permission
@@ -67,18 +68,6 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecallUse:
-    """Memories that were given out in the hour that began at `since`, to a credential or for an agent."""
-
-    #: The credential's name; empty where an agent's use is counted, whoever asks.
-    principal: str
-    #: SHA-256 of the agent's name; empty where a credential's use is counted, whatever the agent.
-    agent_id: str
-    since: int
-    used: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WebSession:
     """Somebody who is signed in to the web page. The id is the SHA-256 of the cookie."""
 
@@ -103,7 +92,6 @@ class SigninLink:
 
 
 TOKENS = Table("token", Token, key=("id",), unique=("hash",))
-RECALL_USES = Table("recall_budget", RecallUse, key=("principal", "agent_id"), is_journaled=False)
 WEB_SESSIONS = Table("web_session", WebSession, key=("id",), is_journaled=False)
 SIGNIN_LINKS = Table("signin_link", SigninLink, key=("id",), is_journaled=False)
 TABLES: tuple[Table[Any], ...] = (TOKENS, RECALL_USES, WEB_SESSIONS, SIGNIN_LINKS)

@@ -164,15 +164,14 @@ def access_service(
     new_id: Callable[[str], str],
     random: Callable[[int], bytes],
     reviewable: Collection[str],
-    rate: int,
-    recall_budget: int,
+    budgets: Budgets,
     identities: Identities | None = None,
     public_url: str | None = None,
 ) -> AccessService:
     """Everything of access, from its parts.
 
     `detectors` checks names without the registered secrets; `reviewable` are the operations that a reviewer may be
-    limited to; `rate` and `recall_budget` are the server's own limits, 0 for none.
+    limited to.
     """
     tokens = Tokens(
         ledger=ledger,
@@ -194,5 +193,5 @@ def access_service(
             random=random,
             public_url=None if public_url is None else public_url.rstrip("/"),
         ),
-        budgets=Budgets(ledger, rate=rate, recall_budget=recall_budget),
+        budgets=budgets,
     )

@@ -143,10 +143,6 @@ class Checkpoints:
     _written: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
-    def follow(self) -> None:
-        """Begin to sign what is due."""
-        self.ledger.on_commit(self._committed)
-
     async def sign(self, tenant: str, actor: str) -> Checkpoint:
         """Sign where the journal stands."""
 
@@ -198,8 +194,8 @@ class Checkpoints:
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
-    def _committed(self, tenant: str, seq: int, commits: Sequence[Commit] | None) -> None:
-        """After each commit, on the event loop. Others' commits are signed by who made them."""
+    def committed(self, tenant: str, seq: int, commits: Sequence[Commit] | None) -> None:
+        """To be called after each commit, on the event loop. Others' commits are signed by who made them."""
         if commits is None or all(commit.draft.op in _OWN for commit in commits):
             return
         known = self._unsigned.get(tenant)

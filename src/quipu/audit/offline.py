@@ -5,7 +5,6 @@ whoever has the files can make up what no signature covers.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -26,6 +25,7 @@ from quipu.audit.versions import may_be_empty, missing_fault
 from quipu.errors import UnverifiableError
 from quipu.ledger.canonical import canonical
 from quipu.model.journal import GENESIS, Checkpoint, Entry, Mention
+from quipu.model.value import strict_json
 
 #: Name of a file → its lines.
 Files: TypeAlias = Mapping[str, Iterable[str]]
@@ -227,22 +227,10 @@ def _bodies(name: str, files: Files, faults: Faults) -> Iterator[tuple[int, dict
     """The objects of a file, with the numbers of their lines."""
     for number, line in enumerate(files.get(name, ()), 1):
         try:
-            body = json.loads(line, object_pairs_hook=_once, parse_constant=_no_constant)
-        except (ValueError, RecursionError):
+            body = strict_json(line)
+        except ValueError:
             body = None
         if isinstance(body, dict):
             yield number, cast("dict[str, Any]", body)
         elif line.strip():
             faults.add("altered_line", f"line {number} of {name} is damaged")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that stands twice in an object means one thing to us and another to the next reader."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)

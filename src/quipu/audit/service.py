@@ -47,7 +47,7 @@ from quipu.model.journal import WITNESS, Checkpoint, Draft, Entry
 from quipu.model.principal import Permission
 from quipu.model.record import Record
 from quipu.model.store import Store
-from quipu.operation import AnyBinding, Binding, Clock, Context, invalid
+from quipu.operation import AnyBinding, Binding, Context, invalid
 
 _PAGE = 500
 #: Who may see little of a long journal is given a cursor after so many entries, even with nothing to show.
@@ -284,15 +284,13 @@ def audit_service(
     ledger: Ledger,
     memory: MemoryService,
     signer: Signer,
-    clock: Clock,
+    checkpoints: Checkpoints,
     anchors: Sequence[Anchor],
-    every_ms: int,
     detect: Detect,
     imports: UndoneImports,
 ) -> AuditService:
-    """Everything of audit, from its parts. `every_ms`: how old the last signature may be while something is written."""
-    checkpoints = Checkpoints(ledger, signer, clock, every_ms)
-    service = AuditService(
+    """Everything of audit, from its parts."""
+    return AuditService(
         ledger=ledger,
         checkpoints=checkpoints,
         anchors=anchors,
@@ -301,9 +299,6 @@ def audit_service(
         journal=Journal(ledger, memory.read.scopes),
         undo=Undo(ledger=ledger, memory=memory, detect=detect, imports=imports),
     )
-    checkpoints.signed = service.publish_due
-    checkpoints.follow()
-    return service
 
 
 def _answer(

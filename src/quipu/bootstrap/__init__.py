@@ -1,11 +1,32 @@
-"""Puts one installation together. The only package that names implementations."""
+"""Puts one installation together. The only package that names implementations.
 
-from quipu.bootstrap.container import Container, Untraced, open_container
-from quipu.bootstrap.declared import OPERATIONS, TABLES
-from quipu.bootstrap.mirrors import other_memories
-from quipu.bootstrap.places import is_memory, open_ledger, sealing_key_file, signing_key_file, sqlite_path
-from quipu.bootstrap.serving import background_jobs, http_app, http_settings, mcp_parts, speak_mcp
+Names are imported when they are first used: a command needs the container, and nothing that serves.
+"""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quipu.bootstrap.container import Container, Untraced, open_container
+    from quipu.bootstrap.declared import OPERATIONS, TABLES
+    from quipu.bootstrap.mirrors import other_memories
+    from quipu.bootstrap.places import (
+        is_memory,
+        open_ledger,
+        sealing_key_file,
+        signing_key_file,
+        sqlite_path,
+    )
+    from quipu.bootstrap.serving import background_jobs, http_app, http_settings, mcp_parts, speak_mcp
+
+#: Where the names above are at home.
+_HOMES = {
+    "container": ("Container", "Untraced", "open_container"),
+    "declared": ("OPERATIONS", "TABLES"),
+    "mirrors": ("other_memories",),
+    "places": ("is_memory", "open_ledger", "sealing_key_file", "signing_key_file", "sqlite_path"),
+    "serving": ("background_jobs", "http_app", "http_settings", "mcp_parts", "speak_mcp"),
+}
 __all__ = [
     "OPERATIONS",
     "TABLES",
@@ -24,3 +45,10 @@ __all__ = [
     "speak_mcp",
     "sqlite_path",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"quipu.bootstrap.{module}"), name)
+    raise AttributeError(name)

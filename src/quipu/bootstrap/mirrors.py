@@ -1,6 +1,5 @@
 """Mirrors: copies of the ledger elsewhere, each behind its guard."""
 
-from quipu.bootstrap.core import Core
 from quipu.bootstrap.places import is_memory, sqlite_path
 from quipu.config import Settings, data_dir
 from quipu.embed.port import Embedder
@@ -11,16 +10,14 @@ from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at
 from quipu.telemetry.settings import Propagating
 
 
-def mirror_of(core: Core, place: MirrorAddress) -> Mirror:
-    """A mirror behind its guard, not opened yet."""
-    beside = None if is_memory(core.address) else sqlite_path(core.address)
+def mirror_of(settings: Settings, ledger: str, embedder: Embedder | None, place: MirrorAddress) -> Mirror:
+    """A mirror behind its guard, not opened yet. `ledger`: the address of what it mirrors."""
+    beside = None if is_memory(ledger) else sqlite_path(ledger)
     if beside is None:
         folder = data_dir() / "mirrors" / place.name
     else:
         folder = beside.with_name(f"{beside.name}.mirror-{place.name}")
-    backend = adapter_at(
-        place, folder=folder, open_memory=other_memories(core.settings), embedder=core.embedder
-    )
+    backend = adapter_at(place, folder=folder, open_memory=other_memories(settings), embedder=embedder)
     return Mirror(
         name=place.name,
         backend=GuardedBackend(place.name, backend, patience=Patience(search_s=place.deadline_ms / 1000)),

@@ -1,22 +1,59 @@
 """Addresses of ledgers, and the files beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import unquote, urlsplit
 
-from quipu.bootstrap.declared import TABLES
 from quipu.config import Settings, data_dir
 from quipu.errors import Fault, InvalidError
 from quipu.ledger.driver import Driver
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.sqlite.driver import SqliteDriver
-from quipu.memory.memory_store import MemoryStore
-from quipu.mirrors.registry import is_ledger
+from quipu.ledger.table import Table
+
+if TYPE_CHECKING:
+    from quipu.memory.memory_store import MemoryStore
 
 
-def places_of(stores: Sequence[Any], settings: Settings) -> tuple[str, list[str | MemoryStore]]:
+class Late(Sequence[Table[Any]]):
+    """Tables whose capabilities are loaded when the first of them is looked at."""
+
+    def __init__(self, load: Callable[[], Sequence[Table[Any]]]) -> None:
+        self._load = load
+
+    @cached_property
+    def _loaded(self) -> Sequence[Table[Any]]:
+        return self._load()
+
+    @overload
+    def __getitem__(self, index: int) -> Table[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Table[Any]]: ...
+    def __getitem__(self, index: int | slice) -> Table[Any] | Sequence[Table[Any]]:
+        return self._loaded[index]
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+
+def _declared() -> Sequence[Table[Any]]:
+    from quipu.bootstrap.declared import TABLES  # loads every capability's rows
+
+    return TABLES
+
+
+#: Every table that a capability declares. An erasure and a verification look at them; most calls do not.
+TABLES = Late(_declared)
+
+
+def places_of(stores: Sequence[Any], settings: Settings) -> "tuple[str, list[str | MemoryStore]]":
     """Where the ledger is, and what mirrors it: the first ledger is the ledger."""
+    if not stores and not settings.mirrors:
+        return settings.store or _default_store(), []
+    from quipu.mirrors.registry import is_ledger  # loads what mirrors are made of
+
     places = [str(place) if isinstance(place, Path) else place for place in stores]
     ledger = next((place for place in places if is_ledger(place)), None)
     if ledger is None:
@@ -25,7 +62,8 @@ def places_of(stores: Sequence[Any], settings: Settings) -> tuple[str, list[str 
         address = str(ledger)
         places.remove(ledger)
     places += [other for other in settings.mirrors if other not in places]
-    if any(isinstance(place, str) and _is_same(address, place) for place in places):
+    others = [place for place in places if is_ledger(place) and is_ledger(address)]
+    if any(_is_same(address, str(place)) for place in others):
         raise InvalidError(
             "A ledger cannot be its own mirror.",
             faults=[Fault("/stores", "bad_value", "another place for copies")],
@@ -34,8 +72,8 @@ def places_of(stores: Sequence[Any], settings: Settings) -> tuple[str, list[str 
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two addresses are the same ledger."""
-    if not (is_ledger(one) and is_ledger(other)) or is_memory(other):
+    """Whether two addresses of ledgers are the same one."""
+    if is_memory(other):
         return False
     first, second = sqlite_path(one), sqlite_path(other)
     if first is None or second is None:

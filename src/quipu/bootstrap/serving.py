@@ -74,6 +74,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.transfer.oap_routes import MoveRoutes
     from quipu.web.render import error_page
 
+    container.load()
     settings, spans = http_settings(container.config), container.spans
     if spans is not None:
         spans.serve()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from quipu._version import __version__
-from quipu.cli.places import ledger_file, no_memory
-from quipu.cli.session import Session
+from quipu.cli.session import Session, ledger_file, no_memory
 from quipu.command import HandCommand
 from quipu.errors import QuipuError
 

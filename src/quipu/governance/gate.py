@@ -13,6 +13,7 @@ from quipu.errors import ForbiddenError
 from quipu.governance.diffs import NOTHING
 from quipu.governance.model import PROPOSALS, Proposal, Rule
 from quipu.governance.proposals import Proposals, removed_count
+from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rules import Facts, Question, Subject, decided, strictest
 from quipu.governance.similar_memories import SimilarMemories
@@ -20,6 +21,7 @@ from quipu.governance.text_classes import all_words, said
 from quipu.ledger.commit import Commit, Once
 from quipu.ledger.ledger import Ledger
 from quipu.memory.drafts import trust_of
+from quipu.memory.embedding import Embedding
 from quipu.memory.model import RecallRequest, RememberManyRequest, RememberRequest
 from quipu.memory.pipeline import Guard, Held, Plan, Redactor, Verdict
 from quipu.memory.scope import Scopes
@@ -27,7 +29,8 @@ from quipu.model.journal import Draft
 from quipu.model.principal import Permission, Principal
 from quipu.model.record import Record, State
 from quipu.model.search import Selection, Snapshot
-from quipu.operation import Context, Request
+from quipu.operation import Clock, Context, Request
+from quipu.search.engine import SearchEngine
 
 _EVER: frozenset[State] = frozenset({"live", "archived", "forgotten"})
 #: A recall that was approved is let through once, to whoever asked, within so long of the yes.
@@ -300,6 +303,41 @@ class Gate:
         async for _ in self.ledger.scan(selection, Snapshot(None, ctx.clock())):
             return False
         return True
+
+
+def gate(
+    *,
+    ledger: Ledger,
+    redactor: Redactor,
+    rules: Rules,
+    scopes: Scopes,
+    embedding: Embedding,
+    engine: SearchEngine,
+    clock: Clock,
+    new_id: Callable[[str], str],
+    random: Callable[[int], bytes],
+    is_marked: Callable[[str], bool],
+    public_url: str | None = None,
+    keeps_rejected: bool = False,
+) -> Gate:
+    """What the pipeline asks: needed before memory, which is built over it."""
+    proposals = Proposals(
+        ledger=ledger,
+        scope=ReviewerScope(ledger=ledger, scopes=scopes),
+        new_id=new_id,
+        random=random,
+        public_url=None if public_url is None else public_url.rstrip("/"),
+        keeps_rejected=keeps_rejected,
+    )
+    return Gate(
+        ledger=ledger,
+        redactor=redactor,
+        rules=rules,
+        proposals=proposals,
+        similar=SimilarMemories(ledger=ledger, embedding=embedding, engine=engine, clock=clock),
+        scopes=scopes,
+        is_marked=is_marked,
+    )
 
 
 def _asks(request: Request) -> bool:

@@ -1,6 +1,5 @@
 """The capability put together: every operation of governance and the function that does it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +9,11 @@ from quipu.governance.decision_wait import DecisionWait
 from quipu.governance.gate import Gate
 from quipu.governance.proposals import Proposals
 from quipu.governance.review import HeldWrites, Reviews
-from quipu.governance.reviewer_scope import ReviewerScope
 from quipu.governance.rule_list import Rules
 from quipu.governance.rule_test import RuleTest
-from quipu.governance.similar_memories import SimilarMemories
-from quipu.ledger.ledger import Ledger
-from quipu.memory.embedding import Embedding
-from quipu.memory.pipeline import Pipeline, Redactor, Write
-from quipu.memory.scope import Scopes
+from quipu.memory.pipeline import Pipeline, Write
 from quipu.memory.service import MemoryService
-from quipu.operation import AnyBinding, Binding, Clock
-from quipu.search.engine import SearchEngine
+from quipu.operation import AnyBinding, Binding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,41 +39,6 @@ class GovernanceService:
             Binding(ops.SET_RULES, self.rules.set),
             Binding(ops.TEST_RULES, self.rule_test.test),
         )
-
-
-def gate(
-    *,
-    ledger: Ledger,
-    redactor: Redactor,
-    rules: Rules,
-    scopes: Scopes,
-    embedding: Embedding,
-    engine: SearchEngine,
-    clock: Clock,
-    new_id: Callable[[str], str],
-    random: Callable[[int], bytes],
-    is_marked: Callable[[str], bool],
-    public_url: str | None = None,
-    keeps_rejected: bool = False,
-) -> Gate:
-    """What the pipeline asks: needed before memory, which is built over it."""
-    proposals = Proposals(
-        ledger=ledger,
-        scope=ReviewerScope(ledger=ledger, scopes=scopes),
-        new_id=new_id,
-        random=random,
-        public_url=None if public_url is None else public_url.rstrip("/"),
-        keeps_rejected=keeps_rejected,
-    )
-    return Gate(
-        ledger=ledger,
-        redactor=redactor,
-        rules=rules,
-        proposals=proposals,
-        similar=SimilarMemories(ledger=ledger, embedding=embedding, engine=engine, clock=clock),
-        scopes=scopes,
-        is_marked=is_marked,
-    )
 
 
 def governance_service(

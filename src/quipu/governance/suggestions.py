@@ -22,8 +22,7 @@ from quipu.governance.similarity import SAME_MATTER, relation
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.memory.model import ForgetRequest, MergeRequest
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.scope import Scopes, reaches
 from quipu.memory.views import is_secret, record_view
 from quipu.model.principal import Principal

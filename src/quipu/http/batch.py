@@ -9,7 +9,7 @@ from starlette.requests import Request as HttpRequest
 from quipu.errors import Fault, InvalidError, QuipuError
 from quipu.http import streams
 from quipu.http.limits import lift_limits
-from quipu.http.read import LINE_BYTES, line_groups, strict_json
+from quipu.http.read import LINE_BYTES, json_object, line_groups
 from quipu.memory.model import ItemError, ItemResult, RememberManyRequest, RememberManyResponse
 from quipu.operation import AnyOperation, Context, Facts, Response, dispatch, invalid
 
@@ -69,7 +69,7 @@ def _parsed(
     """A batch of one."""
     if text is None:
         raise invalid([Fault("", "too_large", f"a line of at most {LINE_BYTES:,} bytes")])
-    item = strict_json(text)
+    item = json_object(text)
     if key is not None:
         item.setdefault("idempotency_key", key)
     return operation.request.parse({**beside, "items": [item]})

@@ -1,6 +1,5 @@
 """What a caller sent, wherever it stands: path, query, headers, body."""
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from urllib.parse import quote
 from starlette.requests import Request as HttpRequest
 
 from quipu.errors import Fault, InvalidError
+from quipu.model.value import strict_json
 from quipu.operation import AnyOperation, Http, invalid
 from quipu.schemas import fields, from_texts
 
@@ -114,35 +114,20 @@ async def json_body(
     if media_type(http) != JSON:
         # A page in a browser can send other types to a server that it must not reach.
         raise invalid([Fault("", "bad_content_type", JSON if items is None else f"{JSON} or {NDJSON}")])
-    return strict_json(raw, items=items)
+    return json_object(raw, items=items)
 
 
-def strict_json(body: bytes, *, items: str | None = None) -> dict[str, Any]:
+def json_object(body: bytes, *, items: str | None = None) -> dict[str, Any]:
     """Python's reader with two hooks: pydantic's own lets a second `content` win and takes NaN into free JSON."""
     try:
-        found: Any = _DECODER.decode(body.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        found: Any = strict_json(body.decode("utf-8"))
+    except ValueError as error:
         raise _bad_json() from error
     if isinstance(found, list) and items is not None:
         return {items: found}
     if not isinstance(found, dict):
         raise _bad_json()
     return found  # pyright: ignore[reportUnknownVariableType]  whatever the caller sent
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-#: `loads` would make one for every body.
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 
 
 def _bad_json() -> InvalidError:

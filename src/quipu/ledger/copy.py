@@ -6,16 +6,59 @@
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from quipu.errors import ConflictError, NotFoundError, TamperedError
 from quipu.ledger.driver import Cursor, Driver
-from quipu.ledger.queries import SQL, schema_statements
-from quipu.ledger.table import Row, StoredTable, stored_tables
+from quipu.ledger.queries import SQL, Query, schema_statements
+from quipu.ledger.table import Row
 
 Progress = Callable[[int, int], None]
 _PAGE = 500
 _MOST_TENANTS = 1_000
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Any table of the schema as it stands, for copying whole tenants."""
+
+    name: str
+    #: The tenant first.
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    @cached_property
+    def rows(self) -> Query:
+        """All rows of a tenant, in an order that both engines share."""
+        start = f"SELECT {', '.join(self.columns)} FROM {self.name} WHERE tenant = :tenant"  # noqa: S608  names from our schema
+        return Query(f"{start} ORDER BY {', '.join(self.key)}")
+
+    @cached_property
+    def any(self) -> Query:
+        return Query(f"SELECT 1 FROM {self.name} WHERE tenant = :tenant LIMIT 1")  # noqa: S608  a table's name
+
+    @cached_property
+    def insert(self) -> Query:
+        values = ", ".join(f":{name}" for name in self.columns)
+        return Query(f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({values})")  # noqa: S608  names from our schema
+
+
+def stored_tables(statements: Sequence[str]) -> list[StoredTable]:
+    """The tables that these statements make, in their order."""
+    tables: list[StoredTable] = []
+    for statement in statements:
+        made = re.match(r"CREATE TABLE (\w+) \((.*)\)", statement, re.S)
+        if made is None:
+            continue
+        lines = [line.strip() for line in made[2].splitlines()]
+        columns = tuple(line.split()[0] for line in lines if line and not line.startswith("CONSTRAINT"))
+        key = re.search(r"PRIMARY KEY \(([^)]*)\)", made[2])
+        assert key is not None
+        tables.append(StoredTable(made[1], columns, tuple(name.strip() for name in key[1].split(","))))
+    return tables
 
 
 def copy(

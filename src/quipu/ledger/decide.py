@@ -44,20 +44,13 @@ _DERIVING = ("derived_from", "compacted_from")
 _NO_PROVENANCE = '{"written_by":""}'
 _LARGEST = 2**63
 
+# fmt: off
 #: Statements run in this order, each kind in bulk. Links are added before former ones end, by position.
 _PHASES = (
-    *(
-        "add_entry",
-        "add_record",
-        "end_record",
-        "add_vector",
-        "copy_terms",
-        "copy_vectors",
-        "add_link",
-        "end_links",
-    ),
-    *("marks", "add_reason", "rows", "add_answer", "add_answer_record", "erase"),
+    "add_entry", "add_record", "end_record", "add_vector", "copy_terms", "copy_vectors", "add_link",
+    "end_links", "marks", "add_reason", "rows", "add_answer", "add_answer_record", "erase",
 )
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +173,19 @@ def _decided(state: State, caller: Caller, random: Random) -> list[Committed]:
 
 def _repeated(state: State, once: Once, now: int) -> Answered | None:
     first = state.answers.get((once.principal, once.operation, once.key))
-    if first is None:
-        return None
-    if first.fingerprint != once.fingerprint:
+    if first is not None:
+        check_same_request(first.fingerprint, once.fingerprint)
+    return first
+
+
+def check_same_request(first: str, fingerprint: str) -> None:
+    """Refuse another request under a key that came before."""
+    if first != fingerprint:
         raise ConflictError(
             "This idempotency key came with another request before.",
             reason="idempotency_key_mismatch",
             hint="Use a new key for a new request.",
         )
-    return first
 
 
 class _Entry:
@@ -303,8 +300,7 @@ class _Entry:
         salt = self._random(16)
         if record.version != newest + 1:
             record = replace(record, version=newest + 1)
-        digest = record_digest(record, salt).hex()  # of what stands before `born`
-        record = replace(record, born=self._seq, salt=salt, digest=digest)
+        digest = record_digest(record, salt)  # of what stands before `born`
         if known is not None and known.is_current:
             state.write(
                 "end_record",
@@ -315,8 +311,9 @@ class _Entry:
                 ending="replaced",
                 merged_into=None,
             )
+        row = record_row(state.tenant, record, put.terms)
         state.write(
-            "add_record", SQL["add_record"], **_without_tenant(record_row(state.tenant, record, put.terms))
+            "add_record", SQL["add_record"], **row | {"born": self._seq, "salt": salt, "digest": digest}
         )
         if put.keeps_index:
             place: Values = {"id": record.id, "version": record.version, "former": newest}
@@ -334,8 +331,8 @@ class _Entry:
                 state.derived[link.to] = self._seq
         if newest and put.lifts_demotion:
             state.write("marks", SQL["lift_demotion"], id=record.id, seq=self._seq)
-        state.versions[record.id] = VersionState(record.version, digest, is_current=True)
-        self._mentions.append(Mention(record.id, record.version, digest))
+        state.versions[record.id] = VersionState(record.version, digest.hex(), is_current=True)
+        self._mentions.append(Mention(record.id, record.version, digest.hex()))
         self._head["changed"] = self._seq
 
     def _vector(self, record: Record, put: Put) -> None:
@@ -510,21 +507,11 @@ def _mismatch(known: VersionState | None) -> ConflictError:
     )
 
 
-def _without_tenant(values: Values) -> Values:
-    return {name: value for name, value in values.items() if name != "tenant"}
-
-
 def _check_record(record: Record) -> None:
+    named = (record.id, record.agent_id, record.user_id, record.session_id, record.source, record.key)
     texts = (
-        *(
-            record.id,
-            record.agent_id,
-            record.user_id,
-            record.session_id,
-            record.content,
-            record.source,
-            record.key,
-        ),
+        *named,
+        record.content,
         *record.tags,
         *(link.to for link in record.links),
         *(link.rel for link in record.links),

@@ -50,10 +50,10 @@ class Driver(Protocol):
         """Left without an error: durable."""
         ...
 
-    def create(self, statements: Sequence[str], erasable: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Callable[[], Sequence[str]]) -> None:
         """Bring a database that has no tables yet to the schema; of two who come at once one does it.
 
-        erasable: Tables from which an erasure takes something, so that dead rows are left there.
+        erasable: Tables from which an erasure takes something, so that dead rows are left there. Asked when that matters.
         """
         ...
 

@@ -70,10 +70,13 @@ class Ledger:
     """One implementation over a driver."""
 
     def __init__(self, driver: Driver, tables: Sequence[Table[Any]], *, random: Random = os.urandom) -> None:
-        """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened."""
-        self._driver, self.tables = driver, tuple(tables)
+        """Blocks: it makes the tables of a new database. Closes the driver when it is closed, or cannot be opened.
+
+        tables: What capabilities declare; looked at by an erasure and a verification only.
+        """
+        self._driver, self.tables = driver, tables
         try:
-            driver.create(schema_statements(driver.dialect), erasable(self.tables))
+            driver.create(schema_statements(driver.dialect), lambda: erasable(self.tables))
         except BaseException:
             driver.close()
             raise

@@ -48,47 +48,16 @@ class Dialect:
 
 #: All named queries that both engines share.
 SQL: Mapping[str, Query] = named_queries("quipu.ledger", "sql/records.sql")
-_RECORD = ", ".join(
-    f"r.{column}"
-    for column in (
-        *(
-            "id",
-            "version",
-            "born",
-            "died",
-            "ending",
-            "merged_into",
-            "emptied",
-            "store_id",
-            "agent_id",
-            "user_id",
-        ),
-        *(
-            "session_id",
-            "type",
-            "tier",
-            "state",
-            "content",
-            "metadata",
-            "tags",
-            "links",
-            "confidence",
-            "importance",
-        ),
-        *(
-            "source",
-            "provenance",
-            "details",
-            "privacy",
-            "created_at",
-            "updated_at",
-            "expires_at",
-            "key",
-            "valid_from",
-        ),
-        *("valid_until", "salt", "digest"),
-    )
+# fmt: off
+#: What is read of a version, in this order.
+RECORD_COLUMNS = (
+    "id", "version", "born", "died", "ending", "merged_into", "emptied", "store_id", "agent_id", "user_id",
+    "session_id", "type", "tier", "state", "content", "metadata", "tags", "links", "confidence",
+    "importance", "source", "provenance", "details", "privacy", "created_at", "updated_at", "expires_at",
+    "key", "valid_from", "valid_until", "salt", "digest",
 )
+# fmt: on
+_RECORD = ", ".join(f"r.{column}" for column in RECORD_COLUMNS)
 
 SQLITE = Dialect(
     name="sqlite",

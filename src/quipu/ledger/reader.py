@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from quipu.errors import ConflictError
 from quipu.ledger.commit import KEY_LIFE_MS, Committed
+from quipu.ledger.decide import check_same_request
 from quipu.ledger.driver import Cursor
 from quipu.ledger.index import IndexRow, Known, News, Owner, Space, VersionKey
 from quipu.ledger.queries import SQL
@@ -179,12 +179,7 @@ class Reader:
         )
         if row is None:
             return None
-        if row[0] != fingerprint:
-            raise ConflictError(
-                "This idempotency key came with another request before.",
-                reason="idempotency_key_mismatch",
-                hint="Use a new key for a new request.",
-            )
+        check_same_request(row[0], fingerprint)
         return Committed(seq=row[3], at=row[2], replayed=json.loads(row[1]))
 
     # -- records ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from quipu.errors import TamperedError
 from quipu.ledger.digests import plain_fields
+from quipu.ledger.queries import RECORD_COLUMNS
 from quipu.ledger.table import Row, Values
 from quipu.model.journal import Entry, Head, Mention
 from quipu.model.record import Link, Mark, PrivacyIntent, Provenance, Record
@@ -38,49 +39,40 @@ class UnreadableEntry:
     hash: bytes
 
 
+# fmt: off
+#: Kept as they are.
+_PLAIN = (
+    "id", "version", "born", "store_id", "agent_id", "user_id", "session_id", "type", "tier", "state",
+    "content", "source", "created_at", "updated_at", "expires_at", "key", "valid_from", "valid_until",
+    "salt",
+)
+# fmt: on
+
+
 def record_row(tenant: str, record: Record, terms: bytes | None) -> Values:
     """A new version as it is inserted."""
-    privacy, details = record.privacy, record.details
-    event_time = details.get("event_time")
+    privacy, event_time = record.privacy, record.details.get("event_time")
+    shares = None if privacy is None else privacy.share_with
     return {
+        **{name: getattr(record, name) for name in _PLAIN},
         "tenant": tenant,
-        "id": record.id,
-        "version": record.version,
-        "born": record.born,
-        "store_id": record.store_id,
-        "agent_id": record.agent_id,
-        "user_id": record.user_id,
-        "session_id": record.session_id,
-        "type": record.type,
-        "tier": record.tier,
-        "state": record.state,
-        "content": record.content,
         "metadata": _json(record.metadata),
         "tags": _json(list(record.tags)),
         "links": _json([[link.to, link.rel] for link in record.links]),
         "confidence": float(record.confidence),
         "importance": None if record.importance is None else float(record.importance),
-        "source": record.source,
         "provenance": _text(plain_fields(record.provenance)),
-        "details": _json(details),
+        "details": _json(record.details),
         "privacy": None if privacy is None else _text(plain_fields(privacy)),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "expires_at": record.expires_at,
-        "key": record.key,
-        "valid_from": record.valid_from,
-        "valid_until": record.valid_until,
+        "digest": bytes.fromhex(record.digest),
+        "terms": terms,
+        # copies of what is inside, to select by
         "subject": record.provenance.subject,
         "sensitivity": None if privacy is None else privacy.sensitivity,
-        "share_with": None
-        if privacy is None or privacy.share_with is None
-        else _text(list(privacy.share_with)),
+        "share_with": None if shares is None else _text(list(shares)),
         "event_time": event_time if isinstance(event_time, int) else None,
         "run_id": record.provenance.run_id,
         "asks": int(record.content.rstrip().endswith("?")),
-        "salt": record.salt,
-        "digest": bytes.fromhex(record.digest),
-        "terms": terms,
     }
 
 
@@ -111,49 +103,25 @@ def stored_version(tenant: str, row: Row) -> StoredVersion:
 
 
 def _record_of(row: Row) -> Record:
-    # fmt: off
-    (
-        id_, version, born, died, ending, merged_into, _emptied, store_id, agent_id, user_id, session_id,
-        type_, tier, state, content, metadata, tags, links, confidence, importance, source, provenance,
-        details, privacy, created_at, updated_at, expires_at, key, valid_from, valid_until, salt, digest,
-    ) = row
-    # fmt: on
-    intent: dict[str, Any] | None = json.loads(privacy) if privacy else None
+    known: dict[str, Any] = dict(zip(RECORD_COLUMNS, row, strict=True))
+    del known["emptied"]
+    metadata, tags, links, details, intent = (
+        json.loads(known[name]) if known[name] else None
+        for name in ("metadata", "tags", "links", "details", "privacy")
+    )
     if intent is not None and "share_with" in intent:
         intent["share_with"] = tuple(intent["share_with"])
-    return Record(
-        id=id_,
-        version=version,
-        store_id=store_id,
-        agent_id=agent_id,
-        user_id=user_id,
-        session_id=session_id,
-        type=type_,
-        tier=tier,
-        state=state,
-        content=content,
-        metadata=json.loads(metadata) if metadata else {},
-        tags=tuple(json.loads(tags)) if tags else (),
-        links=tuple(Link(to, rel) for to, rel in json.loads(links)) if links else (),
-        confidence=confidence,
-        importance=importance,
-        source=source,
-        provenance=Provenance(**json.loads(provenance)),
-        details=json.loads(details) if details else {},
-        privacy=None if intent is None else PrivacyIntent(**intent),
-        created_at=created_at,
-        updated_at=updated_at,
-        expires_at=expires_at,
-        key=key,
-        valid_from=valid_from,
-        valid_until=valid_until,
-        born=born,
-        died=died,
-        ending=ending,
-        merged_into=merged_into,
-        salt=bytes(salt) if salt is not None else b"",
-        digest=bytes(digest).hex(),
-    )
+    known |= {
+        "metadata": metadata or {},
+        "tags": tuple(tags or ()),
+        "links": tuple(Link(to, rel) for to, rel in links or ()),
+        "provenance": Provenance(**json.loads(known["provenance"])),
+        "details": details or {},
+        "privacy": None if intent is None else PrivacyIntent(**intent),
+        "salt": bytes(known["salt"] or b""),
+        "digest": bytes(known["digest"]).hex(),
+    }
+    return Record(**known)
 
 
 def head_of(row: Row | None) -> Head:

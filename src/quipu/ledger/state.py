@@ -62,7 +62,7 @@ def read_state(cursor: Cursor, tenant: str, commits: Sequence[Commit], tables: S
         naming=ChainMap(
             {name: tuple(rows) for name, rows in _naming(cursor, tenant, tables, erased).items()}
         ),
-        erasable=[table for table in tables if table.names and table.erasable],
+        erasable=[table for table in tables if table.names and table.erasable] if erased else (),
         listed=_listed(cursor, tenant, changes),
     )
 

@@ -1,8 +1,7 @@
 """A capability's rows: declared once as a dataclass, with plain SQL made from it. No joins, no ORM."""
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_type_hints
@@ -155,46 +154,6 @@ class Table(Generic[T]):
     def _select(self, columns: tuple[str, ...], conditions: list[str]) -> Query:
         start = f"SELECT {', '.join(columns)} FROM {self.name} WHERE tenant = :tenant"  # noqa: S608  names from our own classes
         return Query(" AND ".join([start, *conditions]))
-
-
-@dataclass(frozen=True)
-class StoredTable:
-    """Any table of the schema as it stands, for copying whole tenants."""
-
-    name: str
-    #: The tenant first.
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
-
-    @cached_property
-    def rows(self) -> Query:
-        """All rows of a tenant, in an order that both engines share."""
-        start = f"SELECT {', '.join(self.columns)} FROM {self.name} WHERE tenant = :tenant"  # noqa: S608  names from our schema
-        return Query(f"{start} ORDER BY {', '.join(self.key)}")
-
-    @cached_property
-    def any(self) -> Query:
-        return Query(f"SELECT 1 FROM {self.name} WHERE tenant = :tenant LIMIT 1")  # noqa: S608  a table's name
-
-    @cached_property
-    def insert(self) -> Query:
-        values = ", ".join(f":{name}" for name in self.columns)
-        return Query(f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({values})")  # noqa: S608  names from our schema
-
-
-def stored_tables(statements: Sequence[str]) -> list[StoredTable]:
-    """The tables that these statements make, in their order."""
-    tables: list[StoredTable] = []
-    for statement in statements:
-        made = re.match(r"CREATE TABLE (\w+) \((.*)\)", statement, re.S)
-        if made is None:
-            continue
-        lines = [line.strip() for line in made[2].splitlines()]
-        columns = tuple(line.split()[0] for line in lines if line and not line.startswith("CONSTRAINT"))
-        key = re.search(r"PRIMARY KEY \(([^)]*)\)", made[2])
-        assert key is not None
-        tables.append(StoredTable(made[1], columns, tuple(name.strip() for name in key[1].split(","))))
-    return tables
 
 
 def _equal(names: tuple[str, ...]) -> list[str]:

@@ -22,7 +22,7 @@ from quipu.memory.model import (
     RememberResponse,
 )
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write, once_of, without_foreign_vector
-from quipu.memory.remember import Remember, held_answer, placed, store_view
+from quipu.memory.remember import Remember, held_answer, store_view
 from quipu.memory.scope import no_store
 from quipu.model.journal import Draft
 from quipu.model.record import Record
@@ -112,12 +112,19 @@ class Batch:
         """Plain new memories that no rule has a word on, without secrets. What is refused is answered."""
         stores = await self.remember.scopes.stores(planning.tenant)
         allowed: dict[int, _New] = {}
+        own: dict[int, RememberRequest] = {}
         for index, item in enumerate(items):
-            if index in results or not _is_plain(item):
-                continue
+            if index not in results and _is_plain(item):
+                try:
+                    own[index] = bound(ctx.principal, item)
+                except QuipuError as error:
+                    results[index] = _refused(index, error)
+        cleaned = planning.guard.clean_each(list(own.values()))
+        for (index, given), found in zip(own.items(), cleaned, strict=True):
             try:
-                own = bound(ctx.principal, item)
-                clean = without_foreign_vector(own, planning.guard.clean(own))
+                if isinstance(found, QuipuError):
+                    raise found
+                clean = without_foreign_vector(given, found)
 
                 async def planned(one: RememberRequest = clean) -> Plan[RememberResponse]:
                     return await self.remember.plan(planning, one)
@@ -236,21 +243,19 @@ class Batch:
             for (agent, store, run, node), members in groups.items()
         )
         commit_of = {number: index for index, members in enumerate(groups.values()) for number in members}
-        answers = [
-            RememberResponse(
-                id=one.record.id,
-                stored_at=planning.now,
-                stores=(remember.ledger.name,),
-                store=store_view(one.store),
-            )
-            for one in made
-        ]
+        views = {one.store.id: store_view(one.store) for one in made}
 
         def answered(done: Sequence[Committed]) -> RememberManyResponse:
             results = dict(others)
-            for number, (place, answer) in enumerate(zip(together, answers, strict=True)):
-                effect = [done[commit_of[number]]] if done else ()
-                results[place] = ItemResult(index=place, response=placed(answer, effect))
+            for number, (place, one) in enumerate(together.items()):
+                answer = RememberResponse(
+                    id=one.record.id,
+                    stored_at=planning.now,
+                    stores=(remember.ledger.name,),
+                    store=views[one.store.id],
+                    seq=done[commit_of[number]].seq if done else None,
+                )
+                results[place] = ItemResult(index=place, response=answer)
             return RememberManyResponse(results=tuple(results[place] for place in sorted(results)))
 
         return Plan(commits=commits, answer=answered, after=tuple(one.record for one in made))

@@ -85,9 +85,7 @@ def new_record(
         confidence=1.0 if request.confidence is None else request.confidence,
         importance=request.importance,
         source=request.source,
-        provenance=replace(
-            _provenance(request, planning, metadata, details, import_id), captured_at=captured_at
-        ),
+        provenance=_provenance(request, planning, metadata, details, import_id, captured_at),
         details=details,
         privacy=privacy,
         created_at=created,
@@ -132,7 +130,7 @@ def changed_record(current: Record, request: Changing, planning: Planning, limit
     if privacy is None and keeps:
         privacy = current.privacy
     links = None if request.links is None else tuple(Link(link.to, link.rel) for link in request.links)
-    written = _provenance(request, planning, metadata, details, None)
+    written = _provenance(request, planning, metadata, details)
     if strategy == "append":
         # The words that were there stay, and stay as doubtful as they were.
         written = replace(written, trust=least_trusted([written.trust, current.provenance.trust]))
@@ -191,7 +189,8 @@ def check_size(record: Record, limits: Limits) -> None:
     """What an operator allows; also for text that was joined of several."""
     if len(record.content.encode()) > limits.content_bytes:
         raise invalid([Fault("/content", "too_large", f"at most {limits.content_bytes:,} bytes")])
-    if len(json.dumps(record.metadata, ensure_ascii=False).encode()) > limits.metadata_bytes:
+    metadata = record.metadata
+    if metadata and len(json.dumps(metadata, ensure_ascii=False).encode()) > limits.metadata_bytes:
         raise invalid([Fault("/metadata", "too_large", f"at most {limits.metadata_bytes:,} bytes")])
 
 
@@ -272,7 +271,8 @@ def _provenance(
     planning: Planning,
     metadata: Mapping[str, Any],
     details: Mapping[str, Any],
-    import_id: str | None,
+    import_id: str | None = None,
+    captured_at: int | None = None,
 ) -> Provenance:
     return Provenance(
         written_by=planning.author,
@@ -281,6 +281,7 @@ def _provenance(
         node_id=request.node_id,
         subject=subject_of(metadata, details),
         import_id=import_id,
+        captured_at=captured_at,
     )
 
 

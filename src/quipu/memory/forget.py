@@ -18,9 +18,8 @@ from quipu.memory.model import (
     RestoreRequest,
 )
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write
-from quipu.memory.recall.unknown_keys import warnings_of
 from quipu.memory.remember import Remember, common_store, held_answer, held_fields, placed, store_view
-from quipu.memory.scope import Scopes, in_scope, predicate, reaches, scope_among
+from quipu.memory.scope import Scopes, in_scope, predicate, reaches, scope_among, warnings_of
 from quipu.model import machine
 from quipu.model.journal import Draft
 from quipu.model.record import Record, State

@@ -99,6 +99,8 @@ def fields_of(given: object) -> dict[str, Any] | None:
 
 def is_request(operation: AnyOperation, first: str | None, value: object) -> bool:
     """Whether the first argument of one of the five is a whole request, and not the value of its field `first`."""
+    if isinstance(value, str):
+        return False
     if isinstance(value, operation.request):
         return True
     known = fields(operation.request)

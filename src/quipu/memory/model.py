@@ -218,11 +218,10 @@ class _Contents(WriteRequest):
     @property
     def details(self) -> dict[str, Any]:
         """The fields of one type only that were given."""
-        given = {name: getattr(self, name) for name in DETAIL_FIELDS}
         return {
             name: list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
-            for name, value in given.items()
-            if value is not None
+            for name in DETAIL_FIELDS
+            if (value := getattr(self, name)) is not None
         }
 
 

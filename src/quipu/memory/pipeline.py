@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from quipu.errors import ConflictError, ForbiddenError
+from quipu.errors import ConflictError, ForbiddenError, SecretLeakageError
 from quipu.ledger.commit import Commit, Committed, Once
 from quipu.ledger.ledger import Ledger
 from quipu.model.principal import Principal
@@ -35,6 +35,10 @@ class Guard(Protocol):
     def checked_at(self) -> int: ...
     def clean(self, request: AnyRequestT) -> AnyRequestT:
         """The request without secrets, the same object if it had none; or SecretLeakageError."""
+        ...
+
+    def clean_each(self, requests: Sequence[AnyRequestT]) -> list[AnyRequestT | SecretLeakageError]:
+        """The same for many requests, each for itself."""
         ...
 
     def clean_record(self, record: Record) -> Record:

@@ -4,10 +4,12 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quipu.errors import Fault, ForbiddenError, NotFoundError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
+from quipu.memory import operations as ops
 from quipu.memory.model import (
     AgentView,
     Edge,
@@ -25,8 +27,7 @@ from quipu.memory.model import (
     RelatedRequest,
     RelatedResponse,
 )
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.scope import Scopes, in_scope, no_record, predicate, reaches
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.views import is_secret, record_fields, record_view
@@ -34,8 +35,10 @@ from quipu.model.principal import Permission
 from quipu.model.record import Record
 from quipu.model.search import Scope, Selection, Snapshot
 from quipu.model.store import Store
-from quipu.operation import Context, invalid
-from quipu.search.engine import SearchEngine
+from quipu.operation import AnyBinding, Binding, Context, invalid
+
+if TYPE_CHECKING:
+    from quipu.search.engine import SearchEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,16 @@ class Read:
     snapshots: Snapshots
     read_log: ReadLog
     budget: RecallBudget
-    engine: SearchEngine
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (
+            Binding(ops.GET, self.get),
+            Binding(ops.LIST, self.page),
+            Binding(ops.LIST_AGENTS, self.agents),
+            Binding(ops.HISTORY, self.history),
+            Binding(ops.NOTE_RECALLED, self.note_recalled),
+        )
 
     async def get(self, ctx: Context, request: GetRequest) -> RecordView:
         """The memory as it stands, or stood. Archived ones can be read; forgotten and expired ones not."""
@@ -170,18 +182,34 @@ class Read:
                     break
         return found
 
+    async def note_recalled(self, ctx: Context, request: NoteRecalledRequest) -> NoteRecalledResponse:
+        stores = await self.scopes.stores(ctx.tenant)
+        found = await self.ledger.records(ctx.tenant, request.ids)
+        mine = [record for record in found.values() if reaches(ctx.principal, record, stores)]
+        if mine:
+            self.read_log.used(ctx, mine)
+        return NoteRecalledResponse(counted=len(mine))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Related:
+    """The memories around one: those that it names, that name it, and that were merged into it."""
+
+    read: Read
+    engine: "SearchEngine"
+
     async def related(self, ctx: Context, request: RelatedRequest) -> RelatedResponse:
         """The memories around one, ring by ring."""
-        snapshot = await self.snapshots.of(ctx, request.as_of)
-        stores = await self.scopes.stores(ctx.tenant)
-        root = (await self.ledger.records(ctx.tenant, [request.id], snapshot.seq)).get(request.id)
+        snapshot = await self.read.snapshots.of(ctx, request.as_of)
+        stores = await self.read.scopes.stores(ctx.tenant)
+        root = (await self.read.ledger.records(ctx.tenant, [request.id], snapshot.seq)).get(request.id)
         if root is None or root.is_expired(snapshot.now) or not reaches(ctx.principal, root, stores):
             raise no_record()
-        scope = await self.scopes.of(ctx.principal, root.agent_id, ctx.principal.user_id)
-        async with self.budget.reserved(ctx, root.agent_id, request.limit) as allowed:
+        scope = await self.read.scopes.of(ctx.principal, root.agent_id, ctx.principal.user_id)
+        async with self.read.budget.reserved(ctx, root.agent_id, request.limit) as allowed:
             found, is_cut = await self._rings(ctx, root, scope, snapshot, stores, request.hops, allowed.count)
             allowed.spend(len(found))
-        self.read_log.read(ctx, root.agent_id, list(found.values()))
+        self.read.read_log.read(ctx, root.agent_id, list(found.values()))
         edges = await self._edges(ctx.tenant, found, snapshot)
         return RelatedResponse(
             nodes=tuple(record_view(one, stores, is_masked=_is_masked(ctx, one)) for one in found.values()),
@@ -197,7 +225,7 @@ class Read:
         def passed_on(reader: Reader) -> dict[str, set[str]]:
             return reader.survivors(names, reader.head().seq if snapshot.seq is None else snapshot.seq)
 
-        survivors = await self.ledger.read(tenant, passed_on) if names else {}
+        survivors = await self.read.ledger.read(tenant, passed_on) if names else {}
         edges: dict[Edge, None] = {}
         for source, link in links:
             targets = {link.to, *survivors.get(link.to, ())} & found.keys() - {source}
@@ -217,13 +245,13 @@ class Read:
         found, ring, is_cut = {root.id: root}, [root.id], False
         for _ in range(hops):
             here = tuple(ring)
-            near = await self.ledger.read(
+            near = await self.read.ledger.read(
                 ctx.tenant, lambda reader, ids=here: self.engine.neighbours(reader, scope, snapshot, ids)
             )
             beyond = {other for name in ring for other in near.get(name, frozenset())}
             beyond |= {link.to for name in ring for link in found[name].links}
             names = sorted(beyond - found.keys())
-            records = await self.ledger.records(ctx.tenant, names, snapshot.seq)
+            records = await self.read.ledger.records(ctx.tenant, names, snapshot.seq)
             seen = [
                 record
                 for name in names
@@ -236,14 +264,6 @@ class Read:
             found.update({record.id: record for record in seen[:room]})
             ring = [record.id for record in seen[:room]]
         return found, is_cut
-
-    async def note_recalled(self, ctx: Context, request: NoteRecalledRequest) -> NoteRecalledResponse:
-        stores = await self.scopes.stores(ctx.tenant)
-        found = await self.ledger.records(ctx.tenant, request.ids)
-        mine = [record for record in found.values() if reaches(ctx.principal, record, stores)]
-        if mine:
-            self.read_log.used(ctx, mine)
-        return NoteRecalledResponse(counted=len(mine))
 
 
 def _is_masked(ctx: Context, record: Record) -> bool:

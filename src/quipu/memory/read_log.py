@@ -1,4 +1,6 @@
-"""Reads are journaled and marked on what they returned, in batches, off the hot path.
+"""What every read does beside reading: it stays within a budget, is journaled, and marks what it returned.
+
+Entries and marks are written in batches, off the hot path.
 
 While nothing can be written, as on a full disk, entries wait in memory, but not without end: what is read beyond that is
 counted, and the journal says how much it was as soon as it can.
@@ -7,8 +9,9 @@ counted, and the journal says how much it was as soon as it can.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from quipu.errors import QuipuError
 from quipu.ledger.commit import Commit, Touch
@@ -25,6 +28,27 @@ _DELAY_S = 0.5
 _MOST_BATCHED = 512
 #: So many mentions of memories may wait while nothing can be written; an entry without any counts as one.
 _MOST_WAITING = 200_000
+
+
+class Reservation(Protocol):
+    """So many may be shown; what is not spent is given back."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def is_cut(self) -> bool:
+        """Whether less is left than was asked for."""
+        ...
+
+    def spend(self, count: int) -> None: ...
+
+
+class RecallBudget(Protocol):
+    def reserved(
+        self, ctx: Context, agent_id: str | None, count: int
+    ) -> AbstractAsyncContextManager[Reservation]:
+        """Raises QuotaExceededError when nothing is left."""
+        ...
 
 
 @dataclass(slots=True)

@@ -9,13 +9,15 @@ from quipu.ledger.commit import Commit, Keep
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
 from quipu.ledger.table import Table
+from quipu.memory.views import is_secret
 from quipu.model.journal import Draft
 from quipu.model.principal import Principal
 from quipu.model.record import Record
-from quipu.model.search import Scope
+from quipu.model.search import Scope, Selection, Snapshot
 from quipu.model.store import MAIN, Store
 from quipu.model.value import JsonObject
-from quipu.search.filters import canonical, matches
+from quipu.search.filter_tree import Missing, metadata_at, paths
+from quipu.search.filters import canonical, compiled, matches
 
 #: A write is refused when stores have changed since it was checked: none goes into one that is just deleted.
 STORES = Table("store", Store, key=("id",), unique=("name",), guards=True)
@@ -173,3 +175,38 @@ def predicate(filter: JsonObject | None, stores: Mapping[str, Store]) -> Callabl
     return lambda record: matches(
         wanted, record, stores[record.store_id].name if record.store_id in stores else ""
     )
+
+
+# -- keys that no memory has --------------------------------------------------------------------------------------
+
+
+#: So many of the newest memories are looked at.
+_MOST = 1000
+
+
+async def warnings_of(
+    ledger: Ledger, scope: Scope, snapshot: Snapshot, filter: JsonObject | None
+) -> tuple[str, ...]:
+    """Which keys of metadata that a filter names none of the newest memories in reach has.
+
+    Asked where a filter found nothing. What is labelled secret counts as having none: nobody learns of it here.
+    """
+    if not filter:
+        return ()
+    missing = {path for path in paths(compiled(filter, plain_names="fields")) if path.field is None}
+    selection = Selection(
+        tenant=scope.tenant, agent_id=scope.agent_id, user_id=scope.user_id, store_id=scope.store_id
+    )
+    looked_at = 0
+    if missing:
+        async for record in ledger.scan(selection, snapshot):
+            if not in_scope(record, scope):
+                continue
+            looked_at += 1
+            if not is_secret(record):
+                missing = {one for one in missing if isinstance(metadata_at(record.metadata, one), Missing)}
+            if not missing or looked_at == _MOST:
+                break
+    names = sorted(".".join(("metadata", *path.segments)) for path in missing)
+    where = f"None of the newest {_MOST:,} memories" if looked_at == _MOST else "No memory in reach"
+    return tuple(f"{where} has {name}, which the filter asks for." for name in names)

@@ -4,30 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quipu.ledger.ledger import Ledger
 from quipu.memory import operations as ops
 from quipu.memory.batch import Batch
 from quipu.memory.change_feed import ChangeFeed, CommitSignal
 from quipu.memory.drafts import Limits
-from quipu.memory.embedding import Embedding
 from quipu.memory.expire import Expire
 from quipu.memory.forget import ErasureReach, Forget
 from quipu.memory.merge import Merge
 from quipu.memory.pipeline import Pipeline, Write
-from quipu.memory.read import Read
+from quipu.memory.read import Read, Related
 from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
-from quipu.memory.recall.mirror_search import MirrorSearch
-from quipu.memory.recall.ranking import Ranking
-from quipu.memory.recall.recall import Recall, RecallGovernor
-from quipu.memory.recall.signed_hits import HitSigner
+from quipu.memory.recall.recall import Recall
 from quipu.memory.remember import Remember
-from quipu.memory.scope import Scopes
-from quipu.memory.snapshots import RunSnapshot, Snapshots
 from quipu.memory.stores import Stores
 from quipu.operation import AnyBinding, Binding
-from quipu.search.blending import Weights
-from quipu.search.engine import SearchEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +31,7 @@ class MemoryService:
     merge: Merge
     expire: Expire
     read: Read
+    related: Related
     stores: Stores
     feed: ChangeFeed
     read_log: ReadLog
@@ -48,20 +39,16 @@ class MemoryService:
     @property
     def bindings(self) -> tuple[AnyBinding, ...]:
         return (
+            *self.read.bindings,
+            *self.recall.bindings,
             Binding(ops.REMEMBER, self.remember.remember),
             Binding(ops.UPDATE, self.remember.update),
             Binding(ops.REMEMBER_MANY, self.batch.remember_many),
-            Binding(ops.RECALL, self.recall.recall),
-            Binding(ops.NOTE_RECALLED, self.read.note_recalled),
             Binding(ops.FORGET, self.forget.forget),
             Binding(ops.MERGE, self.merge.merge),
             Binding(ops.EXPIRE, self.expire.expire),
-            Binding(ops.GET, self.read.get),
-            Binding(ops.LIST, self.read.page),
-            Binding(ops.LIST_AGENTS, self.read.agents),
-            Binding(ops.HISTORY, self.read.history),
             Binding(ops.RESTORE, self.forget.restore),
-            Binding(ops.RELATED, self.read.related),
+            Binding(ops.RELATED, self.related.related),
             Binding(ops.CREATE_STORE, self.stores.create),
             Binding(ops.LIST_STORES, self.stores.listed),
             Binding(ops.DELETE_STORE, self.stores.delete),
@@ -85,23 +72,16 @@ class MemoryService:
 
 def memory_service(
     *,
-    ledger: Ledger,
+    read: Read,
+    recall: Recall,
     pipeline: Pipeline,
-    scopes: Scopes,
-    embedding: Embedding,
-    engine: SearchEngine,
     signal: CommitSignal,
-    read_log: ReadLog,
-    budget: RecallBudget,
-    governor: RecallGovernor,
     limits: Limits,
     reach: tuple[ErasureReach, ...] = (),
-    run_snapshot: RunSnapshot | None = None,
-    mirrors: MirrorSearch | None = None,
-    signer: HitSigner | None = None,
 ) -> MemoryService:
-    """Everything of memory, from its parts."""
-    snapshots = Snapshots(ledger, run_snapshot)
+    """Everything of memory, over what only reads."""
+    ledger, scopes, read_log = read.ledger, read.scopes, read.read_log
+    embedding, engine = recall.embedding, recall.engine
     remember = Remember(
         ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, engine=engine, limits=limits
     )
@@ -111,27 +91,14 @@ def memory_service(
     return MemoryService(
         remember=remember,
         batch=Batch(pipeline=pipeline, remember=remember),
-        recall=Recall(
-            ledger=ledger,
-            scopes=scopes,
-            snapshots=snapshots,
-            embedding=embedding,
-            engine=engine,
-            read_log=read_log,
-            budget=budget,
-            governor=governor,
-            ranking=Ranking(ledger=ledger.name, engine=engine, weights=Weights(), mirrors=mirrors),
-            mirrors=mirrors,
-            signer=signer,
-        ),
+        recall=recall,
         forget=forget,
         merge=Merge(
             ledger=ledger, pipeline=pipeline, scopes=scopes, embedding=embedding, forget=forget, limits=limits
         ),
         expire=Expire(ledger=ledger, pipeline=pipeline, scopes=scopes, read_log=read_log),
-        read=Read(
-            ledger=ledger, scopes=scopes, snapshots=snapshots, read_log=read_log, budget=budget, engine=engine
-        ),
+        read=read,
+        related=Related(read=read, engine=engine),
         stores=Stores(ledger=ledger, pipeline=pipeline, scopes=scopes, forget=forget),
         feed=ChangeFeed(ledger=ledger, scopes=scopes, signal=signal),
         read_log=read_log,

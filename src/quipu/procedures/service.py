@@ -8,8 +8,7 @@ from quipu.ledger.commit import Committed
 from quipu.ledger.ledger import Ledger
 from quipu.memory.model import UpdateRequest
 from quipu.memory.pipeline import Held, Pipeline, Plan, Planning, Write, once_of
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.remember import Remember, held_fields
 from quipu.memory.scope import Scopes, no_record, reaches
 from quipu.memory.views import is_secret

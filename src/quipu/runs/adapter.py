@@ -16,8 +16,7 @@ from quipu.ledger.ledger import Ledger
 from quipu.memory.forget import Forget
 from quipu.memory.model import ForgetRequest, RememberRequest, RememberResponse
 from quipu.memory.pipeline import PASSING, Pipeline, Plan, Planning, naming
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes, in_scope
 from quipu.memory.snapshots import Snapshots

@@ -11,7 +11,7 @@ from quipu.ledger.ledger import Ledger
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.model import RememberRequest, RememberResponse
 from quipu.memory.pipeline import Guard, Pipeline, Plan, Planning, naming
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read_log import RecallBudget
 from quipu.memory.remember import Remember
 from quipu.memory.scope import Scopes
 from quipu.memory.service import MemoryService

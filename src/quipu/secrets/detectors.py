@@ -13,12 +13,12 @@ from typing import Final
 
 from quipu.secrets.decoded import RUN, Decoded
 from quipu.secrets.literals import Literals, Search, encoded, searcher
-from quipu.secrets.marker import CARRIED, Piece, Span
+from quipu.secrets.marker import Piece, Span
 from quipu.secrets.randomness import is_placeholder
 from quipu.secrets.shapes import NAMES, SHAPES, Shape
 
 #: Labels that are never a secret themselves.
-LABELS: Final = NAMES | {CARRIED}
+LABELS: Final = NAMES
 
 #: `x://:pwd@` and `pwd=abcdef` are the shortest secrets there are.
 _SHORTEST = 9

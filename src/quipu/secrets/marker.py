@@ -18,15 +18,11 @@ from typing import Final, NamedTuple
 from quipu.errors import Fault, InvalidError
 
 TEMPLATE: Final = "<REDACTED:{label}>"
-#: The label of another system's marker whose inside may be the secret itself.
-CARRIED: Final = "carry-forward"
 LABEL: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _LONGEST_TEMPLATE = 64
 #: What would break JSON text, a line or a header around the marker.
 _BREAKING = re.compile(r"[\"'\\\x00-\x1f\x7f]")
-_FOREIGN = r"\[BYOK:[^\]]{0,1024}+\]|<REDACTED:(?P<angled>[^<>\n]{0,256}+)>|\[REDACTED:(?P<square>[^\[\]\n]{0,256}+)\]"
-_NOT_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 #: A replacement may uncover the next of several secrets that stand without a gap between them. Of a row that is longer
 #: than this, nothing is left.
 _MOST_PASSES = 8
@@ -157,18 +153,3 @@ def replaced(text: str, spans: Sequence[Span], marker: Marker) -> str:
         place = span.end
     parts.append(text[place:])
     return "".join(parts)
-
-
-def normalised_markers(text: str, marker: Marker) -> str:
-    """Markers of other systems, in text that was derived from theirs, become ours.
-
-    A REDACTED form keeps its label. The inside of a BYOK form may be the secret itself, so it is never a label.
-    """
-
-    def ours(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return match[0]
-        foreign = match["angled"] or match["square"] or ""
-        return marker.of(_NOT_LABEL.sub("-", foreign).strip("-")[:64] or CARRIED)
-
-    return re.sub(f"{_pattern(marker.template).pattern}|{_FOREIGN}", ours, text)

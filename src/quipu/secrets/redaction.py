@@ -29,8 +29,6 @@ from quipu.secrets.tree import REWRITTEN, Finding, Leaf, Tree
 ModelT = TypeVar("ModelT", bound=BaseModel)
 #: What becomes of a request with a secret in a text that could be rewritten.
 Policy: TypeAlias = Literal["rewrite", "reject"]
-#: Shorter texts hold nothing to decode, and are looked at together first.
-_SHORT = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +51,17 @@ class Guard:
         """The request as it may be kept, the same object where nothing was found; or SecretLeakageError."""
         return self._cleaned(Tree(request), "")
 
-    def clean_value(self, value: Json, pointer: str) -> Json:
-        """A JSON value as it may be kept; or SecretLeakageError. `pointer` says where it stands in the request."""
-        return self._cleaned(Tree(value), pointer)
+    def clean_each(self, requests: Sequence[ModelT]) -> list[ModelT | SecretLeakageError]:
+        """The same for many requests, each for itself. Mostly none holds a secret, which one look at all of them says."""
+        trees = [Tree(request) for request in requests]
+        is_clear = self._is_clear(trees)
+        cleaned: list[ModelT | SecretLeakageError] = []
+        for tree in trees:
+            try:
+                cleaned.append(self._cleaned(tree, "", is_clear=is_clear))
+            except SecretLeakageError as error:
+                cleaned.append(error)
+        return cleaned
 
     def clean_text(self, text: str, pointer: str = "/content") -> str:
         """A text as it may be kept, also one that was put together of others; or SecretLeakageError.
@@ -117,8 +123,9 @@ class Guard:
 
     # -- the search -----------------------------------------------------------------------------------------------
 
-    def _cleaned(self, tree: Tree, pointer: str) -> Any:
-        self._search(tree)
+    def _cleaned(self, tree: Tree, pointer: str, *, is_clear: bool = False) -> Any:
+        if not (is_clear or self._is_clear([tree])):
+            self._search(tree)
         findings: list[Finding] = []
         clean = tree.rebuilt(pointer, findings)
         refused = [one for one in findings if one.row != REWRITTEN or self.policy == "reject"]
@@ -126,11 +133,18 @@ class Guard:
             raise _leakage(refused)
         return clean
 
+    def _is_clear(self, trees: Sequence[Tree]) -> bool:
+        """Whether none of these texts holds anything for sure. Every write pays for this, and mostly for nothing else."""
+        texts = "\n".join([leaf.text for tree in trees for leaf in tree.leaves])
+        return self.detectors.is_clear(Decoded(texts)) and not self._may_find(trees)
+
+    def _may_find(self, trees: Sequence[Tree]) -> bool:
+        """Whether a registered value may be in them."""
+        return self.registered.may_find(text for tree in trees for text in _joined(tree.rows()))
+
     def _search(self, tree: Tree) -> None:
         """First what is spread over several texts, then each by itself, under its key."""
-        # Every write pays for this, so texts that cannot hold anything are left aside; mostly those are all of them.
-        rows = tree.rows()
-        has_registered = self.registered.may_find(_joined(rows))
+        rows, has_registered = tree.rows(), self._may_find([tree])
         suspects = tree.leaves if has_registered else self._suspects(tree.leaves)
         if not suspects:
             return
@@ -150,15 +164,8 @@ class Guard:
 
     def _suspects(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         """The texts in which a detector may find something, by themselves or by their key."""
-        short = [leaf.text for leaf in leaves if len(leaf.text) < _SHORT]
-        if self.detectors.is_clear(Decoded("\n".join(short))):
-            unclear = {leaf for leaf in leaves if len(leaf.text) >= _SHORT and not self._is_clear(leaf)}
-        else:
-            unclear = {leaf for leaf in leaves if not self._is_clear(leaf)}
-        return [leaf for leaf in leaves if leaf in unclear or leaf.key in unclear] if unclear else []
-
-    def _is_clear(self, leaf: Leaf) -> bool:
-        return self.detectors.is_clear(Decoded(leaf.text))
+        unclear = {leaf for leaf in leaves if not self.detectors.is_clear(Decoded(leaf.text))}
+        return [leaf for leaf in leaves if leaf in unclear or leaf.key in unclear]
 
     def _join(self, row: Sequence[Leaf], finder: Registered | Detectors) -> None:
         """Mark every piece of a secret that begins in one text and goes on in the next."""
@@ -188,11 +195,6 @@ class Guard:
         return spans
 
 
-def was_marked(before: BaseModel, after: BaseModel, name: str = "content") -> bool:
-    """Whether cleaning rewrote a field. What was made of it elsewhere, such as a vector, then has to go too."""
-    return getattr(before, name) != getattr(after, name)
-
-
 def _orders(row: Sequence[Leaf]) -> list[list[Leaf]]:
     """The texts that are read one after the other: values, keys, and both as they come."""
     texts = [leaf for leaf in row if not leaf.is_number]
@@ -209,7 +211,7 @@ def _joined(rows: Sequence[Sequence[Leaf]]) -> Iterator[str]:
 
 def _apply(leaf: Leaf, result: Redacted) -> None:
     leaf.text = result.text
-    leaf.found.extend(result.found)
+    leaf.found += result.found
 
 
 def _leakage(findings: Sequence[Finding]) -> SecretLeakageError:

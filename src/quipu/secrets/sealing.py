@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from quipu.errors import BackendUnavailableError, UnverifiableError
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.table import Table
+from quipu.secrets.model import SECRETS
 
 #: Of each table, so many rows are tried; one that opens is enough.
 _TRIED = 100
@@ -117,8 +118,8 @@ class Sealing:
     """Seals what rows keep, with the key that everything which was sealed in this ledger before opens with."""
 
     def __init__(self, ledger: Ledger, sealer: Sealer, tables: Sequence[Table[Any]]) -> None:
-        """`tables`: those whose rows have an `id` and something `sealed`."""
-        self._ledger, self._tables = ledger, tuple(tables)
+        """`tables`: those whose rows, like those of secrets, have an `id` and something `sealed`."""
+        self._ledger, self._tables = ledger, tables
         #: For what no row keeps; `ready` comes first.
         self.sealer = sealer
         #: A sealer goes on with the key that it began with.
@@ -164,7 +165,7 @@ class Sealing:
             names.extend(one.tenant for one in page if one.tenant != first)
             after = page[-1].tenant
         for name in names:
-            for table in self._tables:
+            for table in (SECRETS, *self._tables):
                 for row in await self._ledger.page(table, name, limit=_TRIED):
                     yield name, row
 

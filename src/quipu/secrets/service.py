@@ -60,7 +60,7 @@ class Secrets:
         that keep something under the same key."""
         self._ledger, self._base, self._new_id = ledger, base, new_id
         #: For whoever else seals with the key.
-        self.sealing = Sealing(ledger, sealer, (SECRETS, *sealed))
+        self.sealing = Sealing(ledger, sealer, sealed)
         self._known: dict[str, _Known] = {}
         #: What runs at work have resolved: tenant and run → values by label. Nowhere else, and gone with the run.
         self._resolved: dict[tuple[str, str], dict[str, str]] = {}

@@ -7,7 +7,7 @@ secret in digits.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from inspect import get_annotations
@@ -49,19 +49,6 @@ def text_fields(model: type[BaseModel]) -> tuple[TextField, ...]:
             if name in model.model_fields and name not in fields:
                 fields[name] = _text_field(model, name)
     return tuple(one for one in fields.values() if one is not None)
-
-
-def unmarked_fields(model: type[BaseModel]) -> list[str]:
-    """The text fields without a mark, also of models inside; for a test of every request."""
-    unmarked: list[str] = []
-    models: list[type[BaseModel]] = [model]
-    for one in models:  # grows while it is walked
-        for name, info in one.model_fields.items():
-            parts = list(_parts(info.annotation, *info.metadata))
-            if any(map(_is_text, parts)) and not any(isinstance(part, Redact) for part in parts):
-                unmarked.append(f"{one.__name__}.{name}")
-            models.extend(part for part in dict.fromkeys(parts) if _is_model(part) and part not in models)
-    return unmarked
 
 
 def _text_field(model: type[BaseModel], name: str) -> TextField | None:
@@ -119,7 +106,7 @@ class Leaf:
     #: The key that it stands under, if it is the value of one.
     key: "Leaf | None" = None
     #: The labels of what was found in it.
-    found: list[str] = field(default_factory=list[str])
+    found: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):

@@ -19,7 +19,7 @@ from quipu.http.authentication import Authentication, no_credential
 from quipu.http.exchange import exchange_of, note
 from quipu.http.limits import allowance_of, lift_limits
 from quipu.http.problems import REASON_STATUS, problem_response
-from quipu.http.read import JSON, media_type, strict_json, uploaded
+from quipu.http.read import JSON, json_object, media_type, uploaded
 from quipu.http.streams import download
 from quipu.model.principal import DEFAULT_TENANT, Principal
 from quipu.operation import Context, FilePart, invalid
@@ -141,7 +141,7 @@ class Wire:
             return {}
         if media_type(http) not in (MEDIA_TYPE, JSON):
             raise invalid([Fault("", "bad_content_type", f"{MEDIA_TYPE} or {JSON}")])
-        found = strict_json(data)
+        found = json_object(data)
         _check_numbers(found, "")
         return found
 

@@ -88,10 +88,15 @@ class Spans:
     """One for each memory, and one for each remote client."""
 
     def __init__(
-        self, showing: Showing, given: Telemetry | None = None, *, redaction: Redaction | None = None
+        self,
+        showing: Showing,
+        given: Telemetry | None = None,
+        *,
+        redaction: Callable[[], Redaction] | None = None,
     ) -> None:
-        """`redaction`: without it, names are shown as they are: the remote client knows no secrets."""
-        self.showing, self.given, self.redaction = showing, given or Telemetry(), redaction
+        """`redaction`: asked when somebody looks. Without it, names are shown as they are: the remote client knows no
+        secrets."""
+        self.showing, self.given, self._redaction = showing, given or Telemetry(), redaction
         self.table = c.TABLES[showing.convention]
         self.kind = "CLIENT" if self.table.is_always_client or showing.server else "INTERNAL"
         self.side: Side = "caller"
@@ -100,6 +105,10 @@ class Spans:
         self._engine: Engine | None = None
         self._warned: set[str] = set()
         self._noted: OrderedDict[str, SpanContext] = OrderedDict()
+
+    @property
+    def redaction(self) -> Redaction | None:
+        return None if self._redaction is None else self._redaction()
 
     @property
     def engine(self) -> "Engine | None":

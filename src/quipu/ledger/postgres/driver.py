@@ -20,7 +20,6 @@ from quipu.ledger.driver import Bind, Cursor, OutcomeUnknownError
 from quipu.ledger.postgres.faults import meaning
 from quipu.ledger.postgres.listen import Announcements
 from quipu.ledger.postgres.replica import Replica, reached_by
-from quipu.ledger.postgres.schema import schema_faults
 from quipu.ledger.queries import POSTGRES, Query
 from quipu.ledger.table import Row, Value
 
@@ -92,7 +91,7 @@ class PostgresDriver:
         self._vacuum: threading.Thread | None = None
         self._vacuuming = threading.Lock()
         self._owes_vacuum = False
-        self._erasable = ""
+        self._erasable: Callable[[], Sequence[str]] = tuple[str]
         with self._connect("quipu") as connection:  # says at once, and clearly, why there is none
             _check_encoding(connection)
             # Stronger than `on` is kept; anything weaker would answer before the commit is durable.
@@ -202,8 +201,8 @@ class PostgresDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str], erasable: Sequence[str]) -> None:
-        self._erasable = ", ".join(erasable)
+    def create(self, statements: Sequence[str], erasable: Callable[[], Sequence[str]]) -> None:
+        self._erasable = erasable
         with self._transaction(self._begin_writing) as connection:
             connection.execute(_SCHEMA_LOCK)
             if connection.execute(b"SELECT to_regclass('journal')").fetchone() == (None,):
@@ -252,7 +251,7 @@ class PostgresDriver:
                     return
                 self._owes_vacuum = False
             try:
-                self._maintain(f"VACUUM {self._erasable}")
+                self._maintain(f"VACUUM {', '.join(self._erasable())}")
             except (psycopg.Error, BackendUnavailableError) as error:
                 _log.warning("Erased rows are left to the server's own vacuum: %s", type(error).__name__)
                 return
@@ -275,7 +274,7 @@ class PostgresDriver:
     def compact(self) -> None:
         """Write the tables anew, without anything that is gone; nobody reads or writes them meanwhile."""
         try:
-            self._maintain(f"VACUUM (FULL, ANALYZE) {self._erasable}")
+            self._maintain(f"VACUUM (FULL, ANALYZE) {', '.join(self._erasable())}")
         except psycopg.Error as error:
             raise BackendUnavailableError(
                 "The database could not be compacted.", reason="unreachable"
@@ -352,3 +351,38 @@ def _triggers() -> list[str]:
     text = files("quipu.ledger.postgres").joinpath("triggers.sql").read_text("utf-8")
     plain = re.sub(r"^--.*$", "", text, flags=re.M)
     return [found.strip() for found in re.split(r";\n\n|;\n*\Z", plain) if found.strip()]
+
+
+# -- whether the schema is as it was made -------------------------------------------------------------------------
+
+
+_CHECK = "quipu_check"
+#: Kind and name → the server's words for it.
+Description: TypeAlias = dict[tuple[str, str], str]
+
+
+def schema_faults(connection: psycopg.Connection[Any], statements: Sequence[str]) -> list[str]:
+    """They are made once more in a schema that is thrown away again, so that the server describes both in its own words."""
+    row = connection.execute(b"SELECT current_schema()").fetchone()
+    schema = "" if row is None else str(row[0])
+    connection.execute(f"SAVEPOINT {_CHECK}".encode())
+    connection.execute(f"CREATE SCHEMA {_CHECK}; SET LOCAL search_path TO {_CHECK}".encode())
+    for statement in statements:
+        connection.execute(statement.encode())
+    expected = _described(connection, _CHECK, None)
+    found = _described(connection, schema, sorted(name for kind, name in expected if kind == "table"))
+    connection.execute(f"ROLLBACK TO SAVEPOINT {_CHECK}".encode())
+    missing = [f"{name} is missing" for kind, name in sorted(expected) if (kind, name) not in found]
+    altered = [
+        f"{name} is not as it was made"
+        for (kind, name), words in sorted(expected.items())
+        if found.get((kind, name), words) != words
+    ]
+    return missing + altered + [f"{name} is not ours" for _, name in sorted(found.keys() - expected.keys())]
+
+
+def _described(connection: psycopg.Connection[Any], schema: str, tables: list[str] | None) -> Description:
+    """Tables of a schema, or some of them, and all that hangs on them."""
+    text = files("quipu.ledger.postgres").joinpath("schema.sql").read_text("utf-8")
+    rows = connection.execute(text.encode(), {"schema": schema, "tables": tables}).fetchall()
+    return {(kind, name): words.replace(f"{schema}.", "") for kind, name, words in rows}

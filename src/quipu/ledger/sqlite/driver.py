@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from queue import LifoQueue
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import apsw
 
@@ -18,7 +18,6 @@ from quipu.errors import BackendUnavailableError, TamperedError
 from quipu.ledger.driver import Bind, Cursor
 from quipu.ledger.queries import SQLITE, Query
 from quipu.ledger.sqlite.log import Connection, Log, opened
-from quipu.ledger.sqlite.place import check_not_inherited, check_process, identity
 from quipu.ledger.table import Row, Value
 
 #: Marks a file as one of ours.
@@ -172,7 +171,7 @@ class SqliteDriver:
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def create(self, statements: Sequence[str], erasable: Sequence[str]) -> None:
+    def create(self, statements: Sequence[str], erasable: Callable[[], Sequence[str]]) -> None:
         with self._turn, _errors():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -317,3 +316,54 @@ def _errors() -> Generator[None]:
             reason="cannot_open",
             hint="Look at its folder and permissions.",
         ) from error
+
+
+# -- which file is open -------------------------------------------------------------------------------------------
+
+
+#: The device and the number of a file on it.
+Identity: TypeAlias = tuple[int, int]
+
+#: What the parents of this process had open when they forked.
+_inherited: Final[set[Identity]] = set()
+
+
+def identity(path: Path | str) -> Identity | None:
+    """Of what is at the path; None where nothing is. Only looked at: opening it here would drop SQLite's locks."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_not_inherited(path: Path) -> None:
+    """Refuse a file that was open when this process was forked."""
+    if _inherited and identity(path) in _inherited:
+        raise BackendUnavailableError(
+            "The file was open when this process was forked, and cannot be opened again here.",
+            reason="forked",
+            hint="Open it after the fork, or close it before; with multiprocessing, start processes by 'spawn'.",
+        )
+
+
+def check_process(opened_in: int) -> None:
+    """A forked child must not touch what its parent has opened."""
+    if os.getpid() != opened_in:
+        raise BackendUnavailableError(
+            "The memory was opened before this process was forked.",
+            reason="forked",
+            hint="Open it in the process that uses it.",
+        )
+
+
+def _note_inherited() -> None:
+    for connection in apsw.connections():
+        with suppress(apsw.Error):
+            found = identity(connection.filename)
+            if found is not None:
+                _inherited.add(found)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_inherited)

@@ -11,24 +11,24 @@ from quipu.errors import DeadlineError, UnsupportedError
 from quipu.fields import DAY_MS
 from quipu.ledger.ledger import Ledger
 from quipu.ledger.reader import Reader
+from quipu.memory import operations as ops
 from quipu.memory.embedding import Embedding
 from quipu.memory.model import FailedStore, Hit, MemoryView, RecallRequest, RecallResponse
 from quipu.memory.pipeline import Held
-from quipu.memory.read_log import ReadLog
-from quipu.memory.recall.budget import RecallBudget
+from quipu.memory.read import Read
+from quipu.memory.read_log import ReadLog, RecallBudget
 from quipu.memory.recall.hits import RankedHit, Room, fitted, foreign_hit_of, hit_of
 from quipu.memory.recall.mirror_search import ForeignHit, MirrorAnswers, MirrorSearch
 from quipu.memory.recall.ranking import Asked, Ranked, Ranking
 from quipu.memory.recall.signed_hits import HitSigner, signed
-from quipu.memory.recall.unknown_keys import warnings_of
 from quipu.memory.remember import store_view
-from quipu.memory.scope import Scopes, scope_among
+from quipu.memory.scope import Scopes, scope_among, warnings_of
 from quipu.memory.snapshots import Snapshots
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import TRUST_ORDER, Record, Trust
 from quipu.model.search import Candidate, Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.store import Store
-from quipu.operation import Context
+from quipu.operation import AnyBinding, Binding, Context
 from quipu.search import blending, fusion, hops, relevance
 from quipu.search.engine import SearchEngine
 from quipu.search.filters import canonical
@@ -84,6 +84,10 @@ class Recall:
     ranking: Ranking
     mirrors: MirrorSearch | None = None
     signer: HitSigner | None = None
+
+    @property
+    def bindings(self) -> tuple[AnyBinding, ...]:
+        return (Binding(ops.RECALL, self.recall),)
 
     async def recall(self, ctx: Context, request: RecallRequest) -> RecallResponse:
         configured = 1 + len(self._mirrors_of(request))
@@ -343,6 +347,31 @@ class Recall:
                 turns.append(view)
             shown.append(hit.model_copy(update={"neighbours": tuple(turns)}) if turns else hit)
         return shown, told, room.is_cut
+
+
+def recall_over(
+    read: Read,
+    *,
+    embedding: Embedding,
+    engine: SearchEngine,
+    governor: RecallGovernor,
+    mirrors: MirrorSearch | None = None,
+    signer: HitSigner | None = None,
+) -> Recall:
+    """Recall over what else reads."""
+    return Recall(
+        ledger=read.ledger,
+        scopes=read.scopes,
+        snapshots=read.snapshots,
+        embedding=embedding,
+        engine=engine,
+        read_log=read.read_log,
+        budget=read.budget,
+        governor=governor,
+        ranking=Ranking(ledger=read.ledger.name, engine=engine, weights=blending.Weights(), mirrors=mirrors),
+        mirrors=mirrors,
+        signer=signer,
+    )
 
 
 def _held_answer(request: RecallRequest, held: Held) -> RecallResponse:
