@@ -1,7 +1,7 @@
 """Each capability, put together of the core and of those below it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quipu.access.credentials import Identities
@@ -10,12 +10,13 @@ from quipu.audit.anchors import anchor_at
 from quipu.audit.service import AuditService, audit_service
 from quipu.bootstrap.core import Core
 from quipu.bootstrap.declared import OPERATIONS
-from quipu.bootstrap.places import identity_folder, is_memory, open_ledger
-from quipu.config import Settings
+from quipu.bootstrap.places import identity_folder, is_memory, open_ledger, sqlite_path
+from quipu.config import Settings, data_dir
 from quipu.consolidation.extraction import Extraction, Extractor
-from quipu.consolidation.rules import Scorer, Thresholds
+from quipu.consolidation.rules import Thresholds
 from quipu.consolidation.service import Consolidation
 from quipu.consolidation.windows import Windows
+from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError
 from quipu.fields import duration_ms
 from quipu.governance.gate import Gate
@@ -30,13 +31,20 @@ from quipu.http.health import HealthService
 from quipu.http.jobs import JobLog
 from quipu.memory.change_feed import CommitSignal
 from quipu.memory.drafts import Limits
+from quipu.memory.memory_store import MemoryStore
 from quipu.memory.pipeline import Pipeline
 from quipu.memory.read_log import ReadLog
 from quipu.memory.service import MemoryService, memory_service
+from quipu.mirrors.copies import Mirror
+from quipu.mirrors.guard import GuardedBackend, Patience
+from quipu.mirrors.registry import MirrorAddress, OpenMemory, adapter_at, addresses
 from quipu.mirrors.search import MirrorSearches
+from quipu.mirrors.service import Mirrors
 from quipu.operation import AnyBinding, Clock
 from quipu.outbound import HttpOutbound, Outbound
 from quipu.procedures.service import Procedures
+from quipu.runs.attribution import Attribution
+from quipu.runs.conformance import TEST_SECRETS
 from quipu.runs.lookup import RunLookup, VariablesReach
 from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.service import Runs, runs_service
@@ -45,8 +53,10 @@ from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
 from quipu.telemetry.models import ShownExtractor
+from quipu.telemetry.settings import Propagating
 from quipu.transfer.exporting.service import Exports
-from quipu.transfer.service import Transfer
+from quipu.transfer.service import Transfer, transfer_service
+from quipu.transfer.writes import ImportWrites
 from quipu.upkeep.service import Upkeep
 
 if TYPE_CHECKING:
@@ -141,6 +151,22 @@ def memory_of(
     )
 
 
+def pipeline_of(core: Core, governor: Gate, run_secrets: RunSecrets, mirrors: Mirrors) -> Pipeline:
+    def forget_texts() -> None:
+        for forget in core.forgetting:
+            forget()
+
+    return Pipeline(
+        ledger=core.ledger,
+        redactor=run_secrets,
+        governor=governor,
+        new_id=core.new_id,
+        forget_texts=forget_texts,
+        contributors=(Attribution(core.ledger),),
+        mirrors=mirrors,
+    )
+
+
 def webhooks_of(core: Core, access: AccessService) -> Webhooks:
     settings, sealing = core.settings, core.secrets.sealing
     delivery = Delivery(
@@ -199,15 +225,8 @@ def procedures_of(core: Core, access: AccessService, pipeline: Pipeline, memory:
     )
 
 
-def consolidation_of(
-    core: Core,
-    governor: Gate,
-    pipeline: Pipeline,
-    memory: MemoryService,
-    extractor: Extractor | None,
-    scorer: Scorer,
-) -> Consolidation:
-    extraction = None
+def consolidation_of(core: Core, governor: Gate, pipeline: Pipeline, memory: MemoryService) -> Consolidation:
+    extractor, extraction = _extractor(core), None
     if extractor is not None:
         extraction = Extraction(
             extractor=extractor, remember=memory.remember, similar=governor.similar, secrets=core.secrets
@@ -219,11 +238,10 @@ def consolidation_of(
         windows=Windows(ledger=core.ledger, scopes=core.scopes, thresholds=Thresholds()),
         similar=governor.similar,
         extraction=extraction,
-        scorer=scorer,
     )
 
 
-def extractor_of(core: Core) -> Extractor | None:
+def _extractor(core: Core) -> Extractor | None:
     """The model that finds facts, if the settings name one."""
     settings = core.settings
     if settings.extractor_url is None and settings.extractor_model is None:
@@ -242,6 +260,11 @@ def extractor_of(core: Core) -> Extractor | None:
         api_key=None if key is None else key.get_secret_value(),
     )
     return model if core.spans is None else ShownExtractor(model, core.spans, settings.extractor_model)
+
+
+def run_secrets_of(core: Core) -> RunSecrets:
+    built_in: Mapping[str, str] = TEST_SECRETS if core.settings.openwop_conformance else {}
+    return RunSecrets(ledger=core.ledger, secrets=core.secrets, built_in=built_in)
 
 
 def runs_of(
@@ -270,7 +293,7 @@ def sharing_of(
     keyring = Keyring(folder, settings.public_url, _owners(settings))
     outbound = outbound or HttpOutbound(allowed, tls=_authorities(settings))
     plain = frozenset(name for name in allowed if name.startswith("http://"))
-    return sharing_service(
+    sharing = sharing_service(
         host=Host(
             ledger=core.ledger,
             keyring=keyring,
@@ -287,6 +310,8 @@ def sharing_of(
         embedder=core.embedder,
         free_text=settings.oap_free_text,
     )
+    core.forgetting.append(sharing.views.forget)
+    return sharing
 
 
 def _owners(settings: Settings) -> dict[str, str]:
@@ -320,6 +345,15 @@ def _authorities(settings: Settings) -> "ssl.SSLContext | None":
             faults=[Fault("/oap_authorities", "bad_value", "a PEM file with certificates")],
         ) from error
     return trusted
+
+
+def transfer_of(writes: ImportWrites, sharing: Sharing, governance: GovernanceService) -> Transfer:
+    return transfer_service(
+        writes=writes,
+        documents=sharing.host.documents,
+        proposals=governance.proposals,
+        decide=governance.reviews.decide,
+    )
 
 
 def exports_of(core: Core, memory: MemoryService, sharing: Sharing) -> Exports:
@@ -359,3 +393,76 @@ def decided_here(
         return bindings
     review = InProcessReview(reviewer=reviewer, reviews=governance.reviews, waits=governance.waits)
     return [review.around(binding) for binding in bindings]
+
+
+# -- mirrors: copies of the ledger elsewhere, each behind its guard ---------------------------------------------------
+
+
+def mirrors_of(
+    core: Core, given: Sequence[Mirror], places: Sequence[str | MemoryStore], *, writes: bool
+) -> Mirrors:
+    others = addresses(places, taken=("sqlite", "postgresql", *(mirror.name for mirror in given)))
+    return Mirrors(
+        ledger=core.ledger,
+        mirrors=(*given, *(_mirror(core, other) for other in others)),
+        clock=core.clock,
+        new_id=core.new_id,
+        write_deadline_ms=core.settings.mirror_write_deadline_ms,
+        writes=writes,
+    )
+
+
+def searches_of(core: Core, mirrors: Mirrors, *, ledger_ranks: bool) -> MirrorSearches:
+    return MirrorSearches(
+        mirrors=mirrors,
+        embedder=core.embedder,
+        deadline_ms=core.settings.recall_deadline_ms,
+        votes=core.settings.mirror_votes,
+        ledger_ranks=ledger_ranks,
+    )
+
+
+def _mirror(core: Core, place: MirrorAddress) -> Mirror:
+    """A mirror behind its guard, not opened yet."""
+    beside = None if is_memory(core.address) else sqlite_path(core.address)
+    if beside is None:
+        folder = data_dir() / "mirrors" / place.name
+    else:
+        folder = beside.with_name(f"{beside.name}.mirror-{place.name}")
+    backend = adapter_at(
+        place, folder=folder, open_memory=other_memories(core.settings), embedder=core.embedder
+    )
+    return Mirror(
+        name=place.name,
+        backend=GuardedBackend(place.name, backend, patience=Patience(search_s=place.deadline_ms / 1000)),
+        shown=place.shown,
+        weight=place.weight,
+        has_own_contents=place.contents == "own",
+    )
+
+
+def other_memories(settings: Settings) -> OpenMemory:
+    """How mirrors reach other ledgers and servers of ours: with these settings, but for what belongs to one place."""
+    own = settings.model_copy(update={"mirrors": (), "rules": None, "sealing_key": None, "signing_key": None})
+    #: What is done in a mirror is part of what is done here, so it is not reported once more.
+    silent = own.model_copy(update={"telemetry": False})
+
+    def made(address: str, *, token: str | None, embedder: Embedder | None) -> MemoryStore:
+        from quipu.api import Memory, connect  # above them, and only a mirror needs them here
+
+        if address.lower().startswith(("http://", "https://")):
+            return connect(address, token=token, retries=0, config=own, telemetry=Propagating())
+        return Memory(stores=address, embedder=_Lent(embedder) if embedder else "none", config=silent)
+
+    return made
+
+
+class _Lent:
+    """An embedder for somebody who does not close it."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self.model, self.dimensions = inner.model, inner.dimensions
+        self.embed, self.clear = inner.embed, inner.clear
+
+    async def close(self) -> None:
+        """It is still in use."""

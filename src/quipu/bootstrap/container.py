@@ -13,53 +13,48 @@ from quipu.bootstrap.capabilities import (
     consolidation_of,
     decided_here,
     exports_of,
-    extractor_of,
     governor_of,
     health_of,
     memory_of,
+    mirrors_of,
+    pipeline_of,
     procedures_of,
+    run_secrets_of,
     runs_of,
+    searches_of,
     sharing_of,
     suggestions_of,
+    transfer_of,
     upkeep_of,
     webhooks_of,
 )
 from quipu.bootstrap.core import open_core
-from quipu.bootstrap.mirrors import mirror_of
 from quipu.bootstrap.places import places_of
 from quipu.config import Settings
-from quipu.consolidation.extraction import Extractor
-from quipu.consolidation.rules import Scorer, score
 from quipu.consolidation.service import Consolidation
 from quipu.embed.port import Embedder
-from quipu.errors import UnsupportedError
 from quipu.governance.in_process import InProcessReviewer
 from quipu.governance.service import GovernanceService, governance_service
 from quipu.governance.suggestions.learned_rules import LearnedRules
 from quipu.governance.webhooks.addresses import Webhooks
 from quipu.http.jobs import JobLog
 from quipu.ledger.ledger import Ledger
-from quipu.memory.pipeline import Pipeline
 from quipu.memory.service import MemoryService
 from quipu.mirrors.checks import MirrorChecks
 from quipu.mirrors.copies import Mirror
-from quipu.mirrors.registry import addresses
 from quipu.mirrors.search import MirrorSearches
 from quipu.mirrors.service import Mirrors
 from quipu.model import ids
 from quipu.model.principal import Principal
 from quipu.operation import AnyOperation, Clock, Context, Services
 from quipu.outbound import Outbound
-from quipu.runs.attribution import Attribution
-from quipu.runs.conformance import TEST_SECRETS
-from quipu.runs.run_secrets import RunSecrets
 from quipu.runs.service import Runs
 from quipu.secrets.service import Secrets
 from quipu.sharing.service import Sharing
 from quipu.telemetry.settings import Telemetry
 from quipu.telemetry.spans import Spans
 from quipu.transfer.exporting.grant_exports import GrantExports
-from quipu.transfer.service import Transfer, import_writes, transfer_service
+from quipu.transfer.service import Transfer, import_writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,108 +119,52 @@ async def open_container(
     governance: InProcessReviewer | None = None,
     clock: Clock = ids.now,
     new_id: Callable[[str], str] = ids.new_id,
-    extractor: Extractor | None = None,
-    scorer: Scorer = score,
     outbound: Outbound | None = None,
     write_policy: Literal["all", "primary_only"] = "all",
     mirrors: Sequence[Mirror] = (),
     ledger_ranks: bool = True,
     telemetry: Telemetry | None = None,
-    **later: Any,
 ) -> Container:
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
 
     stores: The first ledger among them is the ledger, all others mirror it.
-    scorer: How much a short-term memory weighs.
     outbound: How the hosts are reached that memory is shared with.
     write_policy: `primary_only`: mirrors are searched and not written to.
     mirrors: Further mirrors, as they are.
     ledger_ranks: Off, a recall ranks by mirrors alone: to see what they find.
     telemetry: OpenTelemetry providers, instead of those of the process.
     """
-    for name, value in later.items():
-        if value not in (None, False):
-            raise UnsupportedError(f"{name} is not supported yet.", reason=name)
     address, places = places_of(stores, settings)
-    others = addresses(places, taken=("sqlite", "postgresql", *(mirror.name for mirror in mirrors)))
     core = await open_core(settings, address, embedder, clock, new_id, telemetry)
-    mirroring = Mirrors(
-        ledger=core.ledger,
-        mirrors=(*mirrors, *(mirror_of(core, other) for other in others)),
-        clock=clock,
-        new_id=new_id,
-        write_deadline_ms=settings.mirror_write_deadline_ms,
-        writes=write_policy == "all",
-    )
-    access = access_of(core)
-    governor = governor_of(core)
-    run_secrets = RunSecrets(
-        ledger=core.ledger,
-        secrets=core.secrets,
-        built_in=TEST_SECRETS if settings.openwop_conformance else {},
-    )
-    #: What keeps texts in memory, and forgets them after an erasure.
-    forgetting = [core.embedding.forget_texts]
-    pipeline = Pipeline(
-        ledger=core.ledger,
-        redactor=run_secrets,
-        governor=governor,
-        new_id=new_id,
-        forget_texts=lambda: _forget(forgetting),
-        contributors=(Attribution(core.ledger),),
-        mirrors=mirroring,
-    )
-    searches = MirrorSearches(
-        mirrors=mirroring,
-        embedder=core.embedder,
-        deadline_ms=settings.recall_deadline_ms,
-        votes=settings.mirror_votes,
-        ledger_ranks=ledger_ranks,
-    )
+    mirroring = mirrors_of(core, mirrors, places, writes=write_policy == "all")
+    searches = searches_of(core, mirroring, ledger_ranks=ledger_ranks)
+
+    access, governor, run_secrets = access_of(core), governor_of(core), run_secrets_of(core)
+    pipeline = pipeline_of(core, governor, run_secrets, mirroring)
     memory = memory_of(core, access, governor, pipeline, searches)
     writes = import_writes(ledger=core.ledger, pipeline=pipeline, memory=memory)
     governed = governance_service(
-        gate=governor,
-        pipeline=pipeline,
-        memory=memory,
-        access=access,
-        others=(writes.write, writes.removal),
-    )
-    webhooks = webhooks_of(core, access)
-    consolidation = consolidation_of(
-        core, governor, pipeline, memory, extractor or extractor_of(core), scorer
+        gate=governor, pipeline=pipeline, memory=memory, access=access, others=(writes.write, writes.removal)
     )
     runs = runs_of(core, access, pipeline, memory, run_secrets)
-    job_log = JobLog(clock)
     sharing = sharing_of(core, governor, pipeline, memory, outbound)
-    transfer = transfer_service(
-        writes=writes,
-        documents=sharing.host.documents,
-        proposals=governed.proposals,
-        decide=governed.reviews.decide,
-    )
+    transfer = transfer_of(writes, sharing, governed)
     audit = audit_of(core, memory, transfer)
-    forgetting.append(sharing.views.forget)
+    consolidation = consolidation_of(core, governor, pipeline, memory)
+    webhooks = webhooks_of(core, access)
+    job_log = JobLog(clock)
+
+    writing = (*memory.bindings, *procedures_of(core, access, pipeline, memory).bindings)
+    others = (
+        *(runs, sharing, transfer, exports_of(core, memory, sharing), core.secrets, access, governed),
+        GrantExports(host=sharing.host, queries=sharing.queries),
+        LearnedRules(ledger=core.ledger, rules=governor.rules, scopes=core.scopes),
+        suggestions_of(core, access, governor, memory),
+        *(webhooks, audit, consolidation, MirrorChecks(mirroring), upkeep_of(core), health_of(core, job_log)),
+    )
     bindings = (
-        *decided_here(
-            (*memory.bindings, *procedures_of(core, access, pipeline, memory).bindings), governance, governed
-        ),
-        *runs.bindings,
-        *sharing.bindings,
-        *transfer.bindings,
-        *exports_of(core, memory, sharing).bindings,
-        *GrantExports(host=sharing.host, queries=sharing.queries).bindings,
-        *core.secrets.bindings,
-        *access.bindings,
-        *governed.bindings,
-        *LearnedRules(ledger=core.ledger, rules=governor.rules, scopes=core.scopes).bindings,
-        *suggestions_of(core, access, governor, memory).bindings,
-        *webhooks.bindings,
-        *audit.bindings,
-        *consolidation.bindings,
-        *MirrorChecks(mirroring).bindings,
-        *upkeep_of(core).bindings,
-        *health_of(core, job_log).bindings,
+        *decided_here(writing, governance, governed),
+        *(binding for one in others for binding in one.bindings),
     )
     core.ledger.listen()
     mirroring.start()
@@ -250,8 +189,3 @@ async def open_container(
         spans=core.spans,
         services=Services.of(bindings, access.budgets, core.spans or Untraced()),
     )
-
-
-def _forget(forgetting: Sequence[Callable[[], None]]) -> None:
-    for forget in forgetting:
-        forget()

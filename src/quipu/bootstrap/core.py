@@ -50,6 +50,8 @@ class Core:
     rule_file: RuleFile | None
     #: None: what memory does is reported to nobody.
     spans: Spans | None
+    #: Each forgets texts that are kept in memory, after an erasure.
+    forgetting: list[Callable[[], None]]
 
 
 async def open_core(
@@ -75,6 +77,7 @@ async def open_core(
         embedder = await _embedder(settings, spans)
     elif embedder == "none":
         embedder = None
+    embedding = Embedding(ledger, embedder)
     return Core(
         settings=settings,
         address=address,
@@ -82,7 +85,7 @@ async def open_core(
         new_id=new_id,
         ledger=ledger,
         embedder=embedder,
-        embedding=Embedding(ledger, embedder),
+        embedding=embedding,
         scopes=Scopes(ledger, clock, new_id, None if spans is None else spans.store_created),
         engine=SearchEngine(settings.cache_mb << 20),
         detectors=detectors,
@@ -90,6 +93,7 @@ async def open_core(
         signer=KeySigner.fresh() if is_memory(address) else FileSigner(signing_key_file(address, settings)),
         rule_file=rule_file,
         spans=spans,
+        forgetting=[embedding.forget_texts],
     )
 
 
