@@ -16,7 +16,7 @@ from quipu.errors import UnverifiableError, presentable
 from quipu.mcp import extension, results
 from quipu.mcp.approval import Approval
 from quipu.mcp.caller import Caller, Who
-from quipu.mcp.profiles.chatgpt import chatgpt_tools
+from quipu.mcp.chatgpt import chatgpt_tools
 from quipu.mcp.resources import Resources, has_resources
 from quipu.mcp.settings import McpParts
 from quipu.mcp.subscriptions import Subscriptions
