@@ -15,7 +15,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 
 from quipu.access.operations import CREATE_TOKEN, REVOKE_TOKEN
-from quipu.bootstrap import Container, http_app, http_settings, open_container
+from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
 from quipu.http.server import Server, address_of, bound_socket, serve
 from quipu.mcp import http as mcp_http
@@ -104,12 +104,12 @@ async def serving(
 ) -> AsyncIterator[Served]:
     config = Settings(agent="agent", port=0, shutdown_grace_s=1, **settings)
     container = await open_container(config, stores=[":memory:"], embedder=embedder or WordEmbedder())
-    app, told = http_app(container, is_open=is_open, only=only), http_settings(config)
-    with closing(bound_socket(told)) as listening:
-        server = Server(app, told)
-        running = asyncio.create_task(serve(app, told, listening, server=server))
+    app = http_app(container, is_open=is_open, only=only)
+    with closing(bound_socket(config)) as listening:
+        server = Server(app, config)
+        running = asyncio.create_task(serve(app, config, listening, server=server))
         try:
-            yield Served(container, address_of(told, listening), app, server, running)
+            yield Served(container, address_of(config, listening), app, server, running)
         finally:
             server.stop()
             await running

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from quipu.bootstrap.container import Container, Untraced
 from quipu.bootstrap.declared import OPERATIONS
-from quipu.config import Settings
 from quipu.errors import Fault, InvalidError, QuipuError
 from quipu.governance.model import PROPOSALS
-from quipu.http.settings import HttpSettings
 from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.model import ids
 from quipu.model.principal import Principal, local
@@ -40,23 +38,6 @@ _COUNT_S = 60.0
 _MCP_S = 2.0
 
 
-def http_settings(settings: Settings) -> HttpSettings:
-    """The server's settings."""
-    return HttpSettings(
-        host=settings.host,
-        port=settings.port,
-        tls_cert=settings.tls_cert,
-        tls_key=settings.tls_key,
-        allowed_hosts=settings.allowed_hosts,
-        cors_origins=settings.cors_origins,
-        trusted_proxies=settings.trusted_proxies,
-        request_timeout_s=settings.request_timeout_s,
-        most_requests=settings.most_requests,
-        shutdown_grace_s=settings.shutdown_grace_s,
-        metrics_public=settings.metrics_public,
-    )
-
-
 def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"] | None = None) -> Any:
     """The server's application.
 
@@ -76,7 +57,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.transfer.oap_routes import MoveRoutes
     from quipu.web.errors import error_page
 
-    settings, spans = http_settings(container.config), container.spans
+    settings, spans = container.config, container.spans
     if spans is not None:
         spans.serve()
     if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):

@@ -85,10 +85,10 @@ class Endpoint:
         assert route is not None
         ctx = await self.authentication(http, is_public=route.is_public)
         if route.lines is not None and media_type(http) == NDJSON:
-            from quipu.http.batch import answered_lines  # only who sends lines passes through it
+            from quipu.http import streams  # only streams pass through it
 
             beside, dump = self.wire.opened(http, joined(operation, http, {}))
-            return await answered_lines(ctx, operation, http, beside, dump)
+            return await streams.batch(ctx, operation, http, beside, dump)
         if route.body != "json":
             ctx = _with_upload(ctx, http, is_lines=route.body == "lines")
         given = await request_fields(operation, http)
