@@ -374,7 +374,7 @@ async def test_an_open_stream_does_not_keep_the_server_from_stopping(mode: str) 
         token, _ = await served.token()
         async with served.client(mode, token) as client:
             stream = nullcontext() if mode == "legacy" else client.listen(resource_subscriptions=[STORES])
-            async with stream, asyncio.timeout(10):
+            async with stream, asyncio.timeout(30):
                 await client.list_tools()
                 served.server.stop()
                 await served.running
