@@ -8,7 +8,7 @@ from quipu.access.credentials import Identities
 from quipu.access.service import AccessService, access_service
 from quipu.audit.anchors import anchor_at
 from quipu.audit.service import AuditService, audit_service
-from quipu.bootstrap.core import Core
+from quipu.bootstrap.core import Core, ShownExtractor
 from quipu.bootstrap.declared import OPERATIONS
 from quipu.bootstrap.places import identity_folder, is_memory, open_ledger, sqlite_path
 from quipu.config import Settings, data_dir
@@ -52,7 +52,6 @@ from quipu.sharing.dids import is_did
 from quipu.sharing.host import Host
 from quipu.sharing.identity import Documents, Keyring
 from quipu.sharing.service import Sharing, sharing_service
-from quipu.telemetry.models import ShownExtractor
 from quipu.telemetry.settings import Propagating
 from quipu.transfer.exporting.service import Exports
 from quipu.transfer.service import Transfer, transfer_service

@@ -1,6 +1,6 @@
 """What every capability is put together of: ledger, embedder, search, secrets, keys."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +8,7 @@ from quipu.audit.keys import FileSigner, KeySigner, Signer
 from quipu.bootstrap.declared import TABLES
 from quipu.bootstrap.places import driver_at, is_memory, sealing_key_file, signing_key_file
 from quipu.config import Settings
+from quipu.consolidation.extraction import Extractor, Fact
 from quipu.embed.cache import CachedEmbedder
 from quipu.embed.port import Embedder
 from quipu.errors import Fault, InvalidError
@@ -23,7 +24,7 @@ from quipu.secrets.marker import Marker
 from quipu.secrets.redaction import Guard
 from quipu.secrets.sealing import FileSealer, KeySealer
 from quipu.secrets.service import Secrets
-from quipu.telemetry.models import ShownEmbedder
+from quipu.telemetry.conventions import CHAT, EMBEDDINGS
 from quipu.telemetry.settings import Showing, Telemetry
 from quipu.telemetry.spans import Spans
 
@@ -120,3 +121,32 @@ async def _embedder(settings: Settings, spans: Spans | None) -> Embedder | None:
     from quipu.embed.minilm import MiniLmEmbedder
 
     return CachedEmbedder(MiniLmEmbedder(settings.weights))
+
+
+# -- models that are served elsewhere, whose calls are seen as spans; their texts are not in them ---------------------
+
+
+class ShownEmbedder:
+    """An embedder whose calls are seen."""
+
+    def __init__(self, inner: Embedder, spans: Spans, model: str) -> None:
+        """`model` is what is asked for; the embedder's own name for it says more."""
+        self._inner, self._spans, self._model = inner, spans, model
+        self.model, self.dimensions = inner.model, inner.dimensions
+        self.clear, self.close = inner.clear, inner.close
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        with self._spans.model_call(EMBEDDINGS, self._model):
+            return await self._inner.embed(texts)
+
+
+class ShownExtractor:
+    """A language model whose calls are seen."""
+
+    def __init__(self, inner: Extractor, spans: Spans, model: str) -> None:
+        self._inner, self._spans, self._model = inner, spans, model
+        self.model, self.close = inner.model, inner.close
+
+    async def facts(self, texts: Sequence[str]) -> Sequence[Fact]:
+        with self._spans.model_call(CHAT, self._model):
+            return await self._inner.facts(texts)

@@ -44,26 +44,13 @@ class DecisionWait(Protocol):
         ...
 
 
-class Wire(Protocol):
-    """How requests and answers of a dialect differ from our own."""
-
-    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
-        """The request as the operation takes it, and how its answer is written."""
-        ...
+#: A dialect: the request as the operation takes it, and how its answer is written.
+Dialect: TypeAlias = Callable[[HttpRequest, dict[str, Any]], tuple[dict[str, Any], Dump]]
 
 
-class OwnWire:
-    """Our own dialect: everything as the models have it."""
-
-    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
-        return given, dumped
-
-
-def dumped(response: Response) -> bytes:
-    return response.model_dump_json().encode()
-
-
-OWN = OwnWire()
+def own_dialect(http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+    """Everything as the models have it."""
+    return given, lambda response: response.model_dump_json().encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +60,7 @@ class Endpoint:
     operation: AnyOperation
     authentication: Authentication
     waiting: DecisionWait | None = None
-    wire: Wire = OWN
+    dialect: Dialect = own_dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = HttpRequest(scope, receive)
@@ -87,13 +74,13 @@ class Endpoint:
         if route.lines is not None and media_type(http) == NDJSON:
             from quipu.http import streams  # only streams pass through it
 
-            beside, dump = self.wire.opened(http, joined(operation, http, {}))
+            beside, dump = self.dialect(http, joined(operation, http, {}))
             return await streams.batch(ctx, operation, http, beside, dump)
         if route.body != "json":
             ctx = _with_upload(ctx, http, is_lines=route.body == "lines")
         given = await request_fields(operation, http)
         preferred = preferences(http)
-        given, dump = self.wire.opened(http, given)
+        given, dump = self.dialect(http, given)
         ignored = _left_out(operation, given) if preferred.is_lenient else []
         if operation.is_stream:
             return await self._streamed(ctx, http, given, dump)
