@@ -20,6 +20,7 @@ from quipu.config import Settings
 from quipu.http.server import Server, address_of, bound_socket, serve
 from quipu.mcp import http as mcp_http
 from quipu.mcp import subscriptions
+from quipu.mcp.commands import snippet
 from quipu.memory.operations import CREATE_STORE, REMEMBER
 from quipu.model.principal import local
 from quipu.operation import AnyOperation, dispatch
@@ -404,3 +405,16 @@ async def test_the_app_is_imported_without_the_sdk() -> None:
         subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@requirement("mcp:running.install")
+async def test_the_lines_for_a_python_program_reach_a_server_with_a_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving() as served:
+        token, _ = await served.token()
+        monkeypatch.setenv("QUIPU_TOKEN", token)
+        names: dict[str, Any] = {}
+        exec(snippet("python", words=[], url=f"{served.url}/mcp").text, names)  # noqa: S102  our own lines
+        async with names["http"], names["client"] as client:
+            assert "remember" in [tool.name for tool in (await client.list_tools()).tools]

@@ -24,6 +24,9 @@ from quipu.telemetry.export import exporting
 # -- what each client wants to read in its settings ------------------------------------------------------------------
 
 _RESTART = "Restart the client completely after the change."
+_SIGNS_IN = (
+    "It sends no token: it signs in at the identity provider that the server names in QUIPU_OIDC_ISSUER."
+)
 _TOKEN = "QUIPU_TOKEN"  # noqa: S105  the name of a variable, not a token
 
 
@@ -77,7 +80,7 @@ def _json(body: Mapping[str, Any]) -> str:
 
 def _claude_desktop(client: str, asked: _Asked) -> Snippet:
     if asked.url is not None:
-        return Snippet(client, "Settings, Connectors, Add custom connector", asked.url, ())
+        return Snippet(client, "Settings, Connectors, Add custom connector", asked.url, (_SIGNS_IN,))
     return Snippet(client, "claude_desktop_config.json", _json({"mcpServers": {"quipu": asked.process}}))
 
 
@@ -131,7 +134,7 @@ def _chatgpt(client: str, asked: _Asked) -> Snippet:
             reason="usage",
             hint="Give --url https://…/mcp of a `quipu serve` that is reachable.",
         )
-    return Snippet(client, "Settings, Connectors, Create", asked.url, ())
+    return Snippet(client, "Settings, Connectors, Create", asked.url, (_SIGNS_IN,))
 
 
 def _python(client: str, asked: _Asked) -> Snippet:
@@ -143,7 +146,16 @@ def _python(client: str, asked: _Asked) -> Snippet:
             f"client = Client(StdioServerParameters({words}))",
         ]
     else:
-        lines = ["from mcp import Client", "", f"client = Client({asked.url!r})"]
+        lines = [
+            "import os",
+            "",
+            "import httpx2",
+            "from mcp import Client",
+            "from mcp.client.streamable_http import streamable_http_client",
+            "",
+            f"""http = httpx2.AsyncClient(headers={{"Authorization": f"Bearer {{os.environ['{_TOKEN}']}}"}}, timeout=300)""",
+            f"client = Client(streamable_http_client({asked.url!r}, http_client=http))",
+        ]
     return Snippet(client, "Python", "\n".join(lines), ())
 
 
