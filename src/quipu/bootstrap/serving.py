@@ -4,11 +4,12 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from quipu.bootstrap.container import Container, Untraced
 from quipu.bootstrap.declared import OPERATIONS
-from quipu.errors import Fault, InvalidError, QuipuError
+from quipu.errors import Fault, InvalidError
 from quipu.governance.model import PROPOSALS
 from quipu.mcp.settings import McpParts, McpSettings, Profile
 from quipu.model import ids
@@ -16,7 +17,6 @@ from quipu.model.principal import Principal, local
 from quipu.telemetry.spans import Spans
 
 if TYPE_CHECKING:
-    from starlette.responses import Response as HttpResponse
     from starlette.types import Scope
 
     from quipu.http.authentication import Authentication
@@ -72,7 +72,26 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         authentication,
         lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
     )
-    web = None if only is not None else _web(container, authentication)
+    jobs = (
+        *background_jobs(container),
+        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
+        Job(name="mcp", every_s=_MCP_S, work=mcp.load),
+        Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
+    )
+    serving = partial(
+        app,
+        authentication=authentication,
+        health=container.ledger.health,
+        new_id=ids.new_id,
+        settings=settings,
+        spans=None if spans is None else _request_spans(spans),
+        job_log=container.job_log,
+        waiting=container.governance.waits,
+        gauges=container.ledger.totals,
+    )
+    if only == "mcp":
+        return serving((), protocols=mcp.routes, jobs=jobs)
+    web = _web(container, authentication)
     oap = OapRoutes.of(container.sharing, authentication)
     moves = MoveRoutes(oap.wire, GrantRoutes(container.sharing, oap.wire))
     openwop = OpenWopRoutes(
@@ -80,36 +99,13 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         follower=container.runs.follower,
         workflows=container.runs.player,
     )
-
-    def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
-        return openwop_refusal(scope, error) or (None if web is None else error_page(scope, error))
-
-    return app(
-        OPERATIONS if only is None else (),
-        authentication,
-        container.ledger.health,
-        ids.new_id,
-        settings,
-        protocols=(
-            *mcp.routes,
-            *(() if only is not None else oap.routes),
-            *(() if only is not None else moves.routes),
-            *(() if web is None else web.routes()),
-        ),
-        addresses=() if only is not None else openwop.endpoints,
-        described={} if only is not None else {**openwop.described, **oap.described, **moves.described},
-        spans=None if spans is None else _request_spans(spans),
-        error_page=None if only is not None else refusal,
-        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
-        jobs=(
-            *background_jobs(container),
-            *(() if web is None else web.jobs()),
-            Job(name="mcp", every_s=_MCP_S, work=mcp.load),
-            Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
-        ),
-        job_log=container.job_log,
-        waiting=container.governance.waits,
-        gauges=container.ledger.totals,
+    return serving(
+        OPERATIONS,
+        protocols=(*mcp.routes, *oap.routes, *moves.routes, *web.routes()),
+        addresses=openwop.endpoints,
+        described={**openwop.described, **oap.described, **moves.described},
+        error_page=lambda scope, error: openwop_refusal(scope, error) or error_page(scope, error),
+        jobs=(*jobs, *web.jobs()),
     )
 
 

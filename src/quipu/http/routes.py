@@ -1,7 +1,7 @@
 """Operations as routes: find the address, read, dispatch, answer."""
 
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, unquote
@@ -27,7 +27,6 @@ from quipu.http.read import (
     uploaded_lines,
 )
 from quipu.operation import AnyOperation, Context, Response, authorised, dispatch, dispatch_stream
-from quipu.schemas import Operations
 
 #: Turns an answer into the bytes that are sent.
 Dump: TypeAlias = Callable[[Response], bytes]
@@ -270,15 +269,18 @@ def _found(
 
 
 def operation_endpoints(
-    operations: Operations, authentication: Authentication, waiting: DecisionWait | None = None
+    operations: Iterable[AnyOperation],
+    authentication: Authentication,
+    waiting: DecisionWait | None = None,
+    dialect: Dialect = own_dialect,
 ) -> list[tuple[str, str, ASGIApp]]:
-    """One endpoint for each operation that is reached over HTTP."""
+    """Method, path and application of each operation that is reached over HTTP."""
     return [
         (
-            operation.http.method,
-            operation.http.path,
-            Endpoint(operation=operation, authentication=authentication, waiting=waiting),
+            one.http.method,
+            one.http.path,
+            Endpoint(operation=one, authentication=authentication, waiting=waiting, dialect=dialect),
         )
-        for operation in operations
-        if operation.http is not None
+        for one in operations
+        if one.http is not None
     ]

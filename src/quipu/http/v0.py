@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
-from quipu.http.routes import DecisionWait, Dialect, Dump, Endpoint
+from quipu.http.routes import DecisionWait, Dialect, Dump, operation_endpoints
 from quipu.memory.memorywire import closed_answer, open_request, v0_schemas
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import Operations
@@ -58,15 +58,9 @@ def v0_endpoints(
 ) -> list[tuple[str, str, ASGIApp]]:
     """Method, path and application of each."""
     return [
-        (
-            operation.http.method,
-            operation.http.path,
-            Endpoint(
-                operation=operation, authentication=authentication, waiting=waiting, dialect=v0_dialect(name)
-            ),
-        )
+        endpoint
         for name, operation in v0_operations(operations).items()
-        if operation.http is not None
+        for endpoint in operation_endpoints([operation], authentication, waiting, v0_dialect(name))
     ]
 
 
