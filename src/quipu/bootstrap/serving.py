@@ -11,7 +11,7 @@ from quipu.bootstrap.container import Container, Untraced
 from quipu.bootstrap.declared import OPERATIONS
 from quipu.errors import Fault, InvalidError
 from quipu.governance.model import PROPOSALS
-from quipu.mcp.settings import McpParts, McpSettings, Profile
+from quipu.mcp.settings import McpParts, McpSettings
 from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.telemetry.spans import Spans
@@ -156,20 +156,14 @@ def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpPart
             keeps_sessions=container.ledger.name == "sqlite",
         ),
         measured=None if container.spans is None else container.spans.mcp_request,
-        profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
+        further_tools=_further_tools,
     )
 
 
-def _graph_tools() -> "Sequence[ToolSpec]":
-    from quipu.integrations.mcp_profiles import graph_tools  # loads the SDK
+def _further_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import anthropic_tools, graph_tools  # loads the SDK
 
-    return graph_tools()
-
-
-def _anthropic_tools() -> "Sequence[ToolSpec]":
-    from quipu.integrations.mcp_profiles import anthropic_tools  # loads the SDK
-
-    return anthropic_tools()
+    return (*graph_tools(), *anthropic_tools())
 
 
 async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:

@@ -54,9 +54,7 @@ class McpServer:
 def mcp_server(parts: McpParts, who: Who) -> McpServer:
     """One server for every profile: what a caller sees of it depends on the caller. `who` says whose a request is."""
     approval = Approval(parts.sealing, parts.reviews, parts.waits)
-    specs = [*operation_tools(parts.operations, approval), *chatgpt_tools()]
-    for profile in parts.profiles:
-        specs += profile.tools()
+    specs = (*operation_tools(parts.operations, approval), *chatgpt_tools(), *parts.further_tools())
     tools = Tools(specs, parts.settings.prefix)
     resources = Resources(parts)
     subscriptions = Subscriptions(parts, who)
