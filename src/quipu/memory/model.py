@@ -147,7 +147,7 @@ class WriteRequest(ScopedRequest):
     )
     reasoning: Text | None = Field(default=None, description="Why; shown to the reviewer.")
     idempotency_key: IdempotencyKey | None = Field(
-        default=None, description="Same key, once. A write may be repeated with it."
+        default=None, description="Same key, once. The write may be repeated with its key."
     )
     dry_run: bool = Field(default=False, description="Say what would happen; write nothing.")
     run_id: Name | None = Field(default=None, description="The run that writes.")
@@ -161,7 +161,7 @@ class _Contents(WriteRequest):
     """The fields of a memory that a caller may give."""
 
     metadata: JsonObject | None = Field(default=None, description="Free JSON. It comes back as given.")
-    tags: Tags | None = Field(default=None, description="Labels. Filters ask for them.")
+    tags: Tags | None = Field(default=None, description="Labels. Filters may ask for them.")
     links: Annotated[tuple[LinkTo, ...], Strict(False), Field(max_length=64)] | None = Field(
         default=None, description="Typed links to other memories."
     )
@@ -172,11 +172,12 @@ class _Contents(WriteRequest):
         default=None, description="How much it matters. From 0 to 1; it counts in consolidation."
     )
     source: ShortText | None = Field(
-        default=None, description="user, document, web_page, tool_result … Where it comes from; free text."
+        default=None,
+        description="Such as user, document, web_page. Where it comes from; tool_result is another word that is known, any text is taken.",
     )
     expires_at: Expiry | None = Field(
         default=None,
-        description="Epoch ms, or 30d. Unseen from then on; milliseconds since 1970, or a duration.",
+        description="Its end: epoch ms, or 30d. Unseen from then on: milliseconds since 1970, or a duration.",
     )
     key: Name | None = Field(
         default=None, description="Names a fact; a new memory with the same key supersedes the old one."
@@ -234,19 +235,23 @@ class RememberRequest(_Contents):
     """
 
     content: Content | JsonObject = Field(
-        description="Stands alone; a procedure's machine as JSON. In words that need no others."
+        description="Words that stand alone; a procedure's machine as JSON."
     )
     type: MemoryType = Field(
         default="semantic",
         description="semantic: fact; episodic: event; procedural: how-to, a state machine; emotional: feeling. Fixed once"
         " written.",
     )
-    session_id: Name | None = Field(default=None, description="Conversation. Where it comes from.")
-    store: Name = Field(default="main", description="Memory store. Where it is kept.")
+    session_id: Name | None = Field(
+        default=None, description="Its conversation. Where it comes from, by an id of yours."
+    )
+    store: Name = Field(
+        default="main", description="Its memory store. Where it is kept; main is always there."
+    )
     id: Name | None = Field(default=None, description="Which to change. Left out, a memory is added.")
     update_strategy: UpdateStrategy | None = Field(
         default=None,
-        description="With id; merge keeps the rest. The default; overwrite puts nothing in place of what is left out, append adds to the text.",
+        description="With id; merge keeps the rest. merge is the default; overwrite drops what is left out, append adds to the text.",
     )
     replace: bool = Field(default=False, description="Short for update_strategy overwrite.")
     find_similar: bool = Field(default=False, description="Also name memories that say nearly the same.")
@@ -457,28 +462,28 @@ class RecallRequest(ScopedRequest):
     )
     filter: Filter | None = Field(
         default=None,
-        description='Such as {"tags": "home", "metadata.n": {"$gt": 1}}. Only memories that fit.',
+        description='{"tags": "home", "metadata.n": {"$gt": 1}}. Only memories that fit such a filter.',
     )
     fresher_than_days: Days | None = Field(
-        default=None, description="Created since. At most so many days ago."
+        default=None, description="Created since. So many days ago, or later."
     )
     session_id: Name | None = Field(default=None, description="Conversation. Only from this one.")
     store: Name | None = Field(default=None, description="Only this store. Left out, all of the agent's.")
     min_relevance: Share | Literal["auto", "strict", "off"] = Field(
         default="auto",
-        description="Floor, 0 to 1. Hits below it are left out: auto, strict, off, or a number.",
+        description="Floor, 0 to 1. Hits of less relevance are left out; auto, strict and off choose the floor.",
     )
     min_trust: Trust | None = Field(
         default=None, description="Leave out what was written by less trusted writers."
     )
     as_of: AsOf | None = Field(
         default=None,
-        description="Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.",
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
     include_superseded: bool = Field(default=False, description="Also facts that newer ones have replaced.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
         default=None,
-        description="Of the answer. Hits that do not fit are left out, at four characters a token.",
+        description="Length of the answer. Hits that do not fit are left out, at four characters a token.",
     )
     neighbours: Annotated[int, Field(ge=0, le=5), WHOLE] = Field(
         default=0,
@@ -537,7 +542,7 @@ class RecallResponse(Response):
     """What was found, best first. Empty when nothing matches. Iterates and indexes as its hits."""
 
     results: tuple[Hit, ...] = Field(description="Best first.")
-    fusion_used: Fusion = Field(description="The fusion.")
+    fusion_used: Fusion = Field(description="The fusion. How rankings became one.")
     stores_queried: tuple[str, ...] = Field(description="Who answered. Backends, by name.")
     latency_ms: int = Field(description="How long it took.")
     seq: int = Field(default=0, description="The journal position that was read.")
@@ -729,7 +734,7 @@ class RestoreRequest(Request):
         default=False, description="Ask a person. It is held until somebody has approved it."
     )
     idempotency_key: IdempotencyKey | None = Field(
-        default=None, description="Same key, once. A write may be repeated with it."
+        default=None, description="Same key, once. The write may be repeated with its key."
     )
 
 
@@ -742,7 +747,7 @@ class GetRequest(Request):
     id: Name = Field(description="Which memory.")
     as_of: AsOf | None = Field(
         default=None,
-        description="Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.",
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
 
 
@@ -758,10 +763,10 @@ class ListRequest(ScopedRequest):
     )
     as_of: AsOf | None = Field(
         default=None,
-        description="Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.",
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
     limit: Count = Field(default=50, description="At most so many.")
-    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before.")
+    cursor: Cursor | None = Field(default=None, description="Where to go on. next_cursor of the page before.")
     all_agents: bool = Field(default=False, description="Of every agent; needs an admin.")
 
 
@@ -798,7 +803,7 @@ class RelatedRequest(Request):
     limit: Count = Field(default=100, description="At most so many memories.")
     as_of: AsOf | None = Field(
         default=None,
-        description="Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.",
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
 
 
