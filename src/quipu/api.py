@@ -160,21 +160,21 @@ class Memory(OpenMemory):
         masked before anything is kept. The answer says `pending_approval` when a person has to agree first; do not repeat
         such a call.
 
-        content: Stands alone; a procedure's machine as JSON. In words that need no others. Or a whole request, instead of all arguments.
+        content: Words that stand alone; a procedure's machine as JSON. Or a whole request, instead of all arguments.
         type: semantic: fact; episodic: event; procedural: how-to, a state machine; emotional: feeling. Fixed once written.
-        session_id: Conversation. Where it comes from.
-        store: Memory store. Where it is kept.
+        session_id: Its conversation. Where it comes from, by an id of yours.
+        store: Its memory store. Where it is kept; main is always there.
         id: Which to change. Left out, a memory is added.
-        update_strategy: With id; merge keeps the rest. The default; overwrite puts nothing in place of what is left out, append adds to the text.
+        update_strategy: With id; merge keeps the rest. merge is the default; overwrite drops what is left out, append adds to the text.
         replace: Short for update_strategy overwrite.
         find_similar: Also name memories that say nearly the same.
         metadata: Free JSON. It comes back as given.
-        tags: Labels. Filters ask for them.
+        tags: Labels. Filters may ask for them.
         links: Typed links to other memories.
         confidence: How sure, 0 to 1. It is the writer's word, and counts in ranking.
         importance: How much it matters. From 0 to 1; it counts in consolidation.
-        source: user, document, web_page, tool_result … Where it comes from; free text.
-        expires_at: Epoch ms, or 30d. Unseen from then on; milliseconds since 1970, or a duration.
+        source: Such as user, document, web_page. Where it comes from; tool_result is another word that is known, any text is taken.
+        expires_at: Its end: epoch ms, or 30d. Unseen from then on: milliseconds since 1970, or a duration.
         key: Names a fact; a new memory with the same key supersedes the old one.
         supersedes: Ids of memories that this one makes outdated.
         valid_from: Since when it is true; milliseconds since 1970.
@@ -192,7 +192,7 @@ class Memory(OpenMemory):
         if_version: Change it only if this is still its version.
         approval_required: Ask a person. It is held until somebody has approved it.
         reasoning: Why; shown to the reviewer.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         dry_run: Say what would happen; write nothing.
         run_id: The run that writes.
         node_id: The node that writes.
@@ -289,12 +289,12 @@ class Memory(OpenMemory):
         update_strategy: merge (what is left out stays; the default), overwrite, or append to the text.
         replace: Short for update_strategy overwrite.
         metadata: Free JSON. It comes back as given.
-        tags: Labels. Filters ask for them.
+        tags: Labels. Filters may ask for them.
         links: Typed links to other memories.
         confidence: How sure, 0 to 1. It is the writer's word, and counts in ranking.
         importance: How much it matters. From 0 to 1; it counts in consolidation.
-        source: user, document, web_page, tool_result … Where it comes from; free text.
-        expires_at: Epoch ms, or 30d. Unseen from then on; milliseconds since 1970, or a duration.
+        source: Such as user, document, web_page. Where it comes from; tool_result is another word that is known, any text is taken.
+        expires_at: Its end: epoch ms, or 30d. Unseen from then on: milliseconds since 1970, or a duration.
         key: Names a fact; a new memory with the same key supersedes the old one.
         supersedes: Ids of memories that this one makes outdated.
         valid_from: Since when it is true; milliseconds since 1970.
@@ -312,7 +312,7 @@ class Memory(OpenMemory):
         if_version: Change it only if this is still its version.
         approval_required: Ask a person. It is held until somebody has approved it.
         reasoning: Why; shown to the reviewer.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         dry_run: Say what would happen; write nothing.
         run_id: The run that writes.
         node_id: The node that writes.
@@ -425,15 +425,15 @@ class Memory(OpenMemory):
         types: Only these kinds. Left out, all.
         hops: Raise hits within 0 to 3 links. Hits that are linked with each other support each other.
         fusion: Joins backends: rrf by rank, max or weighted by score. weighted also counts the weights of backends.
-        filter: Such as {"tags": "home", "metadata.n": {"$gt": 1}}. Only memories that fit.
-        fresher_than_days: Created since. At most so many days ago.
+        filter: {"tags": "home", "metadata.n": {"$gt": 1}}. Only memories that fit such a filter.
+        fresher_than_days: Created since. So many days ago, or later.
         session_id: Conversation. Only from this one.
         store: Only this store. Left out, all of the agent's.
-        min_relevance: Floor, 0 to 1. Hits below it are left out: auto, strict, off, or a number.
+        min_relevance: Floor, 0 to 1. Hits of less relevance are left out; auto, strict and off choose the floor.
         min_trust: Leave out what was written by less trusted writers.
-        as_of: Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.
+        as_of: As of position, time or run. A journal position, an ISO time with zone, or the id of a run.
         include_superseded: Also facts that newer ones have replaced.
-        max_tokens: Of the answer. Hits that do not fit are left out, at four characters a token.
+        max_tokens: Length of the answer. Hits that do not fit are left out, at four characters a token.
         neighbours: Also so many turns before and after each hit of a conversation, in the hit's `neighbours`.
         quorum_k: Only hits that so many backends returned.
         redact: What to do with memories labelled secret; none needs an admin.
@@ -516,7 +516,7 @@ class Memory(OpenMemory):
         store: Only this store.
         approval_required: Ask a person. It is held until somebody has approved it.
         reasoning: Why; shown to the reviewer.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         dry_run: Say what would happen; write nothing.
         run_id: The run that writes.
         node_id: The node that writes.
@@ -567,7 +567,7 @@ class Memory(OpenMemory):
         store: Only this store.
         approval_required: Ask a person. It is held until somebody has approved it.
         reasoning: Why; shown to the reviewer.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         dry_run: Say what would happen; write nothing.
         run_id: The run that writes.
         node_id: The node that writes.
@@ -619,7 +619,7 @@ class Memory(OpenMemory):
         reason: Why. Kept with the history.
         approval_required: Ask a person. It is held until somebody has approved it.
         reasoning: Why; shown to the reviewer.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         dry_run: Say what would happen; write nothing.
         run_id: The run that writes.
         node_id: The node that writes.
@@ -650,7 +650,7 @@ class Memory(OpenMemory):
         """Show one memory.
 
         id: Which memory.
-        as_of: Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.
+        as_of: As of position, time or run. A journal position, an ISO time with zone, or the id of a run.
         """
         return await self._run("get", {"id": id, "as_of": as_of})
 
@@ -676,9 +676,9 @@ class Memory(OpenMemory):
         types: Only these kinds. Left out, all.
         states: live, archived, forgotten.
         filter: Only memories that fit. Such as {"tags": "home"}.
-        as_of: Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.
+        as_of: As of position, time or run. A journal position, an ISO time with zone, or the id of a run.
         limit: At most so many.
-        cursor: next_cursor of the page before.
+        cursor: Where to go on. next_cursor of the page before.
         all_agents: Of every agent; needs an admin.
         agent_id: Whose memory. Left out, the credential's own agent.
         user_id: About whom. Left out, all users of the agent.
@@ -720,7 +720,7 @@ class Memory(OpenMemory):
         id: Which memory.
         reason: Why. Kept with the history.
         approval_required: Ask a person. It is held until somebody has approved it.
-        idempotency_key: Same key, once. A write may be repeated with it.
+        idempotency_key: Same key, once. The write may be repeated with its key.
         """
         return await self._run(
             "restore",
@@ -740,7 +740,7 @@ class Memory(OpenMemory):
         id: Where to begin.
         hops: Over so many links.
         limit: At most so many memories.
-        as_of: Position, time or run. As it was then: a journal position, an ISO time with zone, or a run id.
+        as_of: As of position, time or run. A journal position, an ISO time with zone, or the id of a run.
         """
         return await self._run("related", {"id": id, "hops": hops, "limit": limit, "as_of": as_of})
 
