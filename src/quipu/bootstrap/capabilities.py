@@ -13,7 +13,7 @@ from quipu.bootstrap.declared import OPERATIONS
 from quipu.bootstrap.places import identity_folder, is_memory, open_ledger, sqlite_path
 from quipu.config import Settings, data_dir
 from quipu.consolidation.extraction import Extraction, Extractor
-from quipu.consolidation.rules import Thresholds
+from quipu.consolidation.rules import Scorer, Thresholds
 from quipu.consolidation.service import Consolidation
 from quipu.consolidation.windows import Windows
 from quipu.embed.port import Embedder
@@ -224,7 +224,9 @@ def procedures_of(core: Core, access: AccessService, pipeline: Pipeline, memory:
     )
 
 
-def consolidation_of(core: Core, governor: Gate, pipeline: Pipeline, memory: MemoryService) -> Consolidation:
+def consolidation_of(
+    core: Core, governor: Gate, pipeline: Pipeline, memory: MemoryService, scorer: Scorer
+) -> Consolidation:
     extractor, extraction = _extractor(core), None
     if extractor is not None:
         extraction = Extraction(
@@ -237,6 +239,7 @@ def consolidation_of(core: Core, governor: Gate, pipeline: Pipeline, memory: Mem
         windows=Windows(ledger=core.ledger, scopes=core.scopes, thresholds=Thresholds()),
         similar=governor.similar,
         extraction=extraction,
+        scorer=scorer,
     )
 
 

@@ -31,6 +31,7 @@ from quipu.bootstrap.capabilities import (
 from quipu.bootstrap.core import open_core
 from quipu.bootstrap.places import places_of
 from quipu.config import Settings
+from quipu.consolidation.rules import Scorer, score
 from quipu.consolidation.service import Consolidation
 from quipu.embed.port import Embedder
 from quipu.governance.in_process import InProcessReviewer
@@ -119,6 +120,7 @@ async def open_container(
     governance: InProcessReviewer | None = None,
     clock: Clock = ids.now,
     new_id: Callable[[str], str] = ids.new_id,
+    scorer: Scorer = score,
     outbound: Outbound | None = None,
     write_policy: Literal["all", "primary_only"] = "all",
     mirrors: Sequence[Mirror] = (),
@@ -128,6 +130,7 @@ async def open_container(
     """Everything wired, from the ledger upwards. What is handed in stands for what the settings would open.
 
     stores: The first ledger among them is the ledger, all others mirror it.
+    scorer: How much a short-term memory weighs.
     outbound: How the hosts are reached that memory is shared with.
     write_policy: `primary_only`: mirrors are searched and not written to.
     mirrors: Further mirrors, as they are.
@@ -150,7 +153,7 @@ async def open_container(
     sharing = sharing_of(core, governor, pipeline, memory, outbound)
     transfer = transfer_of(writes, sharing, governed)
     audit = audit_of(core, memory, transfer)
-    consolidation = consolidation_of(core, governor, pipeline, memory)
+    consolidation = consolidation_of(core, governor, pipeline, memory, scorer)
     webhooks = webhooks_of(core, access)
     job_log = JobLog(clock)
 
