@@ -3,13 +3,12 @@
 import json
 import subprocess
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from quipu import methods, reference, schemas
+from quipu.bootstrap import OPERATIONS
 from quipu.cli import errors
-from quipu.http import problems
+from quipu.http import openapi, problems
 from quipu.schemas import Operations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,19 +17,6 @@ sys.path.insert(0, str(ROOT))
 from scripts import pages  # noqa: E402  found by the line above
 
 PACKAGE = ROOT / "src" / "quipu"
-
-
-def every_operation() -> Operations:
-    """All operations of the product; until they are put together, those of every capability that is there."""
-    if find_spec("quipu.bootstrap") is not None:
-        return import_module("quipu.bootstrap").OPERATIONS
-    capabilities = sorted(file.parent.name for file in PACKAGE.glob("*/operations.py"))
-    capabilities.sort(key=lambda name: name != "memory")
-    return tuple(
-        operation
-        for name in capabilities
-        for operation in import_module(f"quipu.{name}.operations").OPERATIONS
-    )
 
 
 def artefacts(operations: Operations) -> dict[Path, str]:
@@ -52,9 +38,8 @@ def artefacts(operations: Operations) -> dict[Path, str]:
     texts[ROOT / "docs" / "index.md"] = pages.index(ROOT / "docs", texts)
     for name, text in schemas.files(operations).items():
         texts[ROOT / "schemas" / name] = text
-    if find_spec("quipu.http") is not None and find_spec("quipu.http.openapi") is not None:
-        document = import_module("quipu.http.openapi").document(operations)
-        texts[ROOT / "schemas" / "openapi.json"] = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    document = json.dumps(openapi.document(operations), indent=2, ensure_ascii=False)
+    texts[ROOT / "schemas" / "openapi.json"] = document + "\n"
     return texts
 
 
@@ -78,9 +63,8 @@ def _formatted(source: str) -> str:
 
 
 def main() -> None:
-    operations = every_operation()
-    wanted = artefacts(operations)
-    for path in stale(operations):
+    wanted = artefacts(OPERATIONS)
+    for path in stale(OPERATIONS):
         if path in wanted:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path], "utf-8")

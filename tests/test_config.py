@@ -50,7 +50,7 @@ def test_every_setting_is_described_and_grouped() -> None:
 def test_without_anything_the_defaults_hold() -> None:
     loaded = load({})
     assert loaded.settings == Settings()
-    assert (loaded.sources, loaded.file, loaded.unknown, loaded.warnings) == ({}, None, (), ())
+    assert (loaded.sources, loaded.file, loaded.unknown, loaded.warnings) == ({}, None, {}, ())
     assert (loaded.settings.port, loaded.settings.host, loaded.settings.rate) == (8321, "127.0.0.1", 6000)
 
 
@@ -166,7 +166,7 @@ NEAR = {
 def test_a_misspelt_variable_is_a_warning_that_names_the_one_that_was_meant() -> None:
     for name, near in NEAR.items():
         loaded = load({name: MARK, "OTHER_STOER": MARK})
-        assert [(one.name, one.near) for one in loaded.unknown] == [(name, near)]
+        assert loaded.unknown == {name: near}
         assert len(loaded.warnings) == 1
         assert (near or "quipu config") in loaded.warnings[0]
         assert MARK not in repr(loaded), "its value is nobody's business"
@@ -181,8 +181,8 @@ def test_no_variable_that_is_read_counts_as_misspelt() -> None:
             legal[name] = text
         except InvalidError:
             continue
-    assert load(legal).unknown == ()
-    assert load({"QUIPU_CONFIG": "/dev/null"}).unknown == ()
+    assert load(legal).unknown == {}
+    assert load({"QUIPU_CONFIG": "/dev/null"}).unknown == {}
 
 
 def test_a_misspelt_key_of_the_file_is_an_error_that_names_the_near_one(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_what_kubernetes_sets_for_a_service_called_quipu_is_no_setting() -> None
         "QUIPU_PORT_8321_TCP_ADDR": "10.0.0.7",
     }
     loaded = load(cluster)
-    assert (loaded.settings.port, loaded.unknown, loaded.sources) == (8321, (), {})
+    assert (loaded.settings.port, loaded.unknown, loaded.sources) == (8321, {}, {})
     assert load({**cluster, "QUIPU_PORT": "99"}).settings.port == 99, "somebody chose it"
 
 

@@ -8,21 +8,18 @@
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, InvalidError
-from quipu.memory.memory_store import MemoryStore
-from quipu.model.principal import Principal
-from quipu.opening import Fusion, OpenConnection, Runner, runner
+from quipu.opening import AnyMemory, Runner
 
 if TYPE_CHECKING:
     from quipu.transfer.model import ImportReport
@@ -184,58 +181,12 @@ def _too_late() -> BackendUnavailableError:
     )
 
 
-class BlockingMemory:
+class BlockingMemory(AnyMemory):
     """What every blocking memory has beside the methods of its operations."""
 
-    def __init__(
-        self,
-        agent_id: str | None = None,
-        stores: str | Path | MemoryStore | Sequence[str | Path | MemoryStore] | None = None,
-        *,
-        fusion: Fusion = "rrf",
-        governance: Any = None,
-        write_policy: Literal["all", "primary_only"] = "all",
-        embedder: Any = None,
-        config: Settings | None = None,
-        principal: Principal | None = None,
-        clock: Callable[[], int] | None = None,
-        telemetry: Any = None,
-    ) -> None:
-        """As `quipu.Memory`: nothing is opened before the first call."""
-        made = runner(
-            agent_id,
-            stores,
-            fusion=fusion,
-            governance=governance,
-            write_policy=write_policy,
-            embedder=embedder,
-            config=config,
-            principal=principal,
-            clock=clock,
-            telemetry=telemetry,
-        )
-        self._begin(made)
-
-    @classmethod
-    def over(cls, opener: OpenConnection, *, agent_id: str | None = None, fusion: Fusion = "rrf") -> Self:
-        """A memory over a connection of your own."""
-        made = cls.__new__(cls)
-        made._begin(Runner(opener, agent_id=agent_id, fusion=fusion))
-        return made
-
-    def _begin(self, made: Runner) -> None:
-        self._runner = made
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(runner)
         self._portal = Portal()
-
-    @property
-    def agent_id(self) -> str | None:
-        """The agent that calls are for; none: the credential's own."""
-        return self._runner.agent_id
-
-    @property
-    def capabilities(self) -> set[str]:
-        """memorywire's promises that this memory keeps."""
-        return set(self._runner.capabilities)
 
     def open(self) -> Self:
         """Open it now instead of at the first call, and see that it answers."""
@@ -270,31 +221,8 @@ class BlockingMemory:
         """How it is: `status`, and more where the caller may know."""
         return self._portal.run(self._runner.health)
 
-    def import_file(
-        self,
-        file: str | Path | bytes | BinaryIO,
-        *,
-        format: str | None = None,
-        store: str | None = None,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        foreign_owner: bool = False,
-        file_name: str | None = None,
-    ) -> "ImportReport":
-        """Try a file: say what would come in. Nothing is written before `commit_import` is called with its id.
-
-        file: Its path, its bytes, or an open file.
-        format: What kind of file it is. Left out, it is found out.
-        store: The store that everything goes to. Left out, the one that the file names.
-        agent_id: Whose memories they become where the file does not say.
-        user_id: Whom they are about where the file does not say.
-        foreign_owner: Also take a bundle that was signed with a key that cannot be had.
-        file_name: The name of the file, where that is not its path's.
-        """
-        more = {"format": format, "store": store, "agent_id": agent_id, "user_id": user_id}
-        return self._portal.run(
-            lambda: self._runner.import_file(file, more, file_name, foreign_owner=foreign_owner)
-        )
+    def _import_file(self, file: str | Path | bytes | BinaryIO, **options: Any) -> "ImportReport":
+        return self._portal.run(lambda: self._runner.import_file(file, **options))
 
     def _run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None

@@ -383,21 +383,6 @@ SETTINGS: Mapping[str, Setting] = _described()
 # -- reading them -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownVariable:
-    """A variable that looks like a setting and is none, and what may have been meant. Its value is not kept."""
-
-    name: str
-    near: str | None
-
-    @property
-    def message(self) -> str:
-        advice = (
-            f"Did you mean {self.near}?" if self.near else "`quipu config` lists the variables that are read."
-        )
-        return f"{self.name} sets nothing: there is no such setting. {advice}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """The settings, and where they came from."""
@@ -407,7 +392,8 @@ class Loaded:
     sources: Mapping[str, str]
     #: The settings file that was read.
     file: Path | None
-    unknown: tuple[UnknownVariable, ...]
+    #: Variables that look like a setting and are none, and what may have been meant. Their values are not kept.
+    unknown: Mapping[str, str | None]
     #: What should be said to whoever started the program.
     warnings: tuple[str, ...]
 
@@ -431,7 +417,7 @@ def load(environment: Mapping[str, str] | None = None) -> Loaded:
         sources={name: source for name, source in sources.items() if name not in wrong},
         file=file if file is not None and file.exists() else None,
         unknown=unknown,
-        warnings=(*(one.message for one in unknown), *wrong.values()),
+        warnings=(*(_sets_nothing(name, near) for name, near in unknown.items()), *wrong.values()),
     )
 
 
@@ -476,15 +462,19 @@ def _near(name: str) -> str | None:
     return names[found[0]] if found else None
 
 
-def _unknown(given: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
+def _sets_nothing(name: str, near: str | None) -> str:
+    advice = f"Did you mean {near}?" if near else "`quipu config` lists the variables that are read."
+    return f"{name} sets nothing: there is no such setting. {advice}"
+
+
+def _unknown(given: Mapping[str, str]) -> dict[str, str | None]:
     known = {setting.variable for setting in SETTINGS.values()} | {_FILE}
-    unknown = sorted(name for name in given if name.startswith(_PREFIX) and name not in known)
-    found: list[UnknownVariable] = []
-    for name in unknown:
+    found: dict[str, str | None] = {}
+    for name in sorted(name for name in given if name.startswith(_PREFIX) and name not in known):
         word = name.removeprefix(_PREFIX).lower()
         near = "config" if get_close_matches(word, ["config"], cutoff=0.8) else _near(word)
-        found.append(UnknownVariable(name, None if near is None else _PREFIX + near.upper()))
-    return tuple(found)
+        found[name] = None if near is None else _PREFIX + near.upper()
+    return found
 
 
 def _chosen(environment: Mapping[str, str]) -> dict[str, str]:

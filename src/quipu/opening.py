@@ -210,10 +210,10 @@ class Runner:
     async def import_file(
         self,
         file: str | Path | bytes | BinaryIO,
-        which: Mapping[str, str | None],
-        file_name: str | None,
         *,
+        file_name: str | None,
         foreign_owner: bool,
+        **which: str | None,
     ) -> Any:
         """Send a file and wait until it was tried."""
         given: dict[str, Any] = {name: value for name, value in which.items() if value is not None}
@@ -343,56 +343,11 @@ def chosen_agent(settings: Settings) -> str | None:
     return settings.agent if "agent" in settings.model_fields_set else None
 
 
-class OpenMemory:
-    """What every memory has beside the methods of its operations."""
+class AnyMemory:
+    """What a memory has whether its methods are awaited or not. How it is made stands with the methods, in `methods`."""
 
-    def __init__(
-        self,
-        agent_id: str | None = None,
-        stores: str | Path | MemoryStore | Sequence[str | Path | MemoryStore] | None = None,
-        *,
-        fusion: Fusion = "rrf",
-        governance: Any = None,
-        write_policy: Literal["all", "primary_only"] = "all",
-        embedder: Any = None,
-        config: Settings | None = None,
-        principal: Principal | None = None,
-        clock: Callable[[], int] | None = None,
-        telemetry: Any = None,
-    ) -> None:
-        """Nothing is opened before the first call.
-
-        agent_id: The agent that calls are for. Left out, the setting QUIPU_AGENT.
-        stores: A file, a store URL such as `sqlite:///data/memory.db`, or `quipu+https://host`; in a list the first
-            ledger is the ledger and all others mirror it, also objects that speak memorywire. Left out, QUIPU_STORE.
-        fusion: How rankings of several backends become one, unless a recall says otherwise.
-        governance: Who decides on held writes: an object with `async review(review)`.
-        write_policy: `all`, or `primary_only`: mirrors are searched and not written to.
-        embedder: What makes vectors: a name, or an object that embeds; `none` searches by words only.
-        config: Settings, instead of those of the environment.
-        principal: Who asks. Left out, the person at this machine, who may do everything.
-        clock: Milliseconds since 1970; for tests.
-        telemetry: OpenTelemetry providers, instead of those of the process.
-        """
-        self._runner = runner(
-            agent_id,
-            stores,
-            fusion=fusion,
-            governance=governance,
-            write_policy=write_policy,
-            embedder=embedder,
-            config=config,
-            principal=principal,
-            clock=clock,
-            telemetry=telemetry,
-        )
-
-    @classmethod
-    def over(cls, opener: OpenConnection, *, agent_id: str | None = None, fusion: Fusion = "rrf") -> Self:
-        """A memory over a connection of your own."""
-        made = cls.__new__(cls)
-        made._runner = Runner(opener, agent_id=agent_id, fusion=fusion)
-        return made
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
     @property
     def agent_id(self) -> str | None:
@@ -403,6 +358,10 @@ class OpenMemory:
     def capabilities(self) -> set[str]:
         """memorywire's promises that this memory keeps."""
         return set(self._runner.capabilities)
+
+
+class OpenMemory(AnyMemory):
+    """What every memory has beside the methods of its operations."""
 
     async def open(self) -> Self:
         """Open it now instead of at the first call, and see that it answers."""
@@ -437,29 +396,8 @@ class OpenMemory:
         """
         return await self._runner.call(name, given, strict=strict)
 
-    async def import_file(
-        self,
-        file: str | Path | bytes | BinaryIO,
-        *,
-        format: str | None = None,
-        store: str | None = None,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        foreign_owner: bool = False,
-        file_name: str | None = None,
-    ) -> "ImportReport":
-        """Try a file: say what would come in. Nothing is written before `commit_import` is called with its id.
-
-        file: Its path, its bytes, or an open file.
-        format: What kind of file it is. Left out, it is found out.
-        store: The store that everything goes to. Left out, the one that the file names.
-        agent_id: Whose memories they become where the file does not say.
-        user_id: Whom they are about where the file does not say.
-        foreign_owner: Also take a bundle that was signed with a key that cannot be had.
-        file_name: The name of the file, where that is not its path's.
-        """
-        more = {"format": format, "store": store, "agent_id": agent_id, "user_id": user_id}
-        return await self._runner.import_file(file, more, file_name, foreign_owner=foreign_owner)
+    async def _import_file(self, file: str | Path | bytes | BinaryIO, **options: Any) -> "ImportReport":
+        return await self._runner.import_file(file, **options)
 
     async def _run(
         self, name: str, given: Mapping[str, Any], *, first: str | None = None, request: Any = None

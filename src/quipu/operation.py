@@ -77,11 +77,9 @@ class ScopedRequest(Request):
     """A request on behalf of an agent, and perhaps of one of its users."""
 
     agent_id: Name | None = Field(
-        default=None, description="Whose memory: the agent. Left out, the credential's own agent."
+        default=None, description="Whose memory. Left out, the credential's own agent."
     )
-    user_id: Name | None = Field(
-        default=None, description="The person it is about. Left out, all users of the agent."
-    )
+    user_id: Name | None = Field(default=None, description="About whom. Left out, all users of the agent.")
 
     @property
     def agent(self) -> str:

@@ -114,7 +114,7 @@ async def test_one_is_due_after_many_entries_while_others_write(opened: Opened) 
     await memory(SIGN_CHECKPOINT)
     for number in range(9):
         await memory(REMEMBER, content=f"x {number}")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(await memory.ledger.checkpoints(T)) < 2:
             await memory(REMEMBER, content="more")
     found = await checked(memory)

@@ -11,8 +11,8 @@ from typing import Any
 
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
+from quipu.config import Settings
 from quipu.http.server import Server
-from quipu.http.settings import HttpSettings
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 #: No calls home, and no sandbox inside a container.
@@ -42,7 +42,7 @@ async def served(app: Any) -> AsyncIterator[str]:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(128)
-    server = Server(app, HttpSettings(port=0))
+    server = Server(app, Settings(port=0))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -223,10 +223,10 @@ class Terminal:
         try:
             wait_until(lambda: self._read() or self.running.poll() is not None, PATIENCE_S)
             self._read()
-            return self.running.wait(5)
+            return self.running.wait(PATIENCE_S)
         finally:
             self.running.kill()
-            self.running.wait(5)
+            self.running.wait(PATIENCE_S)
             if self._mine >= 0:
                 self.hang_up()
 

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 
 from quipu.api import Memory
+from quipu.bootstrap import OPERATIONS
 from quipu.client import RemoteConnection, Transport
 from quipu.client.transport import Patience
 from quipu.operation import AnyOperation, Response, dispatch, dispatch_stream
 from tests.fixtures.memories import TestMemory, open_memory
-from tests.rendering.samples import OPERATIONS
 from tests.rendering.server import Server
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import ipaddress
+import socket
 import ssl
 import traceback
 from pathlib import Path
@@ -240,20 +241,14 @@ def test_a_remote_memory_may_be_used_on_one_event_loop_after_the_other() -> None
             await writer.drain()
 
     async def used(memory: api.Memory) -> None:
-        listening = await asyncio.start_server(_quietly(answer), "127.0.0.1", port)
+        listening = await asyncio.start_server(_quietly(answer), sock=held.dup())
         assert (await memory.list_stores()).stores == ()
         listening.close()
 
-    async def free_port() -> int:
-        listening = await asyncio.start_server(_quietly(answer), "127.0.0.1", 0)
-        found: int = listening.sockets[0].getsockname()[1]
-        listening.close()
-        return found
-
-    port = asyncio.run(free_port())
-    memory = api.connect(f"http://127.0.0.1:{port}", token="x", config=Settings())
-    for _ in range(3):
-        asyncio.run(used(memory))
+    with socket.create_server(("127.0.0.1", 0)) as held:  # the same port for all, and nobody else's
+        memory = api.connect(f"http://127.0.0.1:{held.getsockname()[1]}", token="x", config=Settings())
+        for _ in range(3):
+            asyncio.run(used(memory))
     asyncio.run(memory.close())
     with pytest.raises(BackendUnavailableError) as closed:
         asyncio.run(memory.list_stores())

@@ -108,7 +108,7 @@ async def test_facts_of_what_is_erased_while_a_model_reads_it_are_not_proposed(t
     loop = asyncio.get_running_loop()
 
     def answers() -> Any:
-        gone.update(asyncio.run_coroutine_threadsafe(room.erase(source), loop).result(10))
+        gone.update(asyncio.run_coroutine_threadsafe(room.erase(source), loop).result(60))
         return facts("Tom lives in a house.", "Tom has a door.")
 
     with model(answers) as server:

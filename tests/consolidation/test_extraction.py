@@ -157,7 +157,11 @@ async def test_an_endpoint_that_does_not_behave_is_not_waited_for(way: str) -> N
     server = await asyncio.start_server(misbehave, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     chat_model = ChatModel(
-        base_url=f"http://127.0.0.1:{port}/v1", model="tiny", retries=0, timeout_ms=500, sleep=no_sleep
+        base_url=f"http://127.0.0.1:{port}/v1",
+        model="tiny",
+        retries=0,
+        timeout_ms=500 if way == "slow" else 60_000,
+        sleep=no_sleep,
     )
     began = time.monotonic()
     with pytest.raises(BackendUnavailableError) as refused:
@@ -167,7 +171,7 @@ async def test_an_endpoint_that_does_not_behave_is_not_waited_for(way: str) -> N
     over.set()
     server.close()
     assert refused.value.reason == {"slow": "endpoint_timeout", "endless": "endpoint_answer"}[way]
-    assert took < 20
+    assert took < 50
 
 
 async def test_hostile_output_is_only_ever_proposed_as_text(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_many_threads_that_use_a_message_first_all_get_it() -> None:
         at_once = Barrier(8)
 
         def made(number: int, whole: Any = Whole, part: Any = Part, start: Barrier = at_once) -> str:
-            start.wait(10)
+            start.wait(60)
             return whole(parts=(part(name=str(number)),)).parts[0].name
 
         with ThreadPoolExecutor(8) as threads:

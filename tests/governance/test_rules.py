@@ -334,8 +334,8 @@ def test_personal_data_is_told_by_its_shape(text: str, is_found: bool) -> None:
 
 
 def test_no_text_takes_long_to_be_looked_at() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     for text in ("a" * 200_000, "ignore all " * 20_000, "1 " * 100_000, "@" * 100_000, "DE89 " * 40_000):
         classes(text)
     matches(when(content_regex="(a+)+$"), facts(subject(text="a" * 200_000 + "b")))
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5

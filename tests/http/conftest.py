@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
+from quipu.config import Settings
 from quipu.errors import UnauthenticatedError
 from quipu.http.app import App, app
 from quipu.http.authentication import Authentication, Backoff
 from quipu.http.health import OPERATIONS as HEALTH
 from quipu.http.health import HealthService
 from quipu.http.jobs import JobLog
-from quipu.http.settings import HttpSettings
 from quipu.ledger.ledger import Health
 from quipu.memory.operations import OPERATIONS as MEMORY
 from quipu.model.principal import Principal
@@ -104,7 +104,7 @@ class Servers:
             ),
             health,
             ids_from(),
-            HttpSettings(**settings),
+            Settings().model_copy(update=settings),
             waiting=deciders,
             gauges=gauges,
         )

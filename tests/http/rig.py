@@ -178,7 +178,7 @@ class Rig:
         yield FilePart(data=b"second")
 
 
-async def until(happened: Callable[[], object], *, seconds: float = 10.0) -> None:
+async def until(happened: Callable[[], object], *, seconds: float = 30.0) -> None:
     """Wait for a state, with a bound."""
     async with asyncio.timeout(seconds):
         while not happened():  # noqa: ASYNC110  a state of the server, which tells nobody
@@ -261,7 +261,7 @@ class Call:
         await until(lambda: text in self.body)
 
     async def done(self) -> "Call":
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self.task
         return self
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 
+from quipu.config import Settings
 from quipu.http.server import Server, bound_socket, serve
-from quipu.http.settings import HttpSettings
 from tests.http.conftest import Server as InProcess
 from tests.http.conftest import Servers
 
@@ -24,7 +24,7 @@ PATIENCE_S = 20.0
 class Served:
     """A running server, and what stands behind it."""
 
-    settings: HttpSettings
+    settings: Settings
     port: int
     running: Server
     inside: InProcess
@@ -48,7 +48,7 @@ class Served:
 @contextlib.contextmanager
 def served(**given: Any) -> Iterator[Served]:
     """A server until the end of the block."""
-    settings = HttpSettings(port=0, shutdown_grace_s=5, **given)
+    settings = Settings(port=0, shutdown_grace_s=5).model_copy(update=given)
     listening = bound_socket(settings)
     ready, found = threading.Event(), list[Served]()
     failures = list[BaseException]()

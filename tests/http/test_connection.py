@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from quipu.http.connection import HEADER_BYTES, Connection
+from quipu.http import limits
+from quipu.http.server import HEADER_BYTES, Connection
 from tests.http.rig import SECRET
 from tests.http.served import Served, head, read_all, read_until, served, wait_for
 
@@ -24,8 +25,10 @@ ECHO = b'{"value":{"a":1}}'
 
 @pytest.fixture(scope="module")
 def at() -> Iterator[Served]:
-    with served(body_timeout_s=1.0) as at:
-        yield at
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "BODY_PAUSE_S", 1.0)
+        with served() as at:
+            yield at
 
 
 @pytest.fixture
@@ -174,7 +177,6 @@ def test_an_offer_with_the_last_request_of_a_connection_is_passed_over_too(at: S
     lines = (JSON, f"Content-Length: {len(ECHO)}", ends, "Upgrade: h2c")
     for pieces in ([head("/rig/echo", *lines) + ECHO], [head("/rig/echo", *lines), ECHO]):
         with at.connect() as connection:
-            connection.settimeout(5)
             for piece in pieces:
                 connection.sendall(piece)
             assert read_until(connection, b'"a":1').startswith(b"HTTP/1.1 200")

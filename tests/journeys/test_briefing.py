@@ -51,10 +51,17 @@ def person(home: Path, **settings: str) -> Person:
     )
 
 
+_HELD: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """One that nobody else is given meanwhile: it stays bound, and a server may listen on it all the same."""
+    one = socket.socket()
+    _HELD.append(one)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", 0))
+    port: int = one.getsockname()[1]
+    return port
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi import checks
 from quipu.access.operations import CREATE_TENANT, CREATE_TOKEN
 from quipu.bootstrap import OPERATIONS, http_app
 from quipu.client.remote import rendered
+from quipu.config import Settings
 from quipu.http.server import Server, bound_socket, serve
-from quipu.http.settings import HttpSettings
 from quipu.http.v0 import v0_operations
 from quipu.memory.operations import REMEMBER
 from quipu.model.principal import local
@@ -82,7 +82,7 @@ class Target:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     folder = tmp_path_factory.mktemp("described")
-    settings = HttpSettings(port=0, shutdown_grace_s=5)
+    settings = Settings(port=0, shutdown_grace_s=5)
     listening, ready = bound_socket(settings), threading.Event()
     found, running, failures = list[Target](), list[Server](), list[BaseException]()
 

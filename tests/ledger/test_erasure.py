@@ -270,7 +270,7 @@ async def test_an_erasure_does_not_wait_for_a_reader_that_never_lets_go(
     reader = apsw.Connection(str(beside.path))
     reader.execute("BEGIN").fetchall()
     assert reader.execute("SELECT count(*) FROM record").get == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await beside.one.commit(commit(Erase(id="mem_x"), op="erase"))
         await beside.other.commit(commit(put("mem_2")))
     assert await beside.other.records(T, ["mem_x"]) == {}

@@ -179,12 +179,11 @@ def test_writers_go_on_while_an_erasure_waits_for_a_reader(filled: Filled) -> No
     reader.execute("BEGIN").fetchall()
     assert reader.execute(SQLITE.sql(_COUNT)).get == 1
     filled.write(2)
-    cutting = threading.Thread(target=filled.driver.scrub, args=(1_500,))
+    cutting = threading.Thread(target=filled.driver.scrub, args=(60_000,))
     cutting.start()
-    began = time.monotonic()
     for number in range(3, 23):
         filled.write(number)
-    assert time.monotonic() - began < 1.5
+    assert cutting.is_alive(), "it has not given up meanwhile"
     reader.execute("COMMIT")
     reader.close()
     cutting.join()

@@ -205,7 +205,7 @@ async def test_a_replica_that_is_down_is_left_alone_and_read_from_when_it_is_bac
     with caplog.at_level(logging.WARNING, "quipu.ledger"):
         await asyncio.to_thread(pair.replica.kill)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 assert await texts(ledger) == {"first"}
                 assert not await is_replica(ledger)
         finally:
@@ -226,6 +226,9 @@ async def test_a_read_that_a_replica_breaks_off_is_made_up_for(pair: Pair, ledge
         seen.append(there)
         if there:
             pair.replica.kill()
+            end = time.monotonic() + PATIENCE_S
+            while time.monotonic() < end:  # its processes take a moment to go, and then the read breaks off
+                reader.records(["mem_1"])
         return reader.records(["mem_1"])
 
     try:
@@ -238,19 +241,19 @@ async def test_a_read_that_a_replica_breaks_off_is_made_up_for(pair: Pair, ledge
 async def test_a_replica_that_answers_nobody_holds_nobody_up_twice(
     pair: Pair, tables: Sequence[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replicas, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(replicas, "_PATIENCE_S", 3.0)
     monkeypatch.setattr(replicas, "_REST_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # a machine that takes calls and says nothing
         there = f"postgresql://quipu@127.0.0.1:{deaf.getsockname()[1]}/x?connect_timeout=2"
         driver = PostgresDriver(pair.primary.url(pair.database), size=4, replica=there)
         ledger = Ledger(driver, tables)
         await ledger.commit(commit(put("mem_1")))
-        async with asyncio.timeout(5):  # together, not one after the other
+        async with asyncio.timeout(10):  # together, not one after the other
             assert not any(await asyncio.gather(*(is_replica(ledger) for _ in range(4))))
         for _ in range(5):
             began = time.monotonic()
             assert not await is_replica(ledger)
-            assert time.monotonic() - began < 0.25
+            assert time.monotonic() - began < 2.5
         await ledger.close()
 
 

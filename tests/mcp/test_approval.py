@@ -16,7 +16,7 @@ from quipu.governance.model import Diff, PreviewWriteResponse
 from quipu.governance.operations import LIST_REVIEWS
 from quipu.ledger.ledger import JournalQuery
 from quipu.mcp import approval
-from quipu.mcp.question import question
+from quipu.mcp.approval import question
 from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.journal import Entry
 from quipu.model.principal import Permission, local

@@ -15,11 +15,12 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 
 from quipu.access.operations import CREATE_TOKEN, REVOKE_TOKEN
-from quipu.bootstrap import Container, http_app, http_settings, open_container
+from quipu.bootstrap import Container, http_app, open_container
 from quipu.config import Settings
 from quipu.http.server import Server, address_of, bound_socket, serve
 from quipu.mcp import http as mcp_http
 from quipu.mcp import subscriptions
+from quipu.mcp.commands import snippet
 from quipu.memory.operations import CREATE_STORE, REMEMBER
 from quipu.model.principal import local
 from quipu.operation import AnyOperation, dispatch
@@ -104,12 +105,12 @@ async def serving(
 ) -> AsyncIterator[Served]:
     config = Settings(agent="agent", port=0, shutdown_grace_s=1, **settings)
     container = await open_container(config, stores=[":memory:"], embedder=embedder or WordEmbedder())
-    app, told = http_app(container, is_open=is_open, only=only), http_settings(config)
-    with closing(bound_socket(told)) as listening:
-        server = Server(app, told)
-        running = asyncio.create_task(serve(app, told, listening, server=server))
+    app = http_app(container, is_open=is_open, only=only)
+    with closing(bound_socket(config)) as listening:
+        server = Server(app, config)
+        running = asyncio.create_task(serve(app, config, listening, server=server))
         try:
-            yield Served(container, address_of(told, listening), app, server, running)
+            yield Served(container, address_of(config, listening), app, server, running)
         finally:
             server.stop()
             await running
@@ -374,7 +375,7 @@ async def test_an_open_stream_does_not_keep_the_server_from_stopping(mode: str) 
         token, _ = await served.token()
         async with served.client(mode, token) as client:
             stream = nullcontext() if mode == "legacy" else client.listen(resource_subscriptions=[STORES])
-            async with stream, asyncio.timeout(10):
+            async with stream, asyncio.timeout(30):
                 await client.list_tools()
                 served.server.stop()
                 await served.running
@@ -404,3 +405,16 @@ async def test_the_app_is_imported_without_the_sdk() -> None:
         subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@requirement("mcp:running.install")
+async def test_the_lines_for_a_python_program_reach_a_server_with_a_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving() as served:
+        token, _ = await served.token()
+        monkeypatch.setenv("QUIPU_TOKEN", token)
+        names: dict[str, Any] = {}
+        exec(snippet("python", words=[], url=f"{served.url}/mcp").text, names)  # noqa: S102  our own lines
+        async with names["http"], names["client"] as client:
+            assert "remember" in [tool.name for tool in (await client.list_tools()).tools]

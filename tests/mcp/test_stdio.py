@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from quipu.cli.program import run
-from quipu.mcp.install import CLIENTS
+from quipu.mcp.commands import CLIENTS
 from quipu.sync import Memory
 from tests.mcp.clients import FACT, MODES, Person, body, fault
 from tests.requirement import requirement

@@ -10,13 +10,13 @@ from mcp.types import Tool
 
 from quipu.bootstrap import OPERATIONS
 from quipu.mcp.results import QUOTED, answered, body_of
-from quipu.mcp.schema import _SHORT, _SHORT_ANSWERS, input_schema
+from quipu.mcp.schema import input_schema
 from quipu.mcp.server import INSTRUCTIONS
-from quipu.memory.memorywire import answer_fields
 from quipu.memory.model import FailedStore, RecallResponse
 from quipu.memory.operations import RECALL, REMEMBER
 from quipu.model.principal import Permission, local
 from quipu.operation import AnyOperation, dispatch
+from quipu.schemas import schema
 from tests.mcp.clients import FACT, MEMORY, World, body, fault, text
 from tests.requirement import requirement
 
@@ -78,11 +78,11 @@ async def test_every_tool_of_every_profile_has_a_schema_that_every_host_reads(
     found = await tools(world, profile)
     assert found
     for tool in found:
-        for schema in filter(None, (tool.input_schema, tool.output_schema)):
-            Draft202012Validator.check_schema(schema)
-            assert schema["type"] == "object"
-            assert not schema.keys() & {"anyOf", "oneOf", "allOf"}
-            for node in nodes(schema):
+        for whole in filter(None, (tool.input_schema, tool.output_schema)):
+            Draft202012Validator.check_schema(whole)
+            assert whole["type"] == "object"
+            assert not whole.keys() & {"anyOf", "oneOf", "allOf"}
+            for node in nodes(whole):
                 assert not node.keys() & {"$ref", "$defs", "oneOf", "allOf", "title", "x-mcp-header"}
                 assert isinstance(node.get("type", "anyOf"), str), node
                 assert "type" in node or "anyOf" in node or "const" in node, node
@@ -130,17 +130,16 @@ async def test_a_list_of_tools_costs_no_more_than_it_may(world: World, profile: 
         assert len(_compact(shown)) <= 6500
 
 
-def test_short_words_are_of_fields_that_are_shown() -> None:
-    """They are a second wording, which a list of tools that every model pays for needs: none of them is left over."""
-    shown, told = set[str](), set[str]()
+def test_a_tool_says_the_first_sentence_of_each_field_and_nothing_in_other_words() -> None:
     for operation in OPERATIONS:
         if operation.mcp is not None and operation.mcp.shows is not None:
+            own = schema(operation.request)["properties"]
             given = input_schema(operation.request, operation.mcp.shows, operation.mcp.requires)
-            shown |= {name for node in nodes(given) for name in node.get("properties", {})}
-        if operation.mcp is not None and operation.mcp.profile != "admin":
-            told |= {*(answer_fields(operation.name) or ()), *operation.response.model_fields}
-    assert _SHORT.keys() <= shown
-    assert _SHORT_ANSWERS.keys() <= told
+            for name, part in given["properties"].items():
+                assert f"{own[name]['description']} ".startswith(f"{part['description']} "), (
+                    operation.name,
+                    name,
+                )
 
 
 def _compact(value: Any) -> str:

@@ -127,7 +127,7 @@ async def test_who_follows_changes_goes_on_where_they_were_after_a_restart(tmp_p
 
     async def follow(memory: TestMemory, count: int, **fields: Any) -> list[Any]:
         seen: list[Any] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             async for event in dispatch_stream(memory.context(), CHANGES, fields):
                 seen.append(event)
                 if len(seen) == count:

@@ -168,7 +168,7 @@ async def test_the_embedder_forgets_what_is_erased_though_nobody_waits_for_it(em
     memory = open_memory(Held(SqliteDriver(":memory:"), (STORES, SECRETS)), embedder=embedder)
     one = await kept(memory, "the plan")
     erasing = asyncio.create_task(memory(FORGET, ids=[one], hard_delete=True))
-    await asyncio.wait_for(Held.is_reached.wait(), 10)
+    await asyncio.wait_for(Held.is_reached.wait(), 30)
     erasing.cancel()
     await asyncio.wait([erasing])
     assert erasing.cancelled()

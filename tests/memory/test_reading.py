@@ -267,7 +267,7 @@ async def test_the_feed_shows_what_happens_to_who_may_see_it(memory: TestMemory)
                 break
         return seen
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         followers = [
             asyncio.create_task(follow(2, since=0, types=["memory.remembered", "memory.forgotten"])),
             asyncio.create_task(follow(1, memory.named(agents=("other",)), since=0)),

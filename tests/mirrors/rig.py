@@ -22,8 +22,8 @@ from quipu.opening import EmbeddedConnection
 from quipu.testing.embedders import WordEmbedder
 from tests.mirrors.shelf import ShelfBackend
 
-#: What a mirror gets in tests: enough, and not long.
-PATIENCE = Patience(open_s=2.0, search_s=0.3, effect_s=0.3, health_s=0.3)
+#: What a mirror gets in tests, however busy the machine is; none that hangs has it.
+PATIENCE = Patience(open_s=30.0, search_s=30.0, effect_s=30.0, health_s=30.0)
 OWNER = local(agent_id="ana")
 
 
@@ -88,7 +88,7 @@ async def rig(
 ) -> AsyncIterator[Rig]:
     """Open a memory with these mirrors; what they are owed goes to them in the background, or when it is drained."""
     container = await open_container(
-        settings or Settings(mirror_write_deadline_ms=5_000),
+        settings or Settings(mirror_write_deadline_ms=30_000, recall_deadline_ms=30_000),
         stores=[":memory:" if path is None else str(path)],
         embedder=options.pop("embedder", None) or WordEmbedder(),
         clock=clock,
@@ -103,7 +103,7 @@ async def rig(
         await container.close()
 
 
-async def until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait for a state, and not for ever."""
     ends = time.monotonic() + seconds
     while not holds():
@@ -111,7 +111,7 @@ async def until(holds: Callable[[], bool], seconds: float = 5.0) -> None:
         await asyncio.sleep(0.01)
 
 
-async def eventually(holds: Callable[[], Awaitable[object]], seconds: float = 5.0) -> None:
+async def eventually(holds: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
     """The same for what has to be looked up."""
     ends = time.monotonic() + seconds
     for _ in range(1 << 20):

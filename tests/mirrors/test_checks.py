@@ -14,7 +14,7 @@ from quipu.mirrors.backend import Copy
 from quipu.mirrors.model import CONTAINERS, COPIES, MIRRORS, OUTBOX
 from quipu.model.principal import Permission
 from tests.fixtures.memories import Clock
-from tests.mirrors.rig import OWNER, PATIENCE, Rig, eventually, mirror, rig
+from tests.mirrors.rig import OWNER, Rig, eventually, mirror, rig
 from tests.mirrors.shelf import ShelfBackend
 from tests.mirrors.test_memory_store import at
 
@@ -75,7 +75,7 @@ async def test_what_a_mirror_cannot_list_is_asked_for_by_its_id() -> None:
 
 async def test_a_ledger_as_mirror_is_verified_and_mended_too(tmp_path: Path) -> None:
     backend = at(f"sqlite://{tmp_path}/second.db", tmp_path)
-    async with rig(mirror("copy", backend, patience=replace(PATIENCE, effect_s=5.0))) as here:
+    async with rig(mirror("copy", backend)) as here:
         await here.memory.remember("tea", user_id="mara")
         await here.memory.remember("coffee")
         (copy,) = [
@@ -172,7 +172,7 @@ async def test_what_is_erased_while_a_mirror_is_mended_does_not_come_back() -> N
             return await super().put(copies)
 
     slow = Slow()
-    async with rig(mirror("slow", slow, patience=replace(PATIENCE, effect_s=5.0))) as here:
+    async with rig(mirror("slow", slow)) as here:
         tea = await here.memory.remember("tea at noon")
         await here.memory.remember("gin at noon")
         slow.kept.clear()

@@ -1,7 +1,6 @@
 """Mirrors asked during a recall: what they find is a place in a ranking, and everything else is the ledger's."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -272,7 +271,7 @@ async def test_a_mirror_that_cannot_filter_is_asked_for_more() -> None:
 
 @pytest.mark.parametrize(("votes", "first"), [("tiebreak", "ours"), ("count", "theirs")])
 async def test_mirrors_break_ties_or_their_votes_count(votes: Any, first: str) -> None:
-    settings = Settings(mirror_write_deadline_ms=5_000, mirror_votes=votes)
+    settings = Settings(mirror_write_deadline_ms=30_000, mirror_votes=votes)
     one, two = Liar(), Liar()
     async with rig(mirror("one", one), mirror("two", two), settings=settings) as here:
         best = await here.memory.remember("green tea at noon")
@@ -321,18 +320,17 @@ async def test_the_past_is_the_ledgers_alone() -> None:
 
 async def test_a_hung_mirror_holds_up_no_recall_beyond_its_deadline() -> None:
     hung, well = ShelfBackend(), ShelfBackend()
-    slow = mirror("hung", hung, patience=replace(PATIENCE, search_s=30.0))
-    settings = Settings(mirror_write_deadline_ms=5_000, recall_deadline_ms=300)
+    slow = mirror("hung", hung)
+    settings = Settings(mirror_write_deadline_ms=30_000, recall_deadline_ms=2_000)
     async with rig(slow, mirror("well", well), settings=settings) as here:
         await here.memory.remember("tea at noon")
         hung.is_hung = True
-        started = time.perf_counter()
-        answer = await here.memory.recall("tea at noon")
-        assert time.perf_counter() - started < 5.0
+        async with asyncio.timeout(20):
+            answer = await here.memory.recall("tea at noon")
         assert [hit.text for hit in answer] == ["tea at noon"]
         assert [(one.store, one.reason) for one in answer.stores_failed] == [("hung", "mirror_late")]
         assert answer.stores_queried == ("sqlite", "well")
-        hurried = await here.memory.recall("tea at noon", deadline_ms=200)
+        hurried = await here.memory.recall("tea at noon", deadline_ms=1_500)
         assert len(hurried) == 1, "the rest of the work has its time"
 
 
@@ -369,7 +367,7 @@ async def test_what_is_written_beside_a_recall_is_not_half_in_it() -> None:
             return await super().search(query, limit)
 
     slow = Slow()
-    async with rig(mirror("slow", slow, patience=replace(PATIENCE, search_s=5.0))) as here:
+    async with rig(mirror("slow", slow)) as here:
         tea = await here.memory.remember("tea at noon")
         recalling = asyncio.create_task(here.memory.recall("tea", min_relevance=0))
         await slow.began.wait()

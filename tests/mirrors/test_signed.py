@@ -15,7 +15,7 @@ from quipu.mirrors.registry import adapter_at, addresses
 from quipu.model.ids import now
 from quipu.testing.embedders import WordEmbedder
 from tests.conformance.conftest import opened
-from tests.mirrors.rig import PATIENCE, mirror, rig
+from tests.mirrors.rig import mirror, rig
 
 FOR = SignFor(audience="above", nonce="n1")
 MACHINE = {
@@ -24,7 +24,6 @@ MACHINE = {
     "initial": "open",
     "transitions": [{"trigger": "send", "source": "open", "dest": "sent"}],
 }
-LONG = replace(PATIENCE, search_s=5.0, effect_s=5.0)
 
 
 async def hits_and_key() -> tuple[list[dict[str, Any]], str]:
@@ -79,7 +78,7 @@ async def test_a_quipu_signs_its_hits_for_the_quipu_above_it(is_right_key: bool,
         (key,) = (await _keys(other.memory())).values()
         known = key if is_right_key else KeySigner.fresh().public_key
         backend = MemoryBackend(other.remote(), is_ours=False, signed_by=known, clock=other.clock)
-        async with rig(mirror("other", backend, patience=LONG)) as here:
+        async with rig(mirror("other", backend)) as here:
             await here.memory.create_store("work")
             for store in (
                 "main",

@@ -9,9 +9,7 @@ from quipu.model.record import DETAIL_FIELDS
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import schema
 from quipu.sharing.grants.profiles import ITEM_PROFILE
-from scripts.generate import every_operation
 
-OPERATIONS = every_operation()
 #: A text that tries what a path, a query and a command line may lose; and one that every name takes.
 _ODD, _PLAIN = "tëxt/../a b&c", "acme"
 #: Values where the schema does not say all.

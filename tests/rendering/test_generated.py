@@ -4,11 +4,11 @@ import inspect
 from importlib import import_module
 
 from quipu import api, catalogue, sync
+from quipu.bootstrap import OPERATIONS
 from quipu.memory.memory_store import MemoryStore
 from quipu.methods import METHODS
 from scripts import generate
 from tests.rendering.recorder import Recorder
-from tests.rendering.samples import OPERATIONS
 
 
 def surface(kind: type) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from quipu.bootstrap import Container, http_app, open_container
+from quipu.bootstrap import OPERATIONS, Container, http_app, open_container
 from quipu.cli.program import Surroundings, run
 from quipu.client import RemoteConnection, Transport
 from quipu.config import Loaded, Settings
@@ -18,7 +18,7 @@ from quipu.operation import AnyOperation
 from quipu.schemas import Field, fields
 from tests.fixtures.memories import Clock
 from tests.mcp.clients import MODES, World
-from tests.rendering.samples import OPERATIONS, requests
+from tests.rendering.samples import requests
 from tests.rendering.test_walk import piped, words
 
 #: Code, reason and the field of the first fault.

@@ -13,13 +13,14 @@ import httpx
 import pytest
 
 from quipu import api, methods, reference, sync
+from quipu.bootstrap import OPERATIONS
 from quipu.cli.program import Surroundings, run
 from quipu.client import RemoteConnection, Transport
 from quipu.config import Loaded, Settings
 from quipu.operation import AnyOperation, FilePart, Request, Response
 from quipu.schemas import fields
 from tests.rendering.recorder import Recorder
-from tests.rendering.samples import OPERATIONS, answer, requests
+from tests.rendering.samples import answer, requests
 from tests.rendering.server import Server
 
 METHODS = [operation for operation in OPERATIONS if operation.name in methods.METHODS]

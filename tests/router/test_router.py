@@ -106,29 +106,29 @@ async def test_a_peer_that_hangs_or_fails_is_named_and_the_others_answer(peers: 
     router = Router(
         {"a": peers["a"], "hung": hung, "broken": broken},
         agent_id="ana",
-        deadline_s=0.3,
-        write_deadline_s=0.5,
+        deadline_s=2,
+        write_deadline_s=2,
     )
     await router.remember(content="tea at noon")
     hung.hangs = broken.fails = True
-    answer = await asyncio.wait_for(router.recall(query="tea", **ANY), 5)
+    answer = await asyncio.wait_for(router.recall(query="tea", **ANY), 30)
     assert [hit.content for hit in answer] == ["tea at noon"]
     assert answer.stores_queried == ("a",)
     assert [(one.store, one.reason) for one in answer.stores_failed] == [
         ("broken", "failed"),
         ("hung", "late"),
     ]
-    done = await asyncio.wait_for(router.remember(content="tea at four"), 5)
+    done = await asyncio.wait_for(router.remember(content="tea at four"), 30)
     assert done.stores == ("a",)
     assert {one.store for one in done.stores_failed} == {"broken", "hung"}
-    gone = await asyncio.wait_for(router.forget(ids=[done.id]), 5)
+    gone = await asyncio.wait_for(router.forget(ids=[done.id]), 30)
     assert {row.store: (row.count, row.error) for row in gone.stores} == {
         "a": (1, None),
         "hung": (0, "backend_unavailable"),
         "broken": (0, "backend_unavailable"),
     }
     assert "10.0.0.9" not in f"{answer} {done} {gone}"
-    health = await asyncio.wait_for(router.health(), 5)
+    health = await asyncio.wait_for(router.health(), 30)
     assert health["status"] == "degraded"
     assert {row["backend"]: row["status"] for row in health["stores"]} == {
         "a": "ok",

@@ -237,7 +237,7 @@ async def test_a_poll_has_all_events_and_waits_for_more(admin: Client) -> None:
     waiting = asyncio.ensure_future(admin.get(f"{place}?lastSequence=5&timeout=20"))
     await asyncio.sleep(0)
     await admin.end(run)
-    first: Any = (await asyncio.wait_for(waiting, 10))["events"][0]
+    first: Any = (await asyncio.wait_for(waiting, 60))["events"][0]
     assert (first["sequence"], first["type"]) == (6, "memory.written")
     assert await admin.get(f"{place}?lastSequence=7&timeout=20") == {"events": [], "isComplete": True}
     for wrong in ("lastSequence=x", "lastSequence=-2", "timeout=-1", "lastSequence=1_0"):

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from quipu.telemetry.check import ReadPoint, ReadSpan, Terms, checked, facts_of, record_faults
+from quipu.telemetry.check import ReadPoint, ReadSpan, Terms, checked, exported, facts_of, record_faults
 from quipu.telemetry.conventions import TABLES
-from quipu.telemetry.exported import exported
 from tests.fixtures.spans import Shown, read
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quipu.telemetry import conventions as c
-from quipu.telemetry.metrics import INSTRUMENTS
+from quipu.telemetry.engine import INSTRUMENTS
 from tests.requirement import requirement
 
 DASHBOARD: dict[str, Any] = json.loads(

@@ -130,9 +130,11 @@ def test_mcp_on_standard_input_sends_its_spans_too(tmp_path: Path) -> None:
 @requirement("opentelemetry:export.patience")
 def test_the_end_of_a_program_waits_for_all_of_a_collector_no_longer_than_it_may() -> None:
     never = threading.Event()
-    began = time.monotonic()
+    late = threading.Timer(60, never.set)
+    late.start()
     close([never.wait, never.wait], patience_s=0.3)
-    assert time.monotonic() - began < 5
+    assert not never.is_set()
+    late.cancel()
     never.set()
 
 
@@ -150,7 +152,7 @@ def test_a_server_whose_collector_does_not_answer_ends_in_time(tmp_path: Path) -
             )
             assert answer.status_code == 200
             began = time.monotonic()
-        assert time.monotonic() - began < 25  # far less than the SDK would try
+        assert time.monotonic() - began < 45  # far less than the SDK would try
 
 
 @requirement("opentelemetry:export.programs")

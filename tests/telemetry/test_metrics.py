@@ -7,7 +7,7 @@ import pytest
 
 from quipu import NotFoundError
 from quipu.bootstrap import background_jobs
-from quipu.telemetry.metrics import INSTRUMENTS
+from quipu.telemetry.engine import INSTRUMENTS
 from tests.fixtures.spans import Shown
 from tests.requirement import requirement
 from tests.telemetry.conftest import Opened, Served

@@ -19,8 +19,7 @@ from mcp.client.stdio import stdio_client
 from quipu.bootstrap import Container, http_app, open_container, serving
 from quipu.config import Settings
 from quipu.http.server import Server, address_of, bound_socket, serve
-from quipu.http.settings import HttpSettings
-from quipu.mcp.settings import McpParts, Profile
+from quipu.mcp.settings import McpParts
 from tests.docs.serving import served
 from tests.requirement import requirement
 from tests.vendors.environments import NODE, node_modules_of
@@ -207,11 +206,11 @@ async def test_the_conformance_kit_with_its_own_tools_on_our_server(
 
     def with_fixtures(container: Container) -> McpParts:
         made = parts(container)
-        return replace(made, profiles=(*made.profiles, Profile("default", fixture_tools)))
+        return replace(made, further_tools=lambda: (*made.further_tools(), *fixture_tools()))
 
     monkeypatch.setattr(serving, "mcp_parts", with_fixtures)
     container = await open_container(Settings(agent="a"), stores=[":memory:"], embedder="none")
-    app, settings = http_app(container, is_open=True), HttpSettings(port=0)
+    app, settings = http_app(container, is_open=True), Settings(port=0)
     with closing(bound_socket(settings)) as listening:
         server = Server(app, settings)
         running = asyncio.create_task(serve(app, settings, listening, server=server))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         signing_key_file,
         sqlite_path,
     )
-    from quipu.bootstrap.serving import background_jobs, http_app, http_settings, mcp_parts, speak_mcp
+    from quipu.bootstrap.serving import background_jobs, http_app, mcp_parts, speak_mcp
 
 #: Where the names above are at home.
 _HOMES = {
@@ -25,7 +25,7 @@ _HOMES = {
     "declared": ("OPERATIONS", "TABLES"),
     "mirrors": ("other_memories",),
     "places": ("is_memory", "open_ledger", "sealing_key_file", "signing_key_file", "sqlite_path"),
-    "serving": ("background_jobs", "http_app", "http_settings", "mcp_parts", "speak_mcp"),
+    "serving": ("background_jobs", "http_app", "mcp_parts", "speak_mcp"),
 }
 __all__ = [
     "OPERATIONS",
@@ -34,7 +34,6 @@ __all__ = [
     "Untraced",
     "background_jobs",
     "http_app",
-    "http_settings",
     "is_memory",
     "mcp_parts",
     "open_container",

@@ -25,7 +25,7 @@ from quipu.bootstrap.places import (
     signing_key_file,
 )
 from quipu.config import Settings
-from quipu.errors import Fault, InvalidError, UnsupportedError
+from quipu.errors import Fault, InvalidError
 from quipu.fields import DAY_MS, duration_ms
 from quipu.ledger.ledger import Ledger
 from quipu.memory.read import Read
@@ -808,7 +808,6 @@ async def open_container(
     mirrors: "Sequence[Mirror]" = (),
     ledger_ranks: bool = True,
     telemetry: "Telemetry | None" = None,
-    **later: Any,
 ) -> Container:
     """Open the ledger. What is handed in stands for what the settings would open.
 
@@ -820,9 +819,6 @@ async def open_container(
     ledger_ranks: Off, a recall ranks by mirrors alone: to see what they find.
     telemetry: OpenTelemetry providers, instead of those of the process.
     """
-    for name, value in later.items():
-        if value not in (None, False):
-            raise UnsupportedError(f"{name} is not supported yet.", reason=name)
     address, places = places_of(stores, settings)
     rule_file = None
     if settings.rules is not None:  # rules that do not load stop the start before anything is opened

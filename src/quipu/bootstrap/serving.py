@@ -4,21 +4,19 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from quipu.bootstrap.container import Container, Untraced
 from quipu.bootstrap.declared import OPERATIONS
-from quipu.config import Settings
-from quipu.errors import Fault, InvalidError, QuipuError
+from quipu.errors import Fault, InvalidError
 from quipu.governance.model import PROPOSALS
-from quipu.http.settings import HttpSettings
-from quipu.mcp.settings import McpParts, McpSettings, Profile
+from quipu.mcp.settings import McpParts, McpSettings
 from quipu.model import ids
 from quipu.model.principal import Principal, local
 from quipu.telemetry.spans import Spans
 
 if TYPE_CHECKING:
-    from starlette.responses import Response as HttpResponse
     from starlette.types import Scope
 
     from quipu.http.authentication import Authentication
@@ -40,23 +38,6 @@ _COUNT_S = 60.0
 _MCP_S = 2.0
 
 
-def http_settings(settings: Settings) -> HttpSettings:
-    """The server's settings."""
-    return HttpSettings(
-        host=settings.host,
-        port=settings.port,
-        tls_cert=settings.tls_cert,
-        tls_key=settings.tls_key,
-        allowed_hosts=settings.allowed_hosts,
-        cors_origins=settings.cors_origins,
-        trusted_proxies=settings.trusted_proxies,
-        request_timeout_s=settings.request_timeout_s,
-        most_requests=settings.most_requests,
-        shutdown_grace_s=settings.shutdown_grace_s,
-        metrics_public=settings.metrics_public,
-    )
-
-
 def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"] | None = None) -> Any:
     """The server's application.
 
@@ -75,7 +56,7 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
     from quipu.web.render import error_page
 
     container.load()
-    settings, spans = http_settings(container.config), container.spans
+    settings, spans = container.config, container.spans
     if spans is not None:
         spans.serve()
     if is_open and settings.host not in ("127.0.0.1", "localhost", "::1"):
@@ -90,7 +71,26 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         authentication,
         lambda http, error: problem_response(error, exchange_of(http.scope).request_id),
     )
-    web = None if only is not None else _web(container, authentication)
+    jobs = (
+        *background_jobs(container),
+        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
+        Job(name="mcp", every_s=_MCP_S, work=mcp.load),
+        Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
+    )
+    serving = partial(
+        app,
+        authentication=authentication,
+        health=container.ledger.health,
+        new_id=ids.new_id,
+        settings=settings,
+        spans=None if spans is None else _request_spans(spans),
+        job_log=container.job_log,
+        waiting=container.governance.waits,
+        gauges=container.ledger.totals,
+    )
+    if only == "mcp":
+        return serving((), protocols=mcp.routes, jobs=jobs)
+    web = _web(container, authentication)
     oap = OapRoutes.of(container.sharing, authentication)
     moves = MoveRoutes(oap.wire)
     openwop = OpenWopRoutes(
@@ -98,36 +98,13 @@ def http_app(container: Container, *, is_open: bool = False, only: Literal["mcp"
         follower=container.runs.follower,
         player=container.runs.player,
     )
-
-    def refusal(scope: "Scope", error: QuipuError) -> "HttpResponse | None":
-        return openwop_refusal(scope, error) or (None if web is None else error_page(scope, error))
-
-    return app(
-        OPERATIONS if only is None else (),
-        authentication,
-        container.ledger.health,
-        ids.new_id,
-        settings,
-        protocols=(
-            *mcp.routes,
-            *(() if only is not None else oap.routes),
-            *(() if only is not None else moves.routes),
-            *(() if web is None else web.routes()),
-        ),
-        addresses=() if only is not None else openwop.endpoints,
-        described={} if only is not None else {**openwop.described, **oap.described, **moves.described},
-        spans=None if spans is None else _request_spans(spans),
-        error_page=None if only is not None else refusal,
-        # The SDK takes most of a second to load: not while the server starts, and not while the first client waits.
-        jobs=(
-            *background_jobs(container),
-            *(() if web is None else web.jobs()),
-            Job(name="mcp", every_s=_MCP_S, work=mcp.load),
-            Job(name="mcp", every_s=0, work=mcp.close, is_last=True),
-        ),
-        job_log=container.job_log,
-        waiting=container.governance.waits,
-        gauges=container.ledger.totals,
+    return serving(
+        OPERATIONS,
+        protocols=(*mcp.routes, *oap.routes, *moves.routes, *web.routes()),
+        addresses=openwop.endpoints,
+        described={**openwop.described, **oap.described, **moves.described},
+        error_page=lambda scope, error: openwop_refusal(scope, error) or error_page(scope, error),
+        jobs=(*jobs, *web.jobs()),
     )
 
 
@@ -178,20 +155,14 @@ def mcp_parts(container: Container, shown: McpSettings | None = None) -> McpPart
             keeps_sessions=container.ledger.name == "sqlite",
         ),
         measured=None if container.spans is None else container.spans.mcp_request,
-        profiles=(Profile("graph", _graph_tools), Profile("anthropic", _anthropic_tools)),
+        further_tools=_further_tools,
     )
 
 
-def _graph_tools() -> "Sequence[ToolSpec]":
-    from quipu.integrations.mcp_profiles import graph_tools  # loads the SDK
+def _further_tools() -> "Sequence[ToolSpec]":
+    from quipu.integrations.mcp_profiles import anthropic_tools, graph_tools  # loads the SDK
 
-    return graph_tools()
-
-
-def _anthropic_tools() -> "Sequence[ToolSpec]":
-    from quipu.integrations.mcp_profiles import anthropic_tools  # loads the SDK
-
-    return anthropic_tools()
+    return (*graph_tools(), *anthropic_tools())
 
 
 async def speak_mcp(container: Container, principal: Principal, shown: McpSettings) -> None:

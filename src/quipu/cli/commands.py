@@ -86,7 +86,7 @@ def _config(session: Session, *, is_all: bool) -> None:
     body: dict[str, Any] = {
         "file": None if loaded.file is None else str(loaded.file),
         "settings": rows,
-        "unknown": [{"name": one.name, "near": one.near} for one in loaded.unknown],
+        "unknown": [{"name": name, "near": near} for name, near in loaded.unknown.items()],
     }
     session.answer(body)
     if is_all:

@@ -29,9 +29,9 @@ from quipu.errors import DeadlineError, Fault, InvalidError
 T = TypeVar("T")
 Inject: TypeAlias = Callable[[MutableMapping[str, str]], None]
 
-#: Idle connections end before servers and proxies end theirs, so that none is used that is just being closed.
 #: Whatever kind of file it is.
 ANYTHING = "*/*"
+#: Idle connections end before servers and proxies end theirs, so that none is used that is just being closed.
 _LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=16, keepalive_expiry=30.0)
 
 

@@ -8,17 +8,15 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from quipu.config import Settings
 from quipu.http.authentication import Authentication
-from quipu.http.documents import document_routes
 from quipu.http.exchange import ErrorPage, Exchanges, Observer, Spans
 from quipu.http.hosts import KnownHosts
 from quipu.http.jobs import Job, JobLog, Jobs
-from quipu.http.lifecycle import Lifecycle
-from quipu.http.limits import Limits
-from quipu.http.metrics import Metrics
-from quipu.http.probes import AskGauges, AskHealth, probe_routes
+from quipu.http.limits import Lifecycle, Limits
+from quipu.http.openapi import document_routes
+from quipu.http.probes import AskGauges, AskHealth, Metrics, probe_routes
 from quipu.http.routes import Addresses, DecisionWait, operation_endpoints
-from quipu.http.settings import HttpSettings
 from quipu.http.v0 import schema_routes, v0_endpoints
 from quipu.schemas import Operations
 
@@ -56,7 +54,7 @@ def app(
     authentication: Authentication,
     health: AskHealth,
     new_id: Callable[[str], str],
-    settings: HttpSettings,
+    settings: Settings,
     *,
     protocols: Sequence[BaseRoute] = (),
     addresses: Sequence[tuple[str, str, ASGIApp]] = (),

@@ -55,9 +55,8 @@ async def _serve_until_stopped(
     address = session.store_address()
     if bootstrap.is_memory(address):
         _log.warning("Nothing is kept: this memory is in memory only, and gone when this stops.")
-    http = bootstrap.http_settings(settings)
     # First of all, so that a port that is taken is reported before anything is opened.
-    with closing(server.bound_socket(http)) as listening:
+    with closing(server.bound_socket(settings)) as listening:
         container = await bootstrap.open_container(settings, stores=[address])
         try:
             app = bootstrap.http_app(container, is_open=is_open, only=only)
@@ -76,7 +75,7 @@ async def _serve_until_stopped(
             readying = asyncio.create_task(_make_ready(container))
             server.settle()
             try:
-                await server.serve(app, http, listening, started)
+                await server.serve(app, settings, listening, started)
             finally:
                 readying.cancel()
                 await asyncio.wait({readying})

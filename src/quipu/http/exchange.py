@@ -15,12 +15,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quipu.config import Settings
 from quipu.errors import QuipuError
 from quipu.http.hosts import ALWAYS, OVER_TLS, PROBES, UNLESS_SET, KnownHosts
-from quipu.http.lifecycle import Lifecycle
-from quipu.http.limits import Body
+from quipu.http.limits import Body, Lifecycle
 from quipu.http.problems import known_error, problem_response
-from quipu.http.settings import HttpSettings
 from quipu.model.principal import Principal
 
 _log = logging.getLogger("quipu.access")
@@ -84,7 +83,7 @@ class Exchanges:
         self,
         app: ASGIApp,
         *,
-        settings: HttpSettings,
+        settings: Settings,
         hosts: KnownHosts,
         lifecycle: Lifecycle,
         new_id: Callable[[str], str],
@@ -93,19 +92,18 @@ class Exchanges:
         error_page: ErrorPage | None = None,
     ) -> None:
         self._error_page = error_page
-        self._app, self._settings, self._hosts, self._lifecycle = app, settings, hosts, lifecycle
+        self._app, self._hosts, self._lifecycle = app, hosts, lifecycle
         self._new_id, self._observers, self._spans = new_id, tuple(observers), spans
         self._is_tls = settings.tls_cert is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            if (
-                scope["type"] == "websocket"
-            ):  # nobody here speaks it, and nothing further in would ask who it is
+            # Nobody here speaks it, and nothing further in would ask who it is.
+            if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
         exchange = Exchange(self._new_id("req"), scope["method"], scope["path"], time.perf_counter())
-        body = Body(scope, receive, self._settings)
+        body = Body(scope, receive)
         scope.setdefault("state", {}).update(exchange=exchange, request_id=exchange.request_id, body=body)
 
         async def sending(message: Message) -> None:

@@ -151,7 +151,7 @@ class HealthService:
                     every_s=one.every_s,
                     running=one.is_running,
                     ended_at=one.ended_at,
-                    error=None if one.failure is None else one.failure.word,
+                    error=None if one.failure is None else str(one.failure),
                 )
                 for _, one in sorted(self.jobs.states.items())
             )

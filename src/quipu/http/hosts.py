@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
+from quipu.config import Settings
 from quipu.errors import ForbiddenError
-from quipu.http.settings import HttpSettings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: Addresses that load balancers and operators ask, by whatever name.
@@ -32,7 +32,7 @@ class KnownHosts:
     A page that points its own name at this machine could otherwise speak to a server that asks for no credential.
     """
 
-    def __init__(self, settings: HttpSettings, *, is_open: bool) -> None:
+    def __init__(self, settings: Settings, *, is_open: bool) -> None:
         names = (*LOOPBACK_NAMES, *settings.allowed_hosts) if is_open else settings.allowed_hosts
         self._names = tuple(name.lower() for name in names)
         self._origins = frozenset(settings.cors_origins)

@@ -27,11 +27,8 @@ class Job:
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(str):
     """What went wrong with a job, as a stable word. It has been logged."""
-
-    word: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

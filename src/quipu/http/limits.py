@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -13,12 +13,37 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quipu.config import Settings
 from quipu.errors import BackendUnavailableError, DeadlineError, Fault, QuipuError
 from quipu.http.hosts import PROBES
-from quipu.http.lifecycle import Lifecycle
-from quipu.http.settings import HttpSettings
+from quipu.http.read import LINE_BYTES
 from quipu.model.principal import Principal
 from quipu.operation import invalid
+
+
+class Lifecycle:
+    """Set by the server, looked at by readiness and by every answer. A server that drains never goes back."""
+
+    def __init__(self) -> None:
+        self.is_draining = False
+        self._ends: dict[Callable[[], None], None] = {}
+
+    def drain(self) -> None:
+        """The end has begun: what is at work is finished, streams without an end are ended."""
+        self.is_draining = True
+        for end in tuple(self._ends):
+            end()
+
+    def on_drain(self, end: Callable[[], None]) -> None:
+        """Call it when the server drains; at once if it does already."""
+        self._ends[end] = None
+        if self.is_draining:
+            end()
+
+    def off_drain(self, end: Callable[[], None]) -> None:
+        """It came to its end by itself."""
+        self._ends.pop(end, None)
+
 
 #: So many credentials that were good are remembered; what was used longest ago is forgotten.
 MOST_KNOWN = 4096
@@ -30,6 +55,8 @@ _ANONYMOUS = "not signed in"
 _PIECE = 64 << 10
 #: A body without a limit may unpack to so many times its size; what people send is far below.
 _RATIO = 200
+#: So large may a body be, and so long may it pause.
+BODY_BYTES, BODY_PAUSE_S = LINE_BYTES, 15.0
 #: What is left of a body that nobody wants: a small one is most often here already, a large one is read for a moment.
 _GLANCE_BYTES, _GLANCE_S = 256 << 10, 0.05
 _LINGER_BYTES, _LINGER_S = 64 << 20, 2.0
@@ -272,7 +299,7 @@ def place_of(scope: Scope) -> Place:
 class Limits:
     """Lets a request in, begins its answer in time or says that it was not done, and lets it go."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, lifecycle: Lifecycle) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, lifecycle: Lifecycle) -> None:
         self._app, self._lifecycle = app, lifecycle
         self._seconds = settings.request_timeout_s
         self.places = Places(settings.most_requests)
@@ -326,13 +353,13 @@ class Body:
     """One body on its way in: not too large, not too slow, unpacked piece by piece; and what becomes of the rest of one
     that was not wanted, which must not be taken for the next request."""
 
-    def __init__(self, scope: Scope, receive: Receive, settings: HttpSettings) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
         #: None: no limit.
-        self.most: int | None = settings.body_bytes
+        self.most: int | None = BODY_BYTES
         self.count = 0
         #: The answer is out and some of the body is still to come, so the connection ends with it.
         self.closes = False
-        self._receive, self._pause_s = receive, settings.body_timeout_s
+        self._receive, self._pause_s = receive, BODY_PAUSE_S
         self._headers = Headers(scope=scope)
         self._gzip: _Gzip | None = None
         self._unpacked: Iterator[bytes] = iter(())

@@ -1,7 +1,7 @@
 """Operations as routes: find the address, read, dispatch, answer."""
 
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, unquote
@@ -27,7 +27,6 @@ from quipu.http.read import (
     uploaded_lines,
 )
 from quipu.operation import AnyOperation, Context, Response, authorised, dispatch, dispatch_stream
-from quipu.schemas import Operations
 
 #: Turns an answer into the bytes that are sent.
 Dump: TypeAlias = Callable[[Response], bytes]
@@ -44,26 +43,13 @@ class DecisionWait(Protocol):
         ...
 
 
-class Wire(Protocol):
-    """How requests and answers of a dialect differ from our own."""
-
-    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
-        """The request as the operation takes it, and how its answer is written."""
-        ...
+#: A dialect: the request as the operation takes it, and how its answer is written.
+Dialect: TypeAlias = Callable[[HttpRequest, dict[str, Any]], tuple[dict[str, Any], Dump]]
 
 
-class OwnWire:
-    """Our own dialect: everything as the models have it."""
-
-    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
-        return given, dumped
-
-
-def dumped(response: Response) -> bytes:
-    return response.model_dump_json().encode()
-
-
-OWN = OwnWire()
+def own_dialect(http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+    """Everything as the models have it."""
+    return given, lambda response: response.model_dump_json().encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +59,7 @@ class Endpoint:
     operation: AnyOperation
     authentication: Authentication
     waiting: DecisionWait | None = None
-    wire: Wire = OWN
+    dialect: Dialect = own_dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = HttpRequest(scope, receive)
@@ -85,15 +71,15 @@ class Endpoint:
         assert route is not None
         ctx = await self.authentication(http, is_public=route.is_public)
         if route.lines is not None and media_type(http) == NDJSON:
-            from quipu.http.batch import answered_lines  # only who sends lines passes through it
+            from quipu.http import streams  # only streams pass through it
 
-            beside, dump = self.wire.opened(http, joined(operation, http, {}))
-            return await answered_lines(ctx, operation, http, beside, dump)
+            beside, dump = self.dialect(http, joined(operation, http, {}))
+            return await streams.batch(ctx, operation, http, beside, dump)
         if route.body != "json":
             ctx = _with_upload(ctx, http, is_lines=route.body == "lines")
         given = await request_fields(operation, http)
         preferred = preferences(http)
-        given, dump = self.wire.opened(http, given)
+        given, dump = self.dialect(http, given)
         ignored = _left_out(operation, given) if preferred.is_lenient else []
         if operation.is_stream:
             return await self._streamed(ctx, http, given, dump)
@@ -283,15 +269,18 @@ def _found(
 
 
 def operation_endpoints(
-    operations: Operations, authentication: Authentication, waiting: DecisionWait | None = None
+    operations: Iterable[AnyOperation],
+    authentication: Authentication,
+    waiting: DecisionWait | None = None,
+    dialect: Dialect = own_dialect,
 ) -> list[tuple[str, str, ASGIApp]]:
-    """One endpoint for each operation that is reached over HTTP."""
+    """Method, path and application of each operation that is reached over HTTP."""
     return [
         (
-            operation.http.method,
-            operation.http.path,
-            Endpoint(operation=operation, authentication=authentication, waiting=waiting),
+            one.http.method,
+            one.http.path,
+            Endpoint(operation=one, authentication=authentication, waiting=waiting, dialect=dialect),
         )
-        for operation in operations
-        if operation.http is not None
+        for one in operations
+        if one.http is not None
     ]

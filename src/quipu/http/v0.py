@@ -6,7 +6,7 @@ and error codes are too.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from quipu.errors import NotFoundError
 from quipu.http.authentication import Authentication
-from quipu.http.routes import DecisionWait, Dump, Endpoint
+from quipu.http.routes import DecisionWait, Dialect, Dump, operation_endpoints
 from quipu.memory.memorywire import closed_answer, open_request, v0_schemas
 from quipu.operation import AnyOperation, Response
 from quipu.schemas import Operations
@@ -36,22 +36,21 @@ def v0_operations(operations: Operations) -> Mapping[str, AnyOperation]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class V0Wire:
+def v0_dialect(name: str) -> Dialect:
     """One of v0's operations in v0's forms."""
 
-    name: str
-
-    def opened(self, http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
+    def opened(http: HttpRequest, given: dict[str, Any]) -> tuple[dict[str, Any], Dump]:
         has_extensions = http.headers.get("quipu-extensions", "").strip().lower() == "true"
         if isinstance(given.get("extensions"), bool):
             has_extensions = given.pop("extensions") or has_extensions
 
         def dump(response: Response) -> bytes:
-            body = closed_answer(self.name, response, has_extensions=has_extensions)
+            body = closed_answer(name, response, has_extensions=has_extensions)
             return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
 
-        return open_request(self.name, given), dump
+        return open_request(name, given), dump
+
+    return opened
 
 
 def v0_endpoints(
@@ -59,13 +58,9 @@ def v0_endpoints(
 ) -> list[tuple[str, str, ASGIApp]]:
     """Method, path and application of each."""
     return [
-        (
-            operation.http.method,
-            operation.http.path,
-            Endpoint(operation=operation, authentication=authentication, waiting=waiting, wire=V0Wire(name)),
-        )
+        endpoint
         for name, operation in v0_operations(operations).items()
-        if operation.http is not None
+        for endpoint in operation_endpoints([operation], authentication, waiting, v0_dialect(name))
     ]
 
 

@@ -7,7 +7,7 @@ the decision names the entity tag of the diff that was shown, so that it counts 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -18,13 +18,12 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from quipu.errors import ConflictError, QuipuError
 from quipu.governance.decision_wait import DecisionWait
-from quipu.governance.model import DecideRequest, PreviewWriteResponse
+from quipu.governance.model import DecideRequest, Diff, Modified, Piece, PreviewWriteResponse
 from quipu.governance.operations import PREVIEW_WRITE
 from quipu.governance.review import Reviews
 from quipu.mcp.caller import Caller
-from quipu.mcp.question import LONGEST, question
 from quipu.memory.model import WriteResponse
-from quipu.model.principal import Permission
+from quipu.model.principal import Permission, Principal
 from quipu.operation import AnyOperation, Response, dispatch
 from quipu.secrets.sealing import Sealing
 
@@ -159,7 +158,7 @@ class Approval:
         if not preview.would_hold or preview.approvals > 1:
             return None
         text = question(operation.name, caller.principal, given, preview)
-        if text is None or len(text) > LONGEST:
+        if text is None:
             return None
         return _Asked(text=text, digest=_digest(operation, given, preview), etag=preview.etag)
 
@@ -217,3 +216,72 @@ def _answer(answered: t.ElicitResult, etag: str) -> _Answer:
         return _Answer(says="later", reason=None, etag=etag)
     is_yes = answered.action == "accept" and content.get("approve") is True
     return _Answer(says="yes" if is_yes else "no", reason=said, etag=etag)
+
+
+# -- the question ------------------------------------------------------------------------------------------------------
+
+#: A longer question is not asked: text is never cut and then approved.
+LONGEST = 2000
+_PIECES = {"same": "{}", "skipped": "{}", "new": "[+{}+]", "gone": "[-{}-]"}
+#: Said in the first line, or the same for all.
+_SAID = frozenset({"id", "type", "content", "agent_id", "store_id", "state"})
+
+
+def question(
+    operation: str, principal: Principal, given: Mapping[str, Any], preview: PreviewWriteResponse
+) -> str | None:
+    """What a person is asked: all that would change, in words. None where that is too much to show."""
+    if preview.diff.counts:
+        return None
+    agent = given.get("agent_id") or principal.default_agent
+    about = [f"{operation.capitalize()} for agent {agent}"]
+    about += [f"{name} {given[name]}" for name in ("user_id", "store", "id", "canonical") if given.get(name)]
+    if given.get("hard_delete"):
+        about.append("erased for good")
+    lines = [f"{', '.join(about)}?", *_lines(preview.diff)]
+    if preview.because:
+        lines.append(f"Why you are asked: {preview.because}")
+    text = "\n".join(lines)
+    return text if len(text) <= LONGEST else None
+
+
+def _lines(diff: Diff) -> Iterator[str]:
+    for one in diff.added:
+        yield f"+ ({one.get('type')}) {_text(one.get('content'))}{_rest(one)}"
+    for one in diff.modified:
+        yield from _changed(one)
+    for one in diff.removed:
+        first = _text(one.get("content")).partition("\n")[0]
+        yield f"- [{one.get('id')}] {first}"
+    for one in diff.stays:
+        yield f"= [{one.get('id')}] {_text(one.get('content'))}"
+
+
+def _changed(one: Modified) -> Iterator[str]:
+    if "content" in one.after:
+        yield f"~ [{one.id}] {_compared(one)}"
+    else:
+        yield f"~ [{one.id}]"
+    for name in one.after:
+        if name != "content":
+            yield f"  {name}: {_text(one.before.get(name))} → {_text(one.after[name])}"
+
+
+def _compared(one: Modified) -> str:
+    """Word by word; both texts where they are too long for that."""
+    if one.words is not None:
+        return _joined(one.words)
+    return f"[-{_text(one.before.get('content'))}-] [+{_text(one.after['content'])}+]"
+
+
+def _joined(pieces: Sequence[Piece]) -> str:
+    return "".join(_PIECES[piece.kind].format(piece.text) for piece in pieces)
+
+
+def _rest(record: Mapping[str, Any]) -> str:
+    more = {name: value for name, value in record.items() if name not in _SAID}
+    return f" {_text(more)}" if more else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

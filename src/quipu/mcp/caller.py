@@ -61,9 +61,10 @@ def pinned(principal: Principal, store: str | None) -> Principal:
     return replace(principal, review_stores=(glob.escape(store),))
 
 
-def reading(principal: Principal) -> Principal:
-    """The same caller, who changes nothing."""
-    return replace(principal, permissions=principal.permissions & {Permission.READ})
+def narrowed(principal: Principal, store: str | None, *, read_only: bool) -> Principal:
+    """As much of the caller as the operator lets anybody be here: with one store, who changes nothing."""
+    one = pinned(principal, store)
+    return replace(one, permissions=one.permissions & {Permission.READ}) if read_only else one
 
 
 async def check_store(ledger: Ledger, principal: Principal, store: str) -> None:

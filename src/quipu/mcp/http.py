@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from quipu.errors import Fault, ForbiddenError, NotFoundError, QuipuError, UnauthenticatedError
-from quipu.mcp.caller import Caller, check_store, pinned, reading
+from quipu.mcp.caller import Caller, check_store, narrowed
 from quipu.mcp.settings import PROFILES, McpParts
 from quipu.model.principal import Permission, Principal
 from quipu.operation import Context, invalid
@@ -111,24 +111,19 @@ class McpEndpoint:
             await check_store(self._parts.ledger, ctx.principal, store)
 
         async def renewed() -> Principal:
-            return self._narrowed((await self._authenticate(http)).principal, store)
+            return narrowed((await self._authenticate(http)).principal, store, read_only=settings.read_only)
 
         def context(principal: Principal) -> Context:
             return Context(principal, ctx.clock, ctx.services)
 
         return Caller(
-            principal=self._narrowed(ctx.principal, store),
+            principal=narrowed(ctx.principal, store, read_only=settings.read_only),
             context=context,
             profile=profile,
             store=store,
             base=self._base(http),
             renewed=renewed,
         )
-
-    def _narrowed(self, principal: Principal, store: str | None) -> Principal:
-        """What the operator lets anybody do here, at most."""
-        narrowed = pinned(principal, store)
-        return reading(narrowed) if self._parts.settings.read_only else narrowed
 
     def _base(self, http: HttpRequest) -> str:
         return (self._parts.settings.public_url or str(http.base_url)).rstrip("/")

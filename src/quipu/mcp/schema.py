@@ -20,64 +20,6 @@ _UNSAID = frozenset(
     {"title", "default", "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"}
     | {"exclusiveMinimum", "exclusiveMaximum"}
 )
-#: A host shows every tool to its model, so the fields of the tools that everybody has are said in few words here; the
-#: reference says all of it.
-_SHORT = {
-    "type": "semantic: fact; episodic: event; procedural: how-to, a state machine; emotional: feeling.",
-    "id": "Which to change or show.",
-    "content": "Stands alone; a procedure's machine as JSON.",
-    "agent_id": "Whose memory.",
-    "user_id": "About whom.",
-    "store": "Memory store.",
-    "session_id": "Conversation.",
-    "metadata": "Free JSON.",
-    "confidence": "How sure, 0 to 1.",
-    "importance": "0 to 1.",
-    "source": "user, document, web_page, tool_result …",
-    "expires_at": "Epoch ms, or 30d.",
-    "approval_required": "Ask a person.",
-    "update_strategy": "With id; merge keeps the rest.",
-    "tags": "Labels.",
-    "idempotency_key": "Same key, once.",
-    "run_id": "Run.",
-    "node_id": "Node.",
-    "query": "Plain words.",
-    "k": "How many (5).",
-    "limit": "How many (50).",
-    "cursor": "next_cursor of before.",
-    "types": "Only these kinds.",
-    "hops": "Raise hits within 0 to 3 links.",
-    "fusion": "Joins backends: rrf by rank, max or weighted by score.",
-    "filter": '{"tags": "home", "metadata.n": {"$gt": 1}}',
-    "fresher_than_days": "Created since.",
-    "min_relevance": "Floor, 0 to 1.",
-    "max_tokens": "Of the answer.",
-    "as_of": "Position, time or run.",
-    "ids": "Which memories.",
-    "reason": "Why.",
-    "hard_delete": "For good; for admins.",
-    "canonical": "The memory that stays.",
-    "duplicates": "Go into it.",
-    "strategy": "Whose text it gets.",
-    "policy": "All given must fit.",
-    "action": "archive: not recalled; demote: ranks lower.",
-    "older_than_days": "Created before.",
-    "confidence_below": "Less sure.",
-    "no_recall_in_days": "Not recalled since.",
-}
-#: The same for the fields of their answers.
-_SHORT_ANSWERS = {
-    "stores": "Where.",
-    "pending_approval": "A person decides.",
-    "approval_url": "Where they do.",
-    "stored_at": "Epoch ms.",
-    "forgotten_ids": "Really gone.",
-    "merged_count": "Really merged.",
-    "results": "Hits, best first.",
-    "fusion_used": "How joined.",
-    "stores_queried": "Who answered.",
-    "next_cursor": "None at the end.",
-}
 _PROVENANCE: Schema = {"type": "object", "description": "Who wrote it, and how far they are trusted."}
 
 
@@ -105,7 +47,8 @@ def _answer(whole: Mapping[str, Any], model: type[BaseModel], shows: tuple[str, 
     if issubclass(model, MemoryView):
         return _memory()
     names = shows or tuple(whole["properties"])
-    properties = {name: _shallow(name, whole["properties"][name], whole.get("$defs", {})) for name in names}
+    properties = {name: _shallow(whole["properties"][name], whole.get("$defs", {})) for name in names}
+    _shorten(properties)
     required = [
         name
         for name in names
@@ -114,10 +57,9 @@ def _answer(whole: Mapping[str, Any], model: type[BaseModel], shows: tuple[str, 
     return _closed(properties, required)
 
 
-def _shallow(name: str, part: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
+def _shallow(part: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     """A field of an answer: what stands inside of a list or an object is not spelled out twice for each tool."""
     found = _portable(part, defs)
-    found["description"] = _SHORT_ANSWERS.get(name, found.get("description", ""))
     if found.get("type") == "array" and found["items"].get("type") == "object":
         found["items"] = {"type": "object"}
     if found.get("type") == "object":
@@ -126,8 +68,9 @@ def _shallow(name: str, part: Mapping[str, Any], defs: Mapping[str, Any]) -> Sch
 
 
 def _shorten(properties: Mapping[str, Schema]) -> None:
-    for name, part in properties.items():
-        part["description"] = _SHORT.get(name, part.get("description", ""))
+    """A host shows every tool to its model: of each field the first sentence, which is enough to use it."""
+    for part in properties.values():
+        part["description"] = part.get("description", "").split(". ", 1)[0].rstrip(".") + "."
         _shorten(part.get("properties", {}))
 
 

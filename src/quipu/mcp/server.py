@@ -16,7 +16,7 @@ from quipu.errors import UnverifiableError, presentable
 from quipu.mcp import extension, results
 from quipu.mcp.approval import Approval
 from quipu.mcp.caller import Caller, Who
-from quipu.mcp.profiles.chatgpt import chatgpt_tools
+from quipu.mcp.chatgpt import chatgpt_tools
 from quipu.mcp.resources import Resources, has_resources
 from quipu.mcp.settings import McpParts
 from quipu.mcp.subscriptions import Subscriptions
@@ -54,9 +54,7 @@ class McpServer:
 def mcp_server(parts: McpParts, who: Who) -> McpServer:
     """One server for every profile: what a caller sees of it depends on the caller. `who` says whose a request is."""
     approval = Approval(parts.sealing, parts.reviews, parts.waits)
-    specs = [*operation_tools(parts.operations, approval), *chatgpt_tools()]
-    for profile in parts.profiles:
-        specs += profile.tools()
+    specs = (*operation_tools(parts.operations, approval), *chatgpt_tools(), *parts.further_tools())
     tools = Tools(specs, parts.settings.prefix)
     resources = Resources(parts)
     subscriptions = Subscriptions(parts, who)

@@ -8,23 +8,13 @@ if TYPE_CHECKING:  # the help of `quipu mcp` is shown without loading any of the
     from quipu.governance.decision_wait import DecisionWait
     from quipu.governance.review import Reviews
     from quipu.ledger.ledger import Ledger
+    from quipu.mcp.tools import ToolSpec
     from quipu.memory.scope import Scopes
     from quipu.schemas import Operations
     from quipu.secrets.sealing import Sealing
 
-if TYPE_CHECKING:
-    from quipu.mcp.tools import ToolSpec
-
 #: Which tools a client is shown; the tools of the last two are handed in.
 PROFILES = ("readonly", "default", "admin", "chatgpt", "graph", "anthropic")
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Tools whose shape is another protocol's; made when the SDK is loaded."""
-
-    name: str
-    tools: "Callable[[], Sequence[ToolSpec]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,5 +53,5 @@ class McpParts:
     settings: McpSettings
     #: Told of each request that was answered: method, tool, seconds, what it failed with.
     measured: Callable[[str, str | None, float, str | None], None] | None = None
-    #: Those that stand in integrations.
-    profiles: Sequence[Profile] = ()
+    #: Tools whose shape is another protocol's; made when the SDK is loaded.
+    further_tools: "Callable[[], Sequence[ToolSpec]]" = tuple

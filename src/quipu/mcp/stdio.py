@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 
-from quipu.mcp.caller import Caller, check_store, pinned, reading
+from quipu.mcp.caller import Caller, check_store, narrowed
 from quipu.mcp.settings import McpParts
 from quipu.model.principal import Principal
 from quipu.operation import Context
@@ -26,22 +26,20 @@ async def speak(parts: McpParts, principal: Principal, context: Callable[[Princi
 
     from quipu.mcp.server import mcp_server
 
-    store = parts.settings.store
-    if store is not None:
-        await check_store(parts.ledger, principal, store)
-    narrowed = pinned(principal, store)
-    if parts.settings.read_only:
-        narrowed = reading(narrowed)
+    settings = parts.settings
+    if settings.store is not None:
+        await check_store(parts.ledger, principal, settings.store)
+    who = narrowed(principal, settings.store, read_only=settings.read_only)
 
     async def renewed() -> Principal:
-        return narrowed
+        return who
 
     caller = Caller(
-        principal=narrowed,
+        principal=who,
         context=context,
-        profile=parts.settings.profile,
-        store=store,
-        base=parts.settings.public_url or "",
+        profile=settings.profile,
+        store=settings.store,
+        base=settings.public_url or "",
         renewed=renewed,
     )
     server = mcp_server(parts, lambda _: caller).server

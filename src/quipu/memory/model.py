@@ -120,12 +120,10 @@ class WriteResponse(Response):
     """The answer of a write."""
 
     stores: tuple[str, ...] = Field(
-        default=(), description="Backends that have it; empty while it waits for approval."
+        default=(), description="Backends that have it. Empty while it waits for approval."
     )
-    pending_approval: bool = Field(
-        default=False, description="True: nothing is stored yet, a person decides."
-    )
-    approval_url: str | None = Field(default=None, description="Where the person decides.")
+    pending_approval: bool = Field(default=False, description="A person decides. Nothing is stored yet.")
+    approval_url: str | None = Field(default=None, description="Where they decide.")
     proposal_id: str | None = Field(default=None, description="The id of what waits for approval.")
     held_by: tuple[str, ...] = Field(default=(), description="Names of the rules that held it.")
     stores_pending: tuple[str, ...] = Field(default=(), description="Mirrors that will have it later.")
@@ -144,14 +142,16 @@ class WriteResponse(Response):
 class WriteRequest(ScopedRequest):
     """A request that changes memory, so a person may have to agree."""
 
-    approval_required: bool = Field(default=False, description="Hold it until a person has approved it.")
+    approval_required: bool = Field(
+        default=False, description="Ask a person. It is held until somebody has approved it."
+    )
     reasoning: Text | None = Field(default=None, description="Why; shown to the reviewer.")
     idempotency_key: IdempotencyKey | None = Field(
-        default=None, description="Repeat it with the same request and the write happens once."
+        default=None, description="Same key, once. The write may be repeated with its key."
     )
     dry_run: bool = Field(default=False, description="Say what would happen; write nothing.")
-    run_id: Name | None = Field(default=None, description="The workflow run that writes.")
-    node_id: Name | None = Field(default=None, description="The node of the workflow that writes.")
+    run_id: Name | None = Field(default=None, description="The run that writes.")
+    node_id: Name | None = Field(default=None, description="The node that writes.")
 
 
 # -- remember, update ---------------------------------------------------------------------------------------------
@@ -160,24 +160,24 @@ class WriteRequest(ScopedRequest):
 class _Contents(WriteRequest):
     """The fields of a memory that a caller may give."""
 
-    metadata: JsonObject | None = Field(
-        default=None, description="Anything else, as JSON; comes back as given."
-    )
-    tags: Tags | None = Field(default=None, description="Labels to filter by.")
+    metadata: JsonObject | None = Field(default=None, description="Free JSON. It comes back as given.")
+    tags: Tags | None = Field(default=None, description="Labels. Filters may ask for them.")
     links: Annotated[tuple[LinkTo, ...], Strict(False), Field(max_length=64)] | None = Field(
         default=None, description="Typed links to other memories."
     )
     confidence: Share | None = Field(
-        default=None, description="How sure the writer is, 0 to 1; counts in ranking."
+        default=None, description="How sure, 0 to 1. It is the writer's word, and counts in ranking."
     )
     importance: Share | None = Field(
-        default=None, description="How much it matters, 0 to 1; counts in consolidation."
+        default=None, description="How much it matters. From 0 to 1; it counts in consolidation."
     )
     source: ShortText | None = Field(
-        default=None, description="Where it comes from: user, document, web_page, tool_result, or free text."
+        default=None,
+        description="Such as user, document, web_page. Where it comes from; tool_result is another word that is known, any text is taken.",
     )
     expires_at: Expiry | None = Field(
-        default=None, description="Unseen from then on: milliseconds since 1970, or a duration such as 30d."
+        default=None,
+        description="Its end: epoch ms, or 30d. Unseen from then on: milliseconds since 1970, or a duration.",
     )
     key: Name | None = Field(
         default=None, description="Names a fact; a new memory with the same key supersedes the old one."
@@ -234,19 +234,23 @@ class RememberRequest(_Contents):
     """
 
     content: Content | JsonObject = Field(
-        description="The memory, in words that can stand alone; for a procedure its machine, as JSON."
+        description="Words that stand alone; a procedure's machine as JSON."
     )
     type: MemoryType = Field(
         default="semantic",
-        description="semantic: a fact; episodic: an event; procedural: how something is done, as a state machine;"
-        " emotional: a feeling. Fixed once written.",
+        description="semantic: fact; episodic: event; procedural: how-to, a state machine; emotional: feeling. Fixed once"
+        " written.",
     )
-    session_id: Name | None = Field(default=None, description="The conversation it comes from.")
-    store: Name = Field(default="main", description="The memory store it is kept in.")
-    id: Name | None = Field(default=None, description="Change the memory with this id instead of adding one.")
+    session_id: Name | None = Field(
+        default=None, description="Its conversation. Where it comes from, by an id of yours."
+    )
+    store: Name = Field(
+        default="main", description="Its memory store. Where it is kept; main is always there."
+    )
+    id: Name | None = Field(default=None, description="Which to change. Left out, a memory is added.")
     update_strategy: UpdateStrategy | None = Field(
         default=None,
-        description="With `id`: merge (what is left out stays; the default), overwrite, or append to the text.",
+        description="With id; merge keeps the rest. merge is the default; overwrite drops what is left out, append adds to the text.",
     )
     replace: bool = Field(default=False, description="Short for update_strategy overwrite.")
     find_similar: bool = Field(default=False, description="Also name memories that say nearly the same.")
@@ -289,8 +293,8 @@ class RememberRequest(_Contents):
 class RememberResponse(WriteResponse):
     """What became of the memory."""
 
-    id: str = Field(description="Its id; the same after an approval.")
-    stored_at: int = Field(description="When it was committed or held; milliseconds since 1970.")
+    id: str = Field(description="Its id. The same after an approval.")
+    stored_at: int = Field(description="Epoch ms. When it was committed or held.")
     version: int = Field(
         default=1, description="Its version; while it waits for approval, the one it will have."
     )
@@ -444,37 +448,41 @@ class RecallRequest(ScopedRequest):
     An empty answer means that nothing relevant is known.
     """
 
-    query: Query = Field(description="What to look for, in plain words.")
-    k: Count = Field(default=5, description="At most so many hits.")
-    types: Types = Field(default=(), description="Only these kinds of memory; empty: all.")
+    query: Query = Field(description="What to look for. In plain words.")
+    k: Count = Field(default=5, description="At most so many.")
+    types: Types = Field(default=(), description="Only these kinds. Left out, all.")
     hops: Hops = Field(
-        default=0, description="Raise hits that are linked with each other over so many links."
+        default=0,
+        description="Raise hits within 0 to 3 links. Hits that are linked with each other support each other.",
     )
     fusion: Fusion = Field(
         default="rrf",
-        description="How rankings of several backends become one: rrf by rank, max by score, weighted by score and weight.",
+        description="Joins backends: rrf by rank, max or weighted by score. weighted also counts the weights of backends.",
     )
     filter: Filter | None = Field(
         default=None,
-        description='Only memories that fit: {"tags": "home", "metadata.city": {"$in": ["Rome", "Oslo"]}}.',
+        description='{"tags": "home", "metadata.n": {"$gt": 1}}. Only memories that fit such a filter.',
     )
-    fresher_than_days: Days | None = Field(default=None, description="Only what was created since then.")
-    session_id: Name | None = Field(default=None, description="Only from this conversation.")
-    store: Name | None = Field(
-        default=None, description="Only from this memory store; none: all of the agent's."
+    fresher_than_days: Days | None = Field(
+        default=None, description="Created since. So many days ago, or later."
     )
+    session_id: Name | None = Field(default=None, description="Conversation. Only from this one.")
+    store: Name | None = Field(default=None, description="Only this store. Left out, all of the agent's.")
     min_relevance: Share | Literal["auto", "strict", "off"] = Field(
-        default="auto", description="Leave out hits below it: auto, strict, off, or a number from 0 to 1."
+        default="auto",
+        description="Floor, 0 to 1. Hits of less relevance are left out; auto, strict and off choose the floor.",
     )
     min_trust: Trust | None = Field(
         default=None, description="Leave out what was written by less trusted writers."
     )
     as_of: AsOf | None = Field(
-        default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
+        default=None,
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
     include_superseded: bool = Field(default=False, description="Also facts that newer ones have replaced.")
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
-        default=None, description="Leave out hits that do not fit, at four characters a token."
+        default=None,
+        description="Length of the answer. Hits that do not fit are left out, at four characters a token.",
     )
     neighbours: Annotated[int, Field(ge=0, le=5), WHOLE] = Field(
         default=0,
@@ -532,9 +540,9 @@ class FailedStore(Response):
 class RecallResponse(Response):
     """What was found, best first. Empty when nothing matches. Iterates and indexes as its hits."""
 
-    results: tuple[Hit, ...] = Field(description="The hits.")
-    fusion_used: Fusion = Field(description="How rankings became one.")
-    stores_queried: tuple[str, ...] = Field(description="Backends that answered.")
+    results: tuple[Hit, ...] = Field(description="Best first.")
+    fusion_used: Fusion = Field(description="The fusion. How rankings became one.")
+    stores_queried: tuple[str, ...] = Field(description="Who answered. Backends, by name.")
     latency_ms: int = Field(description="How long it took.")
     seq: int = Field(default=0, description="The journal position that was read.")
     min_relevance: float = Field(default=0.0, description="The floor that was applied.")
@@ -551,10 +559,8 @@ class RecallResponse(Response):
     store: StoreView | None = Field(
         default=None, description="The memory store that was searched, if one was named."
     )
-    pending_approval: bool = Field(
-        default=False, description="True: a person decides before anything is shown."
-    )
-    approval_url: str | None = Field(default=None, description="Where the person decides.")
+    pending_approval: bool = Field(default=False, description="A person decides. Nothing is shown before.")
+    approval_url: str | None = Field(default=None, description="Where they decide.")
 
     @property
     def is_held(self) -> bool:
@@ -595,13 +601,13 @@ class ForgetRequest(WriteRequest):
     It can be undone with restore, unless `hard_delete` erases them for good.
     """
 
-    ids: Names = Field(default=(), description="These memories; unknown ids are skipped and named.")
-    filter: WriteFilter | None = Field(default=None, description='All that fit, such as {"tags": "old"}.')
+    ids: Names = Field(default=(), description="Which memories. Unknown ids are skipped and named.")
+    filter: WriteFilter | None = Field(default=None, description='All that fit. Such as {"tags": "old"}.')
     hard_delete: bool = Field(
-        default=False, description="Erase for good: text, vectors, copies. Needs an admin."
+        default=False, description="Erase for good. Text, vectors, copies; it needs an admin."
     )
-    reason: Text | None = Field(default=None, description="Why; kept with the history.")
-    store: Name | None = Field(default=None, description="Only from this memory store.")
+    reason: Text | None = Field(default=None, description="Why. Kept with the history.")
+    store: Name | None = Field(default=None, description="Only this store.")
 
     @model_validator(mode="after")
     def _has_scope(self) -> Self:
@@ -630,7 +636,7 @@ class ForgetResponse(WriteResponse):
     """What was forgotten."""
 
     forgotten_ids: tuple[str, ...] = Field(
-        description="What is really gone; empty while it waits for approval."
+        description="What is really gone. Empty while it waits for approval."
     )
     hard_delete: bool = Field(description="True: erased for good.")
     stores: tuple[BackendResult, ...] = Field(default=(), description="What each backend did.")  # pyright: ignore[reportIncompatibleVariableOverride]  v0 has it so
@@ -641,15 +647,15 @@ class ForgetResponse(WriteResponse):
 class MergeRequest(WriteRequest):
     """Collapse duplicates into one memory. The duplicates can be restored."""
 
-    canonical: Name = Field(description="The memory that stays: its id, or its metadata.entity_name.")
+    canonical: Name = Field(description="The memory that stays. Its id, or its metadata.entity_name.")
     duplicates: Annotated[Names, Field(min_length=1)] = Field(
-        description="The memories that go into it: ids, or names as for canonical."
+        description="Go into it. Ids, or names as for canonical."
     )
     strategy: MergeStrategy = Field(
         default="keep_canonical",
-        description="What the text becomes: keep_canonical, merge_content (joined), or keep_highest_confidence.",
+        description="What the text becomes. keep_canonical, merge_content (joined), or keep_highest_confidence.",
     )
-    store: Name | None = Field(default=None, description="Only within this memory store.")
+    store: Name | None = Field(default=None, description="Only this store.")
 
 
 class MergeResponse(WriteResponse):
@@ -668,11 +674,11 @@ class MergeResponse(WriteResponse):
 class ExpirePolicy(Message):
     """Which memories have had their time; what is given is combined by and."""
 
-    older_than_days: DaysFromOne | None = Field(default=None, description="Created before so many days.")
+    older_than_days: DaysFromOne | None = Field(default=None, description="Created before. So many days ago.")
     type: MemoryType | None = Field(default=None, description="Of this kind.")
     confidence_below: Share | None = Field(default=None, description="With less confidence.")
     no_recall_in_days: DaysFromOne | None = Field(
-        default=None, description="Neither created nor returned by a recall in so many days."
+        default=None, description="Not recalled since. Nor created, in so many days."
     )
 
     @model_validator(mode="before")
@@ -691,15 +697,15 @@ class ExpireRequest(WriteRequest):
     """Apply an expiry policy: forget, archive or demote what has had its time."""
 
     policy: ExpirePolicy = Field(
-        default=ExpirePolicy(), description="Which memories; at least one condition."
+        default=ExpirePolicy(), description="All must fit. There is at least one condition."
     )
     action: ExpireAction = Field(
         default="forget",
-        description="forget, archive (not recalled, still readable), or demote (ranks lower).",
+        description="archive: not recalled; demote: ranks lower. What is archived can still be read; forget is the default.",
     )
     filter: WriteFilter | None = Field(default=None, description="Only those that also fit this filter.")
-    store: Name | None = Field(default=None, description="Only from this memory store.")
-    reason: Text | None = Field(default=None, description="Why; kept with the history.")
+    store: Name | None = Field(default=None, description="Only this store.")
+    reason: Text | None = Field(default=None, description="Why. Kept with the history.")
 
     @model_validator(mode="after")
     def _has_policy(self) -> Self:
@@ -722,10 +728,12 @@ class RestoreRequest(Request):
     """Bring back what was forgotten, merged away, archived or demoted."""
 
     id: Name = Field(description="Which memory.")
-    reason: Text | None = Field(default=None, description="Why; kept with the history.")
-    approval_required: bool = Field(default=False, description="Hold it until a person has approved it.")
+    reason: Text | None = Field(default=None, description="Why. Kept with the history.")
+    approval_required: bool = Field(
+        default=False, description="Ask a person. It is held until somebody has approved it."
+    )
     idempotency_key: IdempotencyKey | None = Field(
-        default=None, description="Repeat it with the same request and the write happens once."
+        default=None, description="Same key, once. The write may be repeated with its key."
     )
 
 
@@ -737,25 +745,27 @@ class GetRequest(Request):
 
     id: Name = Field(description="Which memory.")
     as_of: AsOf | None = Field(
-        default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
+        default=None,
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
 
 
 class ListRequest(ScopedRequest):
     """List memories, newest first."""
 
-    session_id: Name | None = Field(default=None, description="Only from this conversation.")
-    store: Name | None = Field(default=None, description="Only from this memory store.")
-    types: Types = Field(default=(), description="Only these kinds of memory; empty: all.")
+    session_id: Name | None = Field(default=None, description="Conversation. Only from this one.")
+    store: Name | None = Field(default=None, description="Only this store.")
+    types: Types = Field(default=(), description="Only these kinds. Left out, all.")
     states: States = Field(default=("live",), description="live, archived, forgotten.")
     filter: Filter | None = Field(
-        default=None, description='Only memories that fit, such as {"tags": "home"}.'
+        default=None, description='Only memories that fit. Such as {"tags": "home"}.'
     )
     as_of: AsOf | None = Field(
-        default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
+        default=None,
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
     limit: Count = Field(default=50, description="At most so many.")
-    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before.")
+    cursor: Cursor | None = Field(default=None, description="Where to go on. next_cursor of the page before.")
     all_agents: bool = Field(default=False, description="Of every agent; needs an admin.")
 
 
@@ -763,7 +773,7 @@ class ListResponse(Response):
     """One page of memories."""
 
     records: tuple[RecordView, ...] = Field(description="Newest first.")
-    next_cursor: str | None = Field(default=None, description="Give it as cursor to go on; none at the end.")
+    next_cursor: str | None = Field(default=None, description="None at the end. Give it as cursor to go on.")
 
 
 class HistoryRequest(Request):
@@ -791,7 +801,8 @@ class RelatedRequest(Request):
     hops: Annotated[int, Field(ge=1, le=3), WHOLE] = Field(default=1, description="Over so many links.")
     limit: Count = Field(default=100, description="At most so many memories.")
     as_of: AsOf | None = Field(
-        default=None, description="As it was then: a journal position, an ISO time with zone, or a run id."
+        default=None,
+        description="As of position, time or run. A journal position, an ISO time with zone, or the id of a run.",
     )
 
 

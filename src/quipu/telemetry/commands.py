@@ -67,7 +67,7 @@ def _assumed(words: str) -> frozenset[str]:
 
 async def _read(file: str) -> Any:
     """One file, or what comes on standard input."""
-    from quipu.telemetry.exported import exported
+    from quipu.telemetry.check import exported
 
     try:
         data = await asyncio.to_thread(sys.stdin.buffer.read if file == "-" else Path(file).read_bytes)

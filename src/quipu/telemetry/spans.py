@@ -126,6 +126,10 @@ class Spans:
         """From now on calls come from elsewhere: what is counted here is the server's side."""
         self.side = "server"
 
+    def guarded(self, what: str) -> "_Guard":
+        """Around everything here that is not the work itself; `what` is said where it fails."""
+        return _Guard(self, what)
+
     def warn(self, what: str, error: BaseException) -> None:
         """Once for each kind of thing that went wrong, without its text."""
         if what not in self._warned:
@@ -150,14 +154,12 @@ class Spans:
     def _call(
         self, operation: AnyOperation, facts: Facts, caller: Callable[[], Caller]
     ) -> "AbstractContextManager[Call | None]":
-        try:
+        with self.guarded("A call cannot be observed."):
             engine = self._engine or self.engine
             if engine is None or not (engine.is_tracing or (self.showing.has_metrics and engine.instruments)):
                 return _NOTHING
             return Call(self, engine, operation, facts, caller)
-        except Exception as error:  # noqa: BLE001  telemetry never fails into the work
-            self.warn("A call cannot be observed.", error)
-            return _NOTHING
+        return _NOTHING
 
     # -- other spans --------------------------------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class Spans:
 
     def store_created(self, tenant: str, store: Any) -> None:
         """The store that every tenant has was made, unasked."""
-        try:
+        with self.guarded("A call cannot be described."):
             engine = self.engine
             if engine is None or not engine.is_tracing:
                 return
@@ -198,8 +200,6 @@ class Spans:
                 f"create_memory_store {store.name}" if self.table.has_store_in_name else "create_memory_store"
             )
             engine.made(name, self.kind, {**started, **found})
-        except Exception as error:  # noqa: BLE001  telemetry never fails into the work
-            self.warn("A call cannot be described.", error)
 
     def noted(self, key: str, context: "SpanContext") -> None:
         """Where a write was held, or kept for a while: what follows from it points back there."""
@@ -217,7 +217,7 @@ class Spans:
 
     def mcp_request(self, method: str, tool: str | None, seconds: float, error: str | None) -> None:
         """One MCP request was answered. The tool is one of ours."""
-        try:
+        with self.guarded("A request cannot be measured."):
             instruments = self.instruments
             if instruments is None:
                 return
@@ -227,8 +227,6 @@ class Spans:
             if error is not None:
                 labels[c.ERROR_TYPE] = error
             instruments.record(c.MCP_DURATION, seconds, labels)
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            self.warn("A request cannot be measured.", failed)
 
     @property
     def instruments(self) -> Any:
@@ -238,12 +236,30 @@ class Spans:
 
     def inject(self, headers: MutableMapping[str, str]) -> None:
         """Put the current trace into the headers of a request."""
-        try:
+        with self.guarded("A request goes without its trace."):
             engine = self.engine
             if engine is not None and engine.is_tracing:
                 engine.inject(headers)
-        except Exception as error:  # noqa: BLE001  somebody else's propagator; the request goes without
-            self.warn("A request goes without its trace.", error)
+
+
+class _Guard:
+    """Telemetry never fails into the work."""
+
+    __slots__ = ("_spans", "_what")
+
+    def __init__(self, spans: Spans, what: str) -> None:
+        self._spans, self._what = spans, what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._spans.warn(self._what, error)
+        return True
 
 
 class Call:
@@ -268,7 +284,7 @@ class Call:
     def __enter__(self) -> "Call":
         spans = self._spans
         self._began = time.perf_counter()
-        try:
+        with spans.guarded("A span cannot be begun."):
             name = span_of(self._operation) or ""
             if name in OWN:
                 self._opened = self._engine.open(name, "INTERNAL", {}) if self._engine.is_tracing else None
@@ -276,8 +292,6 @@ class Call:
             self._started = _started(name, self._operation.name, spans)
             if self._engine.is_tracing:
                 self._opened = self._engine.open(name, spans.kind, self._started)
-        except Exception as error:  # noqa: BLE001  telemetry never fails into the work
-            spans.warn("A span cannot be begun.", error)
         return self
 
     async def ready(self) -> None:
@@ -293,11 +307,10 @@ class Call:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with self._spans.guarded("A call cannot be described."):
             self._end(error)
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            self._spans.warn("A call cannot be described.", failed)
-            self._let_go(error)
+            return
+        self._let_go(error)
 
     def _end(self, error: BaseException | None) -> None:
         seconds = time.perf_counter() - self._began
@@ -379,10 +392,8 @@ class Call:
         """End a span that cannot be described with what it began with: left open, it would stand above all that follows."""
         if self._opened is None:
             return
-        try:
+        with self._spans.guarded("A span cannot be ended."):
             self._opened.close(error=None if error is None else (error_type(error), description(error)))
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            self._spans.warn("A span cannot be ended.", failed)
 
 
 class Block:
@@ -408,7 +419,7 @@ class Block:
         self.failed: str | None = None
 
     def __enter__(self) -> "Block":
-        try:
+        with self._spans.guarded("A span cannot be begun."):
             engine = self._spans.engine
             if engine is not None and engine.is_tracing:
                 self._opened = engine.open(
@@ -419,8 +430,6 @@ class Block:
                     is_root=self._is_root,
                     carrier=self._carrier,
                 )
-        except Exception as error:  # noqa: BLE001  telemetry never fails into the work
-            self._spans.warn("A span cannot be begun.", error)
         return self
 
     def __exit__(
@@ -428,13 +437,11 @@ class Block:
     ) -> None:
         if self._opened is None:
             return
-        try:
+        with self._spans.guarded("A span cannot be ended."):
             failed = None if self.failed is None else (self.failed, None)
             if error is not None:
                 failed = (error_type(error), description(error))
             self._opened.close(self.name, self.found, failed)
-        except Exception as failed:  # noqa: BLE001  telemetry never fails into the work
-            self._spans.warn("A span cannot be ended.", failed)
 
 
 class RequestSpan:
@@ -457,7 +464,7 @@ class RequestSpan:
     def __enter__(self) -> None:
         spans = self._spans
         self._began = time.perf_counter()
-        try:
+        with spans.guarded("A span cannot be begun."):
             engine = spans.engine
             if engine is None or not engine.is_tracing or engine.current().is_valid:
                 return
@@ -466,13 +473,11 @@ class RequestSpan:
                 _shown(labels[c.HTTP_METHOD]), "SERVER", labels, carrier=self._carrier()
             )
             self._block.__enter__()
-        except Exception as error:  # noqa: BLE001  telemetry never fails into the work
-            spans.warn("A span cannot be begun.", error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with self._spans.guarded("A request cannot be described."):
             labels = self._labels()
             status = self._exchange().status
             if status is not None:
@@ -488,8 +493,6 @@ class RequestSpan:
                 if failed is not None:
                     labels[c.ERROR_TYPE] = failed
                 instruments.record(c.HTTP_DURATION, time.perf_counter() - self._began, labels)
-        except Exception as other:  # noqa: BLE001  telemetry never fails into the work
-            self._spans.warn("A request cannot be described.", other)
 
     def _labels(self) -> dict[str, Any]:
         exchange = self._exchange()
@@ -554,7 +557,7 @@ def _content(name: c.SpanName, facts: Facts, clean: Clean, spans: Spans) -> dict
     """Texts, for who asked for them: after redaction, and after the program's own hook."""
     wanted = {key: named.name for key, named in spans.table.content.items() if name in named.on}
     found: dict[str, Value] = {}
-    try:
+    with spans.guarded("The hook that redacts content failed: content is left off."):
         query = getattr(facts.request, "query", None)
         if "query" in wanted and isinstance(query, str):
             passed = content.redacted([{"content": clean(query)}], name, spans.given.redact)
@@ -572,10 +575,8 @@ def _content(name: c.SpanName, facts: Facts, clean: Clean, spans: Spans) -> dict
                 )
                 found[wanted[key]] = text
                 found |= {c.TRUNCATED: True} if is_cut else {}
-    except Exception as error:  # noqa: BLE001  somebody else's hook; what it did not pass is not shown
-        spans.warn("The hook that redacts content failed: content is left off.", error)
-        return {}
-    return found
+        return found
+    return {}
 
 
 def _records(name: c.SpanName, facts: Facts, clean: Clean) -> list[dict[str, Any]]:

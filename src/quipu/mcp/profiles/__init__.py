@@ -1,1 +1,0 @@
-"""Profiles whose tools have a shape of their own."""
