@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,10 @@ async def answers(part: Part, folder: Path, with_callers: bool) -> dict[str, Any
         found: list[dict[str, Any]] = []
         for question in part.questions:
             scope: dict[str, Any] = {} if question.user_id is None else {"user_id": question.user_id}
-            depth = _SESSION_DEPTH if question.sessions else _DEPTH
-
-            async def recalled(text: str = question.text, depth: int = depth, **given: Any) -> Any:
-                return await memory.recall(text, k=depth, **given)
-
-            kept, new_ms = await _timed(lambda: recalled(**scope))
+            scope["k"] = _SESSION_DEPTH if question.sessions else _DEPTH
+            kept, new_ms = await _timed(memory.recall(question.text, **scope))
             # Once more, and by now the question's vector is known.
-            whole, known_ms = await _timed(lambda: recalled(min_relevance="off", **scope))
+            whole, known_ms = await _timed(memory.recall(question.text, min_relevance="off", **scope))
             found.append(
                 {
                     "hits": [(names[hit.id], hit.relevance) for hit in whole],
@@ -83,16 +79,16 @@ async def _with_callers(memory: Any, part: Part) -> dict[int, list[float]]:
 
         async def caller(texts: Any = texts, taken: list[float] = taken) -> None:
             for text in texts:
-                taken.append((await _timed(lambda text=text: memory.recall(text)))[1])
+                taken.append((await _timed(memory.recall(text)))[1])
 
         await asyncio.gather(*(caller() for _ in range(callers)))
         found[callers] = taken
     return found
 
 
-async def _timed(call: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
+async def _timed(call: Awaitable[Any]) -> tuple[Any, float]:
     started = time.perf_counter()
-    answer = await call()
+    answer = await call
     return answer, (time.perf_counter() - started) * 1000
 
 

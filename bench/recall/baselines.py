@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bench.recall.sets import Part, Question
 from quipu.embed.minilm import MiniLmEmbedder
 from quipu.embed.pooling import well_formed
+from quipu.embed.port import Embedder
 from quipu.embed.weights import load_weights
 from quipu.embed.wordpiece import WordPieces
 
@@ -103,7 +104,7 @@ def fused(methods: Sequence[Method]) -> Method:
 class Vectors:
     """Vectors of texts, kept in a file from one run to the next."""
 
-    def __init__(self, connection: sqlite3.Connection, embedder: MiniLmEmbedder, *, cuts: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, embedder: Embedder, *, cuts: bool) -> None:
         """`cuts`: only so much of a text is read as the model takes at once."""
         self._connection, self._embedder = connection, embedder
         self._pieces = WordPieces(load_weights().vocabulary) if cuts else None
