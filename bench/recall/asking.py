@@ -10,7 +10,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,16 @@ async def answers(part: Part, folder: Path, with_callers: bool) -> dict[str, Any
 async def _with_callers(memory: Any, part: Part) -> dict[int, list[float]]:
     """Milliseconds of each recall while so many ask at the same time, each time something new."""
     found: dict[int, list[float]] = {}
+    # The beginning of some text makes a question a new one; a number would not, since it is in no text.
+    new = (
+        f"{part.questions[n % len(part.questions)].text} {part.texts[n % len(part.texts)].content[:30]}"
+        for n in count()
+    )
     for callers in _CALLERS:
-        texts = iter(
-            f"{part.questions[n % len(part.questions)].text} ({callers}, {n})" for n in range(_RECALLS)
-        )
+        texts = islice(new, _RECALLS)
         taken: list[float] = []
 
-        async def caller(texts: Any = texts, taken: list[float] = taken) -> None:
+        async def caller(texts: Iterator[str] = texts, taken: list[float] = taken) -> None:
             for text in texts:
                 taken.append((await _timed(memory.recall(text)))[1])
 

@@ -132,9 +132,11 @@ def beam(file: Path) -> Iterator[Part]:
                 frozenset(str(one) for one in asked.get(ids, ()))
                 for ids in ("source_ids", "updated_ids", "original_ids")
             )
-            part.questions.append(
-                Question(asked["question"], asked["ability"], gold, newer=newer, older=older)
-            )
+            # One that names no source is unanswerable only where it is meant to be.
+            if gold or asked["ability"] == "abstention":
+                part.questions.append(
+                    Question(asked["question"], asked["ability"], gold, newer=newer, older=older)
+                )
         yield part
 
 

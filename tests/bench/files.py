@@ -51,6 +51,7 @@ BEAM: list[dict[str, Any]] = [
                 "answer": "250 ms",
             },
             {"ability": "abstention", "question": "Who wrote the tests?", "source_ids": []},
+            {"ability": "summarization", "question": "What happened?", "source_ids": []},
         ],
     }
 ]
