@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.recall.sets import Part, Question
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.description import load_weights
+from quipu.embed.local import LocalEmbedder
 from quipu.embed.pooling import well_formed
 from quipu.embed.port import Embedder
-from quipu.embed.weights import load_weights
 from quipu.embed.wordpiece import WordPieces
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -140,7 +140,7 @@ class Vectors:
 def methods(cache: Path) -> Iterator[dict[str, Method]]:
     """The simple methods, by name. Vectors are kept in the folder `cache`."""
     cache.mkdir(parents=True, exist_ok=True)
-    embedder = MiniLmEmbedder()
+    embedder = LocalEmbedder()
     with closing(sqlite3.connect(cache / "vectors.db")) as connection:
         default = by_vectors(Vectors(connection, embedder, cuts=False))
         yield {

@@ -11,7 +11,8 @@ import pytest
 
 from bench.recall.baselines import Vectors, bm25, by_vectors, cut, fused, ranking
 from bench.recall.sets import Part, Question, Text
-from quipu.embed.weights import load_weights
+from quipu.embed.description import load_weights
+from quipu.embed.port import Role
 from quipu.embed.wordpiece import WordPieces
 from quipu.testing.embedders import WordEmbedder
 
@@ -39,9 +40,9 @@ def test_vectors_rank_by_cosine_and_are_made_once(tmp_path: Path) -> None:
     made: list[str] = []
 
     class Counting(WordEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
             made.extend(texts)
-            return await super().embed(texts)
+            return await super().embed(texts, role)
 
     part = _part("a grey cat", "bees in spring", asked="bees in winter")
     for _ in range(2):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from quipu.embed.cache import CachedEmbedder
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError
 
 
@@ -15,6 +16,7 @@ class CountingEmbedder:
 
     model = "counting"
     dimensions = 1
+    calibration = None
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -25,7 +27,7 @@ class CountingEmbedder:
         self.is_cleared = False
         self.is_closed = False
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         self.calls.append(list(texts))
         self.has_started.set()
         await self.gate.wait()

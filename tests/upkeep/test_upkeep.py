@@ -10,6 +10,7 @@ import pytest
 
 from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
+from quipu.embed.port import Role
 from quipu.errors import (
     BackendUnavailableError,
     ConflictError,
@@ -123,10 +124,10 @@ class Away(WordEmbedder):
 
     is_away = False
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         if self.is_away:
             raise BackendUnavailableError("The endpoint is away.", reason="unreachable")
-        return await super().embed(texts)
+        return await super().embed(texts, role)
 
 
 async def test_while_an_endpoint_is_away_words_find_and_vectors_come_with_the_next_reindex() -> None:

@@ -113,6 +113,6 @@ async def _embedder(settings: Settings, spans: Spans | None) -> Embedder | None:
         )
         shown = endpoint if spans is None else ShownEmbedder(endpoint, spans, settings.embedder_model)
         return CachedEmbedder(shown)
-    from quipu.embed.minilm import MiniLmEmbedder
+    from quipu.bootstrap.embedders import local_embedder  # the runtime of a model that may not be wanted
 
-    return CachedEmbedder(MiniLmEmbedder(settings.weights))
+    return CachedEmbedder(local_embedder(settings))

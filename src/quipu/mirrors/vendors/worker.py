@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError
 from quipu.mirrors.backend import Backend, Container, Copy, Erasing, Place, Query, Setup
 from quipu.mirrors.vendors.pipe import error_body, line, plain, read, read_all
@@ -25,12 +26,14 @@ _LOCK: Final = "worker.lock"
 
 
 class AskedEmbedder:
-    """The parent's embedder, over the pipe."""
+    """The parent's embedder, over the pipe. Vendors say nothing of roles."""
+
+    calibration = None
 
     def __init__(self, worker: "Worker", model: str, dimensions: int) -> None:
         self._worker, self.model, self.dimensions = worker, model, dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         return read_all(bytes, await self._worker.ask(0, "embed", list(texts)))
 
     def clear(self) -> None:
