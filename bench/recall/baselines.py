@@ -21,7 +21,7 @@ from bench.recall.sets import Part, Question
 from quipu.embed.description import load_weights
 from quipu.embed.local import LocalEmbedder
 from quipu.embed.pooling import well_formed
-from quipu.embed.port import Embedder
+from quipu.embed.port import Embedder, Role
 from quipu.embed.wordpiece import WordPieces
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -76,8 +76,8 @@ def by_vectors(vectors: "Vectors") -> Method:
     """Cosine of the text's vector and the question's."""
 
     def method(part: Part) -> list[Scores]:
-        texts = vectors.of([one.content for one in part.texts])
-        asked = vectors.of([one.text for one in part.questions])
+        texts = vectors.of([one.content for one in part.texts], "document")
+        asked = vectors.of([one.text for one in part.questions], "query")
         return [texts @ one for one in asked.astype(float)]
 
     return method
@@ -112,11 +112,11 @@ class Vectors:
             "CREATE TABLE IF NOT EXISTS vector (model TEXT, text BLOB, numbers BLOB, PRIMARY KEY (model, text))"
         )
 
-    def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def of(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """One row for each text."""
         if self._pieces is not None:
             texts = [cut(text, self._pieces, _PIECES) for text in texts]
-        model = self._embedder.model
+        model = f"{self._embedder.model} {role}"
         keys = [sha256(well_formed(text).encode()).digest() for text in texts]
         known: dict[bytes, bytes] = {}
         for key in keys:
@@ -126,7 +126,7 @@ class Vectors:
             if row is not None:
                 known[key] = row[0]
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        made = asyncio.run(self._embedder.embed(list(missing.values())))
+        made = asyncio.run(self._embedder.embed(list(missing.values()), role))
         known |= dict(zip(missing, made, strict=True))
         with self._connection:
             self._connection.executemany(

@@ -180,3 +180,14 @@ async def test_the_cache_holds_no_text(inner: CountingEmbedder) -> None:
     inner.gate.set()
     await waiting
     assert "swordfish" not in repr(list(vars(cached)["_vectors"]))
+
+
+async def test_a_text_as_a_query_is_another_than_as_a_document() -> None:
+    class Prefixing(CountingEmbedder):
+        async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+            return await super().embed([f"{role}: {text}" for text in texts])
+
+    cached = CachedEmbedder(Prefixing())
+    assert await cached.embed(["tea"], "query") == [b"query: tea"]
+    assert await cached.embed(["tea"]) == [b"document: tea"]
+    assert await cached.embed(["tea"], "query") == [b"query: tea"]

@@ -258,7 +258,9 @@ async def model_checks(container: "Container") -> list[Check]:
     except QuipuError as error:
         return [Check("embedder", "warn", f"{error.message} Recall goes by words alone.", error.hint)]
     limits = "" if settings.embedder == "openai" else local_model(settings)[1].limits
-    checks = [Check("embedder", "ok", f"{embedder.model}, {embedder.dimensions} dimensions. {limits}".strip())]
+    checks = [
+        Check("embedder", "ok", f"{embedder.model}, {embedder.dimensions} dimensions. {limits}".strip())
+    ]
     if embedder.calibration is None:
         checks.append(
             Check(

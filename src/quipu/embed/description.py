@@ -110,9 +110,7 @@ def described(directory: Path | None) -> Description:
         return packaged()
     try:
         entries = json.loads((directory / BESIDE).read_bytes())
-        found = _parsed(entries)
-        if found.package is not None:
-            raise ValueError("a directory does not name a package to import")
+        found = _parsed(entries, may_import=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BackendUnavailableError(
             f"{directory / BESIDE} does not describe a model.",
@@ -140,7 +138,7 @@ def load_weights(directory: Path | None = None, description: Description | None 
         hint = f"{files}, or leave the directory out to use the packaged model."
     graph, vocabulary = (_verified(place / file.name, file, hint) for file in (found.graph, found.vocabulary))
     pieces = tuple(vocabulary.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n").split("\n"))
-    if not _MARKS <= set(pieces):
+    if not _MARKS.issubset(pieces):
         raise BackendUnavailableError(
             f"{place / found.vocabulary.name} is no vocabulary of word pieces: it lacks {', '.join(sorted(_MARKS))}.",
             reason="weights_mismatch",
@@ -172,7 +170,7 @@ def verify_package(package: Package, hint: str) -> None:
         _verified(Path(spec.submodule_search_locations[0]) / file.name, file, hint)
 
 
-def _parsed(entries: Any) -> Description:
+def _parsed(entries: Any, *, may_import: bool = True) -> Description:
     """A description from its JSON. Raises KeyError, TypeError or ValueError where it is none."""
     given: dict[str, Any] = dict(entries)
     given.pop("sources", None)
@@ -186,6 +184,8 @@ def _parsed(entries: Any) -> Description:
     found = Description(**given)
     if (found.package is None) != (found.graph is not None and found.vocabulary is not None):
         raise ValueError("either a graph with its vocabulary, or a package")
+    if found.package is not None and not may_import:
+        raise ValueError("no package")
     if found.pooling not in get_args(Pooling) or not 0 <= found.overlap < found.window - 2:
         raise ValueError("pooling, window or overlap")
     return found
