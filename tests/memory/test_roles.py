@@ -23,4 +23,4 @@ async def test_the_embedder_is_told_which_texts_are_queries() -> None:
     roles = [(text, role) for role, text in seen]
     assert ("Mara is vegetarian", "document") in roles
     assert ("Tom plays the cello", "document") in roles
-    assert [text for text, role in roles if role == "query"] == ["What does Mara eat?"]
+    assert [text for text, role in roles if role == "query"] == ["What does Mara eat"]
