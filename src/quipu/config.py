@@ -158,8 +158,10 @@ class Settings(BaseModel):
     )
 
     # models
-    embedder: Literal["onnx", "openai", "none"] = _set(
-        "onnx", "onnx (the built-in model, on this machine), openai (any compatible endpoint), or none."
+    embedder: Literal["onnx", "arctic-s", "multilingual", "openai", "none"] = _set(
+        "onnx",
+        "onnx (the built-in model, on this machine), arctic-s or multilingual (other models, on this machine, which are "
+        "fetched first), openai (any compatible endpoint), or none.",
     )
     embedder_url: str | None = _address("Base address of an OpenAI-compatible endpoint for embeddings.")
     embedder_model: str | None = _set(None, "The model to ask that endpoint for.")
@@ -168,7 +170,9 @@ class Settings(BaseModel):
         0, "How long its vectors shall be, where its model can make shorter ones; 0: as long as they are."
     )
     weights: FilePath | None = _set(
-        None, "A directory with the files of the built-in model; left out, those of the package."
+        None,
+        "A directory with the model's files; left out, those of the package, or the directory of the model's name in "
+        "the cache. With embedder onnx and a model.json in it, it is the model which that describes.",
     )
     cache: FilePath | None = _set(
         None, "Where downloaded models are kept; left out, the cache directory of the user."

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 from tests.browser.window import chromium, opened, served
 from tests.web.conftest import open_house
 from tests.web.past import write_past
@@ -12,7 +12,7 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 async def take() -> None:
-    house = await open_house(embedder=MiniLmEmbedder())
+    house = await open_house(embedder=LocalEmbedder())
     past = await write_past(house.container, house.clock)
     places = {
         "page": "/",

@@ -11,6 +11,7 @@ import pytest
 from quipu.cli.doctor import odd_settings
 from quipu.config import Settings
 from tests.cli.conftest import Cli
+from tests.embed.small_model import written
 
 # -- init -------------------------------------------------------------------------------------------------------------
 
@@ -119,6 +120,37 @@ def test_the_doctor_looks_after_the_key_of_the_secrets(cli: Cli, home: Path) -> 
     lost = checks(cli, code=1)["key"]
     assert "Every write" in lost["detail"]
     assert "quipu secret remove" in lost["advice"]
+
+
+def test_the_doctor_says_what_the_model_cannot_do_and_that_another_is_not_calibrated(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.remember("tea")
+    monkeypatch.setenv("QUIPU_EMBEDDER", "onnx")
+    said = [one for one in cli.json("doctor")["checks"] if one["name"] == "embedder"]
+    assert [one["status"] for one in said] == ["ok"]
+    assert "in another language than the memory it answered 1 of 12" in said[0]["detail"]
+    monkeypatch.setenv("QUIPU_WEIGHTS", str(written(home / "small", limits="It knows eight words.")))
+    named = ["--store-url", str(home / "other.db")]
+    monkeypatch.setenv("QUIPU_EMBEDDER", "none")
+    cli.says("remember", "tea", *named)
+    monkeypatch.setenv("QUIPU_EMBEDDER", "onnx")
+    said = [one for one in cli.json("doctor", *named)["checks"] if one["name"] == "embedder"]
+    assert [one["status"] for one in said] == ["ok", "warn"]
+    assert said[0]["detail"].endswith("4 dimensions. It knows eight words.")
+    assert "is not calibrated" in said[1]["detail"]
+    assert "min_relevance" in said[1]["advice"]
+
+
+def test_the_doctor_says_how_a_model_that_is_chosen_by_name_is_had(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.remember("tea")
+    monkeypatch.setenv("QUIPU_EMBEDDER", "arctic-s")
+    monkeypatch.setenv("QUIPU_CACHE", str(home / "cache"))
+    said = checks(cli)["embedder"]
+    assert said["status"] == "warn"
+    assert f"-d {home / 'cache' / 'arctic-s'}" in said["advice"]
 
 
 def test_the_doctor_names_a_missing_model_and_bad_settings(

@@ -14,7 +14,7 @@ from quipu.client import RemoteConnection, Transport
 from quipu.client.transport import Patience
 from quipu.config import Settings
 from quipu.embed.cache import CachedEmbedder
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 from quipu.embed.port import Embedder
 from quipu.memory.memory_store import CAPABILITIES
 from quipu.model.principal import local
@@ -33,7 +33,7 @@ class Lent:
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
-        self.model, self.dimensions = inner.model, inner.dimensions
+        self.model, self.dimensions, self.calibration = inner.model, inner.dimensions, inner.calibration
         self.embed, self.clear = inner.embed, inner.clear
 
     async def close(self) -> None:
@@ -42,7 +42,7 @@ class Lent:
 
 @pytest.fixture(scope="session")
 def real() -> Lent:
-    return Lent(CachedEmbedder(MiniLmEmbedder()))
+    return Lent(CachedEmbedder(LocalEmbedder()))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from memorywire.router import MemoryRouter
 from tests_of_quipu.conformance.conftest import Lent, Open, opened
 
 from quipu import Router
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 
 ADAPTER_IDS = [
     *("embedded", "server", "its own router over ours"),
@@ -56,7 +56,7 @@ class BackDated:
 
 @pytest.fixture(scope="session")
 def real() -> Lent:
-    return Lent(MiniLmEmbedder())
+    return Lent(LocalEmbedder())
 
 
 @pytest.fixture(params=ADAPTER_IDS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 from scripts.build_model import installed_weights
 from tests.embed.server import Server, serving
 
@@ -16,8 +16,8 @@ def weights_dir() -> Path:
 
 
 @pytest.fixture
-async def embedder() -> AsyncIterator[MiniLmEmbedder]:
-    embedder = MiniLmEmbedder()
+async def embedder() -> AsyncIterator[LocalEmbedder]:
+    embedder = LocalEmbedder()
     yield embedder
     await embedder.close()
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from safetensors.numpy import load_file
 
-from quipu.embed.weights import PACKAGED, manifest
+from quipu.embed.description import PACKAGED, packaged
 from scripts.build_model import LAYERS, SMOOTHED, TENSORS, TOKENIZER, WIDTH, factors, main
 
-GRAPH, VOCABULARY = manifest().graph.name, manifest().vocabulary.name
+GRAPH, VOCABULARY = packaged().graph.name, packaged().vocabulary.name
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_a_build_from_nothing_gives_the_pinned_files(
 
 def test_files_that_are_there_are_not_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--weights", str(tmp_path)])  # where no weights are: they are not read
-    assert capsys.readouterr().out == f"model: {manifest().name} is there\n"
+    assert capsys.readouterr().out == f"model: {packaged().name} is there\n"
 
 
 def test_a_damaged_file_is_built_again(tmp_path: Path) -> None:

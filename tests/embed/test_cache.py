@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from quipu.embed.cache import CachedEmbedder
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError
 
 
@@ -15,6 +16,7 @@ class CountingEmbedder:
 
     model = "counting"
     dimensions = 1
+    calibration = None
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -25,7 +27,7 @@ class CountingEmbedder:
         self.is_cleared = False
         self.is_closed = False
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         self.calls.append(list(texts))
         self.has_started.set()
         await self.gate.wait()
@@ -178,3 +180,14 @@ async def test_the_cache_holds_no_text(inner: CountingEmbedder) -> None:
     inner.gate.set()
     await waiting
     assert "swordfish" not in repr(list(vars(cached)["_vectors"]))
+
+
+async def test_a_text_as_a_query_is_another_than_as_a_document() -> None:
+    class Prefixing(CountingEmbedder):
+        async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+            return await super().embed([f"{role}: {text}" for text in texts])
+
+    cached = CachedEmbedder(Prefixing())
+    assert await cached.embed(["tea"], "query") == [b"query: tea"]
+    assert await cached.embed(["tea"]) == [b"document: tea"]
+    assert await cached.embed(["tea"], "query") == [b"query: tea"]

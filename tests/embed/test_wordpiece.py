@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from quipu.embed.weights import load_weights
+from quipu.embed.description import load_weights
 from quipu.embed.wordpiece import WordPieces
 from scripts.build_model import installed_weights
 

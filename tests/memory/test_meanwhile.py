@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quipu.embed.port import Role
 from quipu.errors import ConflictError, NotFoundError
 from quipu.ledger.commit import Commit, Committed
 from quipu.ledger.ledger import JournalQuery, Ledger
@@ -44,12 +45,12 @@ class Stopping(WordEmbedder):
         self.then: Callable[[], Awaitable[object]] | None = None
         self.asked = self.cleared = 0
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         self.asked += 1
         then, self.then = self.then, None
         if then is not None:
             await then()
-        return await super().embed(texts)
+        return await super().embed(texts, role)
 
     def clear(self) -> None:
         self.cleared += 1

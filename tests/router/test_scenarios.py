@@ -129,9 +129,9 @@ class RoutedSubject(StoreSubject):
 @pytest.fixture(scope="session")
 def real() -> Lent:
     from quipu.embed.cache import CachedEmbedder
-    from quipu.embed.minilm import MiniLmEmbedder
+    from quipu.embed.local import LocalEmbedder
 
-    return Lent(CachedEmbedder(MiniLmEmbedder()))
+    return Lent(CachedEmbedder(LocalEmbedder()))
 
 
 @pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count}-peers")

@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
+from quipu.embed.port import Role
 from quipu.errors import (
     BackendUnavailableError,
     ConflictError,
@@ -98,6 +100,37 @@ async def test_a_move_that_was_begun_is_given_up_by_who_stays(opened: Opened) ->
     assert (await found(moves, "fact number 7"))[0] == "fact number 7"
 
 
+class Renamed(WordEmbedder):
+    """Another model with as many dimensions, which compares the same words by other directions."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.model = "other-words-64"
+
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+        return await super().embed([text[::-1] for text in texts], role)
+
+
+async def test_vectors_of_two_models_of_one_length_are_never_compared(opened: Opened, tmp_path: Path) -> None:
+    before = await opened(dimensions=64)
+    for number in range(130):
+        await run(before, REMEMBER, content=f"fact number {number}")
+    after = await open_container(Settings(), stores=[tmp_path / "memory.db"], embedder=Renamed())
+    ctx = after.context(local(agent_id="agent"))
+    async with aclosing(dispatch_stream(ctx, REINDEX, {})) as steps:
+        await anext(steps)  # by now there are vectors of both
+        with pytest.raises(ConflictError) as refused:
+            await run(after, RECALL, query="fact number 7")
+        assert refused.value.reason == "embedding_mismatch"
+        assert "quipu reindex" in str(refused.value.hint)
+        assert (await found(before, "fact number 7"))[0] == "fact number 7"
+    # Stopped after its first step, it goes on with what is left.
+    steps = [step for step in await run(after, REINDEX) if step.done]
+    assert 0 < steps[-1].vectors < 130
+    assert (await found(after, "fact number 7"))[0] == "fact number 7"
+    await after.close()
+
+
 async def test_words_are_cut_anew_and_what_was_right_is_left_alone(opened: Opened) -> None:
     memory = await opened(dimensions=0)
     kept = await run(memory, REMEMBER, content="Ana likes tea")
@@ -123,10 +156,10 @@ class Away(WordEmbedder):
 
     is_away = False
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         if self.is_away:
             raise BackendUnavailableError("The endpoint is away.", reason="unreachable")
-        return await super().embed(texts)
+        return await super().embed(texts, role)
 
 
 async def test_while_an_endpoint_is_away_words_find_and_vectors_come_with_the_next_reindex() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError
 from quipu.mirrors.vendors.host import HostedBackend
 from quipu.testing.backend.case import Keeper
@@ -36,10 +37,10 @@ class Killing(WordEmbedder):
 
     worker: HostedBackend | None = None
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         if self.worker is not None and self.worker.process_id is not None:
             os.kill(self.worker.process_id, signal.SIGKILL)
-        return await super().embed(texts)
+        return await super().embed(texts, role)
 
 
 async def test_what_was_added_and_not_yet_embedded_when_the_worker_ended_is_found_later(

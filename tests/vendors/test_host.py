@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError, UnsupportedError
 from quipu.mirrors.backend import Answer, Backend, Copy, Health, Kept, Mark, Query, Setup
 from quipu.mirrors.guard import GuardedBackend, Patience
@@ -197,9 +198,9 @@ def _setup(folder: Path, **given: Any) -> Setup:
 @needs_langgraph
 async def test_a_call_under_way_fails_when_the_process_ends(tmp_path: Path) -> None:
     class Killing(WordEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
             os.kill(process_of(backend), signal.SIGKILL)
-            return await super().embed(texts)
+            return await super().embed(texts, role)
 
     backend = vendor_at("langgraph://memory", tmp_path, embedder=Killing(8))
     await backend.open()
@@ -253,7 +254,7 @@ async def test_a_call_that_is_given_up_leaves_the_others_alone(tmp_path: Path) -
 @needs_langgraph
 async def test_an_embedder_that_fails_is_told_and_nothing_hangs(tmp_path: Path) -> None:
     class Broken(WordEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
             raise BackendUnavailableError("The model is gone.")
 
     backend = vendor_at("langgraph://memory", tmp_path, embedder=Broken(8))

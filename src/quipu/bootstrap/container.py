@@ -238,10 +238,10 @@ class Container:
             return None
         if given is not None:
             return given
+        from quipu.bootstrap.embedders import local_embedder
         from quipu.embed.cache import CachedEmbedder
-        from quipu.embed.minilm import MiniLmEmbedder
 
-        return CachedEmbedder(MiniLmEmbedder(settings.weights))
+        return CachedEmbedder(local_embedder(settings))
 
     @cached_property
     def embedding(self) -> "Embedding":

@@ -47,7 +47,7 @@ class Lent:
     """An embedder for somebody who does not close it."""
 
     def __init__(self, inner: Embedder) -> None:
-        self.model, self.dimensions = inner.model, inner.dimensions
+        self.model, self.dimensions, self.calibration = inner.model, inner.dimensions, inner.calibration
         self.embed, self.clear = inner.embed, inner.clear
 
     async def close(self) -> None:

@@ -190,7 +190,7 @@ async def _opened_checks(settings: "Settings", address: str, *, is_quick: bool, 
         checks += await ledger_checks(container, is_quick=is_quick, bar=bar)
         checks += await key_checks(container, address)
         if not checks or checks[0].name != "embedder":
-            checks.append(await model_check(container))
+            checks += await model_checks(container)
     finally:
         await container.close()
     return checks
@@ -245,15 +245,31 @@ async def key_checks(container: "Container", address: str) -> list[Check]:
     return checks or [Check("key", "ok", shown)]
 
 
-async def model_check(container: "Container") -> Check:
-    """Can the embedder be had?"""
-    if container.embedder is None:
-        return Check("embedder", "ok", "none: recall goes by words alone")
+async def model_checks(container: "Container") -> list[Check]:
+    """Can the embedder be had, and what can it not do?"""
+    from quipu.bootstrap.embedders import local_model
+
+    embedder, settings = container.embedder, container.config
+    if embedder is None:
+        return [Check("embedder", "ok", "none: recall goes by words alone")]
     try:
-        await container.embedder.embed(["ready"])
+        await embedder.embed(["ready"])
     except QuipuError as error:
-        return Check("embedder", "warn", f"{error.message} Recall goes by words alone.", error.hint)
-    return Check("embedder", "ok", f"{container.embedder.model}, {container.embedder.dimensions} dimensions")
+        return [Check("embedder", "warn", f"{error.message} Recall goes by words alone.", error.hint)]
+    limits = "" if settings.embedder == "openai" else local_model(settings)[1].limits
+    checks = [
+        Check("embedder", "ok", f"{embedder.model}, {embedder.dimensions} dimensions. {limits}".strip())
+    ]
+    if embedder.calibration is None:
+        checks.append(
+            Check(
+                "embedder",
+                "warn",
+                f"{embedder.model} is not calibrated: nobody has measured how near a memory must be to answer",
+                "Give recalls a min_relevance of your own, or `off`.",
+            )
+        )
+    return checks
 
 
 def disk_check(path: Path) -> Check:

@@ -1,6 +1,6 @@
 """Vectors of texts seen lately, kept in memory.
 
-- Keys are hashes of the texts: the cache holds no text.
+- Keys are hashes of the texts and their roles: the cache holds no text.
 - Equal texts asked for at the same time are computed once.
 - What was cleared stays out, also when its computation was still running: erasure relies on it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TypeAlias
 
-from quipu.embed.port import Embedder
+from quipu.embed.port import Calibration, Embedder, Role
 from quipu.errors import BackendUnavailableError
 
 #: Computes the vectors of several texts, by key.
@@ -37,14 +37,18 @@ class CachedEmbedder:
     def dimensions(self) -> int:
         return self._inner.dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """One unit vector per text, in order; only texts not seen lately reach the inner embedder."""
-        keys = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    @property
+    def calibration(self) -> Calibration | None:
+        return self._inner.calibration
+
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+        """One unit vector per text, in order; only texts not seen lately in this role reach the inner embedder."""
+        keys = [sha256(f"{role} {text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
         found = {key: self._vectors[key] for key in keys if key in self._vectors}
         for key in found:
             self._vectors.move_to_end(key)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        self._start({key: text for key, text in missing.items() if key not in self._current})
+        self._start({key: text for key, text in missing.items() if key not in self._current}, role)
         computations = {self._current[key] for key in missing}
         if computations:
             # Waited for, not awaited: a caller who gives up does not take the vector away from the others.
@@ -68,16 +72,16 @@ class CachedEmbedder:
             computation.cancel()
         await self._inner.close()
 
-    def _start(self, texts: dict[bytes, str]) -> None:
+    def _start(self, texts: dict[bytes, str], role: Role) -> None:
         if not texts:
             return
-        computation = asyncio.create_task(self._computed(texts))
+        computation = asyncio.create_task(self._computed(texts, role))
         self._running.add(computation)
         self._current.update(dict.fromkeys(texts, computation))
         computation.add_done_callback(lambda done: self._finish(done, tuple(texts)))
 
-    async def _computed(self, texts: dict[bytes, str]) -> dict[bytes, bytes]:
-        vectors = await self._inner.embed(list(texts.values()))
+    async def _computed(self, texts: dict[bytes, str], role: Role) -> dict[bytes, bytes]:
+        vectors = await self._inner.embed(list(texts.values()), role)
         return dict(zip(texts, vectors, strict=True))
 
     def _finish(self, computation: Computation, keys: Sequence[bytes]) -> None:

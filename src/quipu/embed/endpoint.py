@@ -17,6 +17,7 @@ import numpy as np
 
 from quipu.embed.model_server import ModelServer, Sleep
 from quipu.embed.pooling import normalised, well_formed, windows
+from quipu.embed.port import Role
 
 #: How endpoints say that a text is too long, or that there are too many: each in its own way.
 _TOO_MUCH = frozenset({400, 413, 422})
@@ -97,8 +98,12 @@ class EndpointEmbedder:
     def dimensions(self) -> int:
         return self._dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """One unit vector per text, in order, requested in batches."""
+    @property
+    def calibration(self) -> None:
+        """Nobody has measured any model that is asked for here."""
+
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+        """One unit vector per text, in order, requested in batches. The protocol knows of no roles."""
         vectors: list[bytes] = []
         for start in range(0, len(texts), self._batch_size):
             batch = texts[start : start + self._batch_size]

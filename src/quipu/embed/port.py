@@ -5,8 +5,8 @@ Every vector is `dimensions` little-endian float32 numbers of length one, as byt
 
 import math
 import struct
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 from quipu.errors import Fault, InvalidError
 
@@ -14,6 +14,12 @@ from quipu.errors import Fault, InvalidError
 _TOLERANCE = 1e-5
 #: A shorter vector has no direction.
 _SHORTEST = 1e-12
+
+
+#: What a text is to the model: many want to know which of the two they read.
+Role: TypeAlias = Literal["query", "document"]
+#: Numbers by which nearness under a model becomes relevance; which there are, search says.
+Calibration: TypeAlias = Mapping[str, float]
 
 
 class Embedder(Protocol):
@@ -29,8 +35,13 @@ class Embedder(Protocol):
         """How many numbers a vector has."""
         ...
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """One unit vector per text, in order. Raises BackendUnavailableError when the model cannot answer."""
+    @property
+    def calibration(self) -> Calibration | None:
+        """What its nearness means; None: nobody has measured that, and no other model's numbers stand for it."""
+        ...
+
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
+        """One unit vector per text, in order; `role` is what all of them are. Raises BackendUnavailableError when the model cannot answer."""
         ...
 
     def clear(self) -> None:

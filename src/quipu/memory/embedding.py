@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from quipu.embed.port import Embedder, unit_vector
+from quipu.embed.port import Calibration, Embedder, Role, unit_vector
 from quipu.errors import BackendUnavailableError, ConflictError
 from quipu.ledger.index import Space
 from quipu.ledger.ledger import Ledger
@@ -47,8 +47,13 @@ class Embedding:
         """The space of the embedder; None without one."""
         return None if self._embedder is None else Space(self._embedder.model, self._embedder.dimensions)
 
+    @property
+    def calibration(self) -> Calibration | None:
+        """What nearness means under the embedder; None without one, or where nobody has measured it."""
+        return None if self._embedder is None else self._embedder.calibration
+
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """Vectors of the embedder's own space. Raises BackendUnavailableError where it cannot be had."""
+        """Vectors of documents, in the embedder's own space. Raises BackendUnavailableError where it cannot be had."""
         if self._embedder is None:
             raise BackendUnavailableError("There is no embedder.", reason="no_embedder")
         return await self._embedder.embed(texts)
@@ -74,7 +79,7 @@ class Embedding:
             return None
         if given is not None:
             return _given(given, space)
-        return (await self._embedded([text]))[0]
+        return (await self._embedded([text], "query"))[0]
 
     async def of_records(
         self, tenant: str, records: Sequence[Record], given: Sequence[GivenEmbedding | None]
@@ -97,12 +102,12 @@ class Embedding:
         if given is not None and (space := await self.space(tenant, given)) is not None:
             _given(given, space)
 
-    async def _embedded(self, texts: Sequence[str]) -> Sequence[bytes | None]:
+    async def _embedded(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes | None]:
         """Vectors, or Nones when the embedder cannot be had: writing and recalling by words go on."""
         if self._embedder is None or not texts:
             return [None] * len(texts)
         try:
-            return await self._embedder.embed(texts)
+            return await self._embedder.embed(texts, role)
         except BackendUnavailableError as error:
             if not self._has_warned:
                 self._has_warned = True

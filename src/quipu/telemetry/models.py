@@ -1,12 +1,15 @@
 """Calls of models that are served elsewhere, as spans beneath the operation that needed them. The texts are not in them."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from quipu.telemetry import conventions as c
 from quipu.telemetry.spans import Spans
 
 FactT = TypeVar("FactT", covariant=True)
+
+
+_Role: TypeAlias = Literal["query", "document"]
 
 
 class _Embedder(Protocol):
@@ -15,7 +18,9 @@ class _Embedder(Protocol):
     @property
     def dimensions(self) -> int: ...
     @property
-    def embed(self) -> Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]: ...
+    def calibration(self) -> Mapping[str, float] | None: ...
+    @property
+    def embed(self) -> Callable[[Sequence[str], _Role], Awaitable[Sequence[bytes]]]: ...
     @property
     def clear(self) -> Callable[[], None]: ...
     async def close(self) -> None: ...
@@ -44,9 +49,13 @@ class ShownEmbedder:
     def dimensions(self) -> int:
         return self._inner.dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    @property
+    def calibration(self) -> Mapping[str, float] | None:
+        return self._inner.calibration
+
+    async def embed(self, texts: Sequence[str], role: _Role = "document") -> Sequence[bytes]:
         with self._spans.model_call(c.EMBEDDINGS, self._model):
-            return await self._inner.embed(texts)
+            return await self._inner.embed(texts, role)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from quipu.embed.port import Calibration, Role
+
 
 class WordEmbedder:
     """Vectors that depend on nothing but the words of a text; the same in every run and on every machine."""
@@ -14,9 +16,10 @@ class WordEmbedder:
     def __init__(self, dimensions: int = 64) -> None:
         self.dimensions = dimensions
         self.model = f"words-{dimensions}"
+        self.calibration: Calibration | None = None
         self._directions: dict[str, NDArray[np.float64]] = {}
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         return [self.vector(text) for text in texts]
 
     def vector(self, text: str) -> bytes:

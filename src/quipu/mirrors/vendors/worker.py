@@ -33,6 +33,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from quipu.embed.port import Role
 from quipu.errors import BackendUnavailableError, InvalidError, QuipuError, UnsupportedError
 from quipu.mirrors.adapter import vendor_errors
 from quipu.mirrors.backend import Container, Copy, Place, Query, Setup
@@ -132,12 +133,14 @@ def raised(body: Mapping[str, str | None]) -> QuipuError:
 
 
 class AskedEmbedder:
-    """The parent's embedder, over the pipe."""
+    """The parent's embedder, over the pipe. Vendors say nothing of roles."""
+
+    calibration = None
 
     def __init__(self, worker: "Worker", model: str, dimensions: int) -> None:
         self._worker, self.model, self.dimensions = worker, model, dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+    async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:
         return read_all(bytes, await self._worker.ask(0, "embed", texts))
 
     def clear(self) -> None:

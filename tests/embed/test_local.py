@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from quipu.embed.minilm import MiniLmEmbedder
-from quipu.embed.weights import PACKAGED, manifest
+from quipu.embed.description import PACKAGED, packaged
+from quipu.embed.local import LocalEmbedder
 from quipu.errors import BackendUnavailableError
 from scripts.build_model import TENSORS, TOKENIZER, forward
 from tests.embed.sentences import SENTENCES
@@ -55,7 +55,7 @@ def cosine(left: bytes, right: bytes) -> float:
     return float(array(left) @ array(right))
 
 
-async def test_the_model_of_this_name_gives_the_recorded_vectors(embedder: MiniLmEmbedder) -> None:
+async def test_the_model_of_this_name_gives_the_recorded_vectors(embedder: LocalEmbedder) -> None:
     assert embedder.model == "all-MiniLM-L6-v2/int8-2-53aa5117"
     vectors = await embedder.embed(SENTENCES)
     for number, (near, first) in enumerate(RECORDED):
@@ -65,14 +65,14 @@ async def test_the_model_of_this_name_gives_the_recorded_vectors(embedder: MiniL
 
 
 async def test_it_names_itself_without_loading(tmp_path: Path) -> None:
-    embedder = MiniLmEmbedder(tmp_path / "nothing there")
-    assert (embedder.model, embedder.dimensions) == (manifest().name, 384)
+    embedder = LocalEmbedder(tmp_path / "nothing there")
+    assert (embedder.model, embedder.dimensions) == (packaged().name, 384)
     assert await embedder.embed([]) == []
     embedder.clear()
     await embedder.close()
 
 
-async def test_vectors_are_unit_length_float32(embedder: MiniLmEmbedder) -> None:
+async def test_vectors_are_unit_length_float32(embedder: LocalEmbedder) -> None:
     for vector in await embedder.embed(SENTENCES):
         assert len(vector) == 4 * embedder.dimensions
         assert math.isclose(float(np.linalg.norm(array(vector))), 1.0, abs_tol=1e-5)
@@ -89,27 +89,27 @@ async def test_vectors_are_unit_length_float32(embedder: MiniLmEmbedder) -> None
     ],
 )
 async def test_a_paraphrase_is_nearer_than_something_unrelated(
-    embedder: MiniLmEmbedder, text: str, near: str, far: str
+    embedder: LocalEmbedder, text: str, near: str, far: str
 ) -> None:
     query, close, distant = await embedder.embed([text, near, far])
     assert cosine(query, close) > cosine(query, distant) + 0.2
 
 
-async def test_a_vector_does_not_depend_on_threads_or_the_other_texts(embedder: MiniLmEmbedder) -> None:
+async def test_a_vector_does_not_depend_on_threads_or_the_other_texts(embedder: LocalEmbedder) -> None:
     expected = await embedder.embed(SENTENCES)
-    single = MiniLmEmbedder(threads=1)
+    single = LocalEmbedder(threads=1)
     assert await single.embed(SENTENCES) == expected
     await single.close()
     assert [(await embedder.embed([text]))[0] for text in SENTENCES] == expected
 
 
-async def test_calls_at_the_same_time_do_not_mix_their_answers(embedder: MiniLmEmbedder) -> None:
+async def test_calls_at_the_same_time_do_not_mix_their_answers(embedder: LocalEmbedder) -> None:
     expected = await embedder.embed(SENTENCES)
     answers = await asyncio.gather(*(embedder.embed(SENTENCES[i : i + 5]) for i in range(0, 20, 5)))
     assert [vector for answer in answers for vector in answer] == expected
 
 
-async def test_a_fact_at_the_end_of_a_long_text_changes_its_vector(embedder: MiniLmEmbedder) -> None:
+async def test_a_fact_at_the_end_of_a_long_text_changes_its_vector(embedder: LocalEmbedder) -> None:
     filler = "The weather was mild and the meeting went on. " * 230
     fact = "Alice is allergic to peanuts and shellfish."
     plain, longer, query = await embedder.embed([filler, f"{filler} {fact}", "What is Alice allergic to?"])
@@ -120,18 +120,18 @@ async def test_a_fact_at_the_end_of_a_long_text_changes_its_vector(embedder: Min
 @pytest.mark.parametrize(
     "text", ["", "   ", "\n", "\x00", "[SEP] [PAD] [CLS]", "🙂", "\ud800 lone", "語" * 300]
 )
-async def test_odd_texts_give_a_steady_unit_vector(embedder: MiniLmEmbedder, text: str) -> None:
+async def test_odd_texts_give_a_steady_unit_vector(embedder: LocalEmbedder, text: str) -> None:
     first, second = await embedder.embed([text, text])
     assert first == second
     assert math.isclose(float(np.linalg.norm(array(first))), 1.0, abs_tol=1e-5)
 
 
-async def test_a_lone_surrogate_is_read_as_a_question_mark(embedder: MiniLmEmbedder) -> None:
+async def test_a_lone_surrogate_is_read_as_a_question_mark(embedder: LocalEmbedder) -> None:
     lone, mark = await embedder.embed(["\ud800 lone", "? lone"])
     assert lone == mark
 
 
-async def test_a_special_token_in_a_text_is_only_text(embedder: MiniLmEmbedder) -> None:
+async def test_a_special_token_in_a_text_is_only_text(embedder: LocalEmbedder) -> None:
     upper, lower = await embedder.embed(["left [SEP] right", "left [sep] right"])
     assert upper == lower
 
@@ -139,7 +139,7 @@ async def test_a_special_token_in_a_text_is_only_text(embedder: MiniLmEmbedder) 
 async def test_embedders_of_one_process_share_the_model_until_the_last_is_closed(tmp_path: Path) -> None:
     directory = tmp_path / "model"
     await asyncio.to_thread(directory.symlink_to, PACKAGED)
-    first, second, third = (MiniLmEmbedder(directory) for _ in range(3))
+    first, second, third = (LocalEmbedder(directory) for _ in range(3))
     expected = await first.embed(["once"])
     await asyncio.to_thread(directory.unlink)
     assert await second.embed(["once"]) == expected
@@ -152,7 +152,7 @@ async def test_embedders_of_one_process_share_the_model_until_the_last_is_closed
 
 
 async def test_a_closed_embedder_says_so() -> None:
-    embedder = MiniLmEmbedder()
+    embedder = LocalEmbedder()
     await embedder.embed(["once"])
     await embedder.close()
     await embedder.close()
@@ -162,7 +162,7 @@ async def test_a_closed_embedder_says_so() -> None:
         assert closed.value.reason == "closed"
 
 
-async def test_what_runs_when_it_is_closed_is_answered_or_refused(embedder: MiniLmEmbedder) -> None:
+async def test_what_runs_when_it_is_closed_is_answered_or_refused(embedder: LocalEmbedder) -> None:
     working = asyncio.create_task(embedder.embed([*SENTENCES] * 3))
     await asyncio.sleep(0)
     await embedder.close()
@@ -172,7 +172,7 @@ async def test_what_runs_when_it_is_closed_is_answered_or_refused(embedder: Mini
     )
 
 
-async def test_the_event_loop_turns_while_the_model_works(embedder: MiniLmEmbedder) -> None:
+async def test_the_event_loop_turns_while_the_model_works(embedder: LocalEmbedder) -> None:
     working = asyncio.create_task(embedder.embed([*SENTENCES] * 3))
     turns = 0
     while not working.done():
@@ -182,7 +182,7 @@ async def test_the_event_loop_turns_while_the_model_works(embedder: MiniLmEmbedd
 
 
 async def test_a_query_does_not_wait_for_a_long_call() -> None:
-    embedder = MiniLmEmbedder(threads=1)
+    embedder = LocalEmbedder(threads=1)
     long_call = asyncio.create_task(embedder.embed([*SENTENCES[:19]] * 30))
     for _ in range(5):  # turns of the loop, until its first batch is handed to the thread
         await asyncio.sleep(0)
@@ -192,7 +192,7 @@ async def test_a_query_does_not_wait_for_a_long_call() -> None:
     await embedder.close()
 
 
-async def test_int8_stays_near_the_exact_vectors(embedder: MiniLmEmbedder, weights_dir: Path) -> None:
+async def test_int8_stays_near_the_exact_vectors(embedder: LocalEmbedder, weights_dir: Path) -> None:
     tensors = load_file(weights_dir / TENSORS)
     tokenizer = Tokenizer.from_file(str(weights_dir / TOKENIZER))
     tokenizer.no_padding()
@@ -207,10 +207,10 @@ async def test_int8_stays_near_the_exact_vectors(embedder: MiniLmEmbedder, weigh
 
 ALONE = """
 import asyncio, sys
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 
 async def main() -> None:
-    embedder = MiniLmEmbedder()
+    embedder = LocalEmbedder()
     await embedder.embed(["a quiet sentence"])
     await embedder.close()
 

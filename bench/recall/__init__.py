@@ -1,0 +1,1 @@
+"""What recall finds, beside simple methods: `python -m bench.recall`."""
