@@ -12,7 +12,6 @@ from quipu.memory.embedding import Embedding
 from quipu.model.journal import Draft
 from quipu.operation import Context
 from quipu.search.terms import index_terms
-from quipu.search.text import embedding_text
 from quipu.upkeep.model import ReindexRequest, ReindexStep
 
 _PAGE = 500
@@ -82,7 +81,7 @@ class Reindex:
             await self.ledger.settle_space(tenant, space)
         while True:
             while missing := await self.ledger.without_vector(tenant, space, _TEXTS):
-                vectors = await self.embedding.embed([embedding_text(record) for record in missing])
+                vectors = await self.embedding.embed(missing)
                 keys = [(record.id, record.version) for record in missing]
                 await self.ledger.add_vectors(tenant, space, list(zip(keys, vectors, strict=True)))
                 yield len(keys)
