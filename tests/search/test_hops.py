@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quipu.model.search import Candidate, SharedWord
-from quipu.search.blending import Blended, Weights
-from quipu.search.hops import MAX_SUPPORTING, LinkDistance, distances, factor, leaders, led_on, widened
+from quipu.search.blending import Blended
+from quipu.search.hops import MAX_SUPPORTING, LinkDistance, distances, factor, leaders, led_on
 
 CHAIN = {"a": frozenset({"b"}), "b": frozenset({"c"}), "c": frozenset({"d"}), "d": frozenset({"e"})}
 
@@ -102,11 +101,6 @@ def order(ranking: Sequence[Blended]) -> list[str]:
 
 def word(share: float, leaders: str, members: str) -> SharedWord:
     return SharedWord(share, frozenset(leaders), frozenset(members))
-
-
-def test_a_named_subject_counts_double_and_nothing_else_changes() -> None:
-    weights = Weights()
-    assert widened(weights) == replace(weights, subject=2 * weights.subject)
 
 
 def test_the_best_turns_lead_and_only_to_other_sessions() -> None:

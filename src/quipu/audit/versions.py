@@ -142,11 +142,12 @@ def stray_index_faults(record_id: str, walk: Walk, indexed: Indexed) -> Iterator
 
 
 def _is_unit(data: bytes, space: Space | None) -> bool:
-    if space is None or len(data) != 4 * space.dimensions:
+    """Whether it is one vector or several of the space, each of length one."""
+    if space is None or not data or len(data) % (4 * space.dimensions):
         return False
-    vector = np.frombuffer(data, "<f4")
+    vectors = np.frombuffer(data, "<f4").reshape(-1, space.dimensions)
     with np.errstate(all="ignore"):
-        return bool(abs(float(np.dot(vector, vector)) - 1) < _UNIT)
+        return bool((np.abs(np.vecdot(vectors, vectors) - 1) < _UNIT).all())
 
 
 def _fault(kind: str, stored: StoredVersion, life: Life | None, said: str) -> AuditFault:

@@ -36,6 +36,8 @@ class IndexRow(NamedTuple):
     share_with: str | None
     #: 1 when the text ends with a question mark.
     asks: int
+    #: 1 when an assistant said it.
+    by_assistant: int
     valid_until: int | None
 
 

@@ -402,13 +402,18 @@ class Reader:
         return [record_of(row) for row in rows]
 
     def vectors(self, keys: Sequence[VersionKey]) -> dict[VersionKey, bytes]:
+        """The vectors of texts that have one; a longer text has one for each passage, and none for itself."""
         row = self.cursor.row(SQL["space"], tenant=self.tenant)
         if row is None or not keys:
             return {}
         ids = list({record_id for record_id, _ in keys})
         found = self.cursor.rows(SQL["vectors"], tenant=self.tenant, number=row[0], ids=ids)
-        wanted = set(keys)
-        return {(id_, version): bytes(data) for id_, version, data in found if (id_, version) in wanted}
+        wanted, size = set(keys), 4 * row[2]
+        return {
+            (id_, version): bytes(data)
+            for id_, version, data in found
+            if (id_, version) in wanted and len(data) == size
+        }
 
     def not_emptied(self, keys: Sequence[VersionKey]) -> set[VersionKey]:
         """Those of these versions that still say something."""

@@ -12,8 +12,10 @@ from quipu.ledger.table import Row, Values
 from quipu.model.journal import Entry, Head, Mention
 from quipu.model.record import Link, Mark, PrivacyIntent, Provenance, Record
 
+#: Roles under which conversations have what an assistant said.
+_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 #: Columns of a version that repeat what its JSON says, so that search and undo can select by them.
-COPIES = ("subject", "sensitivity", "share_with", "event_time", "run_id", "asks")
+COPIES = ("subject", "sensitivity", "share_with", "event_time", "run_id", "asks", "by_assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def record_row(tenant: str, record: Record, terms: bytes | None) -> Values:
         "event_time": event_time if isinstance(event_time, int) else None,
         "run_id": record.provenance.run_id,
         "asks": int(record.content.rstrip().endswith("?")),
+        "by_assistant": int(_is_by_assistant(record)),
     }
 
 
@@ -186,6 +189,12 @@ def entries_of(rows: Sequence[Row], prev: bytes) -> list[Entry]:
 def mark_of(row: Row) -> Mark:
     record_id, last_recalled_at, recall_count, demoted = row
     return Mark(record_id, last_recalled_at, recall_count, bool(demoted))
+
+
+def _is_by_assistant(record: Record) -> bool:
+    """Whether the writer said that it is a turn of an assistant."""
+    said = (record.metadata.get("role"), record.provenance.subject)
+    return any(isinstance(name, str) and name.lower() in _ASSISTANTS for name in said)
 
 
 def _text(value: Any) -> str:

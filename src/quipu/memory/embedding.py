@@ -9,7 +9,7 @@ from quipu.ledger.index import Space
 from quipu.ledger.ledger import Ledger
 from quipu.memory.model import GivenEmbedding
 from quipu.model.record import Record
-from quipu.search.text import embedding_text
+from quipu.search.text import embedding_texts
 
 _log = logging.getLogger("quipu.embedding")
 
@@ -52,11 +52,13 @@ class Embedding:
         """What nearness means under the embedder; None without one, or where nobody has measured it."""
         return None if self._embedder is None else self._embedder.calibration
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """Vectors of documents, in the embedder's own space. Raises BackendUnavailableError where it cannot be had."""
+    async def embed(self, records: Sequence[Record]) -> Sequence[bytes]:
+        """Vectors of records in the embedder's own space. Raises BackendUnavailableError where it cannot be had."""
         if self._embedder is None:
             raise BackendUnavailableError("There is no embedder.", reason="no_embedder")
-        return await self._embedder.embed(texts)
+        texts = [embedding_texts(record) for record in records]
+        made = await self._embedder.embed([text for some in texts for text in some])
+        return [vectors or b"" for vectors in _joined(made, texts)]
 
     def forget_space(self, tenant: str) -> None:
         """The tenant has moved to another space."""
@@ -84,7 +86,7 @@ class Embedding:
     async def of_records(
         self, tenant: str, records: Sequence[Record], given: Sequence[GivenEmbedding | None]
     ) -> list[bytes | None]:
-        """A vector for each record: the caller's, or the embedder's."""
+        """The vectors of each record, one behind the other: the caller's one, or the embedder's, one for each passage."""
         own = next((one for one in given if one is not None), None)
         space = None if self._embedder is None and own is None else await self.space(tenant, own)
         if space is None:
@@ -92,9 +94,10 @@ class Embedding:
         vectors: list[bytes | None] = [None if one is None else _given(one, space) for one in given]
         missing = [place for place, vector in enumerate(vectors) if vector is None]
         if missing:
-            made = await self._embedded([embedding_text(records[place]) for place in missing])
-            for place, vector in zip(missing, made, strict=True):
-                vectors[place] = vector
+            texts = [embedding_texts(records[place]) for place in missing]
+            made = await self._embedded([text for some in texts for text in some])
+            for place, of_record in zip(missing, _joined(made, texts), strict=True):
+                vectors[place] = of_record
         return vectors
 
     async def check(self, tenant: str, given: GivenEmbedding | None) -> None:
@@ -118,6 +121,13 @@ class Embedding:
                     error.hint or "",
                 )
             return [None] * len(texts)
+
+
+def _joined(vectors: Sequence[bytes | None], texts: Sequence[Sequence[str]]) -> list[bytes | None]:
+    """For each record its vectors, one behind the other; None where there are none."""
+    following = iter(vectors)
+    parts = [[next(following) for _ in some] for some in texts]
+    return [b"".join(filter(None, part)) if all(part) else None for part in parts]
 
 
 def _given(given: GivenEmbedding, space: Space) -> bytes:

@@ -508,6 +508,13 @@ class RecallRequest(ScopedRequest):
     count_recall: bool = Field(default=True, description="Count this recall in the memories' use.")
 
 
+class Span(Response):
+    """A part of a text, in characters."""
+
+    start: int = Field(description="Where it begins, from 0.")
+    end: int = Field(description="Where it ends.")
+
+
 class Hit(MemoryView):
     """A memory that was found."""
 
@@ -515,6 +522,13 @@ class Hit(MemoryView):
     relevance: float = Field(description="How likely it answers the query, 0 to 1.")
     rank: int = Field(description="Its place, from 0.")
     supporting: tuple[str, ...] = Field(default=(), description="Ids of hits that it is linked with.")
+    contradicts: tuple[str, ...] = Field(
+        default=(),
+        description="Ids of memories that say something else of the same; the newer one stands first.",
+    )
+    passage: Span | None = Field(
+        default=None, description="Of a long text, the passage that answers; null for a short one."
+    )
     source_store: str = Field(description="The backend that ranked it best.")
     found_by: tuple[str, ...] = Field(default=(), description="Backends that returned it, the best first.")
     demoted: bool = Field(default=False, description="True: it ranks lower.")

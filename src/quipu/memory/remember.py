@@ -20,7 +20,7 @@ from quipu.model.store import Store
 from quipu.operation import Context, Request, invalid
 from quipu.search.engine import SearchEngine
 from quipu.search.terms import index_terms
-from quipu.search.text import embedding_text, index_text
+from quipu.search.text import embedding_texts, index_text
 
 #: Texts this near are named as similar, never merged by themselves.
 _SIMILAR = 0.85
@@ -102,7 +102,7 @@ class Remember:
         has_same_text = (
             embedding is None
             and current.state == "live"
-            and embedding_text(record) == embedding_text(current)
+            and embedding_texts(record) == embedding_texts(current)
             and index_text(record) == index_text(current)
         )
         if has_same_text:

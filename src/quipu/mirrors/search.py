@@ -28,6 +28,7 @@ from quipu.mirrors.service import Mirrors
 from quipu.model.record import Record
 from quipu.model.search import Candidate, Restriction, Scope, Search
 from quipu.search.filters import matches
+from quipu.search.people import without_names
 from quipu.search.text import is_stop_word
 
 _log = logging.getLogger("quipu.mirrors")
@@ -108,7 +109,7 @@ class MirrorSearches:
             asked = array("f", search.vector)
             vectors: Sequence[bytes] = ()
             try:
-                vectors = await self.embedder.embed([hit.text for hit in foreign])
+                vectors = await self.embedder.embed([without_names(hit.text).text for hit in foreign])
             except BackendUnavailableError as error:
                 _log.warning("Foreign hits are judged by words alone: %s", error.message)
             if vectors and len(vectors[0]) == len(search.vector):
@@ -273,14 +274,15 @@ def _differs(mirror: Mirror, hit: Kept, copy: CopyRow, record: Record) -> bool:
 
 
 def _candidate(hit: ForeignHit, query: str, cosine: float | None) -> Candidate:
+    share = covered(query, hit.text)
     return Candidate(
         id=hit.id,
         version=0,
         cosine=cosine,
         near=cosine,
         keyword=0.0,
-        coverage=covered(query, hit.text),
-        common=0.0,
+        words=share,
+        coverage=share,
         session_id=None,
         subject=None,
         confidence=1.0,
@@ -288,6 +290,7 @@ def _candidate(hit: ForeignHit, query: str, cosine: float | None) -> Candidate:
         created_at=0,
         length=len(hit.text.split()),
         asks=False,
+        by_assistant=False,
     )
 
 

@@ -76,8 +76,8 @@ class Search:
     #: The model that made the vector; a tenant that has moved to another one refuses it.
     model: str | None = None
     context: SessionContext
-    #: A word is common when more than this share of the records in reach, and more than two of them, have it.
-    common_from: float = 1.0
+    #: Words of `text` that are people's names: they say whose records are meant, not what is asked.
+    people: frozenset[str] = frozenset()
     #: Words of `text` that name users; those that do, though others' records have them more often; and the users, whose
     #: nearest are always looked at.
     names: frozenset[str] = frozenset()
@@ -94,26 +94,32 @@ class Candidate:
 
     id: str
     version: int
-    #: Cosine of query and record, None without a vector; and with the neighbours' share added.
+    #: Cosine of the query and the passage of the record that is nearest to it, None without a vector; and what ranks: with
+    #: the neighbours' share, and less for every passage that had a chance.
     cosine: float | None
     near: float | None
     #: BM25 of the record's words and its neighbours' share of theirs.
     keyword: float
-    #: Share of the query's weight of meaning (inverse document frequency) that the record's words cover.
+    #: Share of the query's weight of meaning (inverse document frequency) that the record's words cover: of all its words,
+    #: and without people's names.
+    words: float
     coverage: float
-    #: Share of the query's common words (names above all) that the record has; 0 when the query has none.
-    common: float
     session_id: str | None
     subject: str | None
     confidence: float
     is_demoted: bool
     created_at: int
-    #: How many words it has, and whether it ends by asking.
+    #: How many words it has, whether it ends by asking, and whether an assistant said it.
     length: int
     asks: bool
+    by_assistant: bool
     #: Whose it is, and the share of the users' names in the query that it has.
     user_id: str | None = None
     named: float = 0.0
+    #: Which of its passages is nearest to the query, from 0.
+    passage: int = 0
+    #: From 1 to 0, how short the turns of its session are; 0 for what is no turn.
+    brevity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from quipu.model.search import SessionContext
 from quipu.search.arrays import Floats, Rows
-from quipu.search.query import SHARED_NAME, is_common
+from quipu.search.query import SHARED_NAME
 from quipu.search.terms import Words
 from quipu.search.text import is_stop_word
 from quipu.search.turns import VisibleTurns
@@ -20,14 +20,16 @@ from quipu.search.visibility import Visible
 
 K1 = 1.2
 B = 0.75
+#: What long turns have of a neighbour's word is nothing.
+_TRACE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordScores:
     """What the words say of each row, as one table with a line for each of these:
 
-    BM25; the share of the query's weight of meaning that the row's own words cover; the share of the query's common words
-    that it has; and of the names in it.
+    BM25; the share of the query's weight of meaning that the row's own words cover, and the same without people's names;
+    and the share of the users' names in it.
     """
 
     table: Floats
@@ -51,42 +53,40 @@ def keyword_scores(
     visible: Visible,
     context: SessionContext,
     terms: Sequence[int],
-    common_from: float,
+    people: Collection[int] = (),
     names: Collection[int] = (),
     shared_names: Collection[int] = (),
 ) -> KeywordScores:
     """Every row in reach against the query's terms.
 
-    Names are judged apart: they say whose records are meant, and are nothing of the query that could be covered.
+    `people` are names of any kind, `names` those of users, `shared_names` users' names that may be ordinary words.
     """
-    turns = session_turns(visible, context)
+    turns = None if context.is_empty or not visible.has_turns else visible.turns
     table = np.zeros((4, len(visible.mask)), np.float32)
-    scores, covered, common, named = table
-    total, commons = 0.0, 0
+    scores, covered, told, named = table
+    total = total_told = 0.0
     having_shared_names: list[Rows] = []
     for term in terms:
         own, counts = visible.having(term)
         weight = _weight(len(own), visible.count)
+        total += weight
+        covered[own] += np.float32(weight)
         if term in names:
             named[own] += 1
         elif term in shared_names:
             having_shared_names.append(own)
-        else:
-            total += weight
-            covered[own] += np.float32(weight)
+        if term not in people:
+            total_told += weight
+            told[own] += np.float32(weight)
         if not len(own):
             continue
-        if is_common(len(own), visible.count, common_from):
-            common[own] += 1
-            commons += 1
-        rows, frequency = _spread(own, counts, len(visible.mask), turns, context)
+        rows, frequency = _spread(own, counts, visible, turns, context)
         most = _weight(len(rows), visible.count) * (K1 + 1)
         scores[rows] += most * frequency / (frequency + _norms(visible, rows, turns, context))
-    if total:
-        covered /= np.float32(total)
-        np.minimum(covered, 1, out=covered)  # sums round differently
-    if commons > 1:
-        common /= np.float32(commons)
+    for share, whole in ((covered, total), (told, total_told)):
+        if whole:
+            share /= np.float32(whole)
+            np.minimum(share, 1, out=share)  # sums round differently
     if len(names) > 1:
         named /= np.float32(len(names))
     for rows in having_shared_names:
@@ -94,26 +94,21 @@ def keyword_scores(
     return KeywordScores(table)
 
 
-def session_turns(visible: Visible, context: SessionContext) -> VisibleTurns | None:
-    """The turns in reach, where neighbours count and there are any."""
-    return None if context.is_empty or not visible.has_turns else visible.turns
-
-
 def _spread(
-    own: Rows, counts: Floats, size: int, turns: VisibleTurns | None, context: SessionContext
+    own: Rows, counts: Floats, visible: Visible, turns: VisibleTurns | None, context: SessionContext
 ) -> tuple[Rows, Floats]:
     """The rows that have a term, or stand next to one that has it, and how much of it."""
     if turns is None:
         return own, counts
-    frequency = np.zeros(size, np.float32)
+    frequency = np.zeros(len(visible.mask), np.float32)
     frequency[own] = counts
     for share, others in (
         (context.previous_words, turns.after(own)),
         (context.next_words, turns.before(own)),
     ):
         there = others >= 0
-        frequency[others[there]] += np.float32(share) * counts[there]
-    rows = np.flatnonzero(frequency)
+        frequency[others[there]] += np.float32(share) * visible.brevity[others[there]] * counts[there]
+    rows = np.flatnonzero(frequency > _TRACE)
     return rows, frequency[rows]
 
 
@@ -121,14 +116,15 @@ def _norms(visible: Visible, rows: Rows, turns: VisibleTurns | None, context: Se
     """By how much each row's length, its neighbours' share included, holds down what a word in it counts."""
     lengths = visible.partition["length"]
     length = lengths[rows].astype(np.float32)
-    mean = max(visible.mean_length, 1e-9)
+    mean: float | Floats = max(visible.mean_length, 1e-9)
     if turns is not None:
-        mean *= 1 + context.previous_words + context.next_words
+        brevity = visible.brevity[rows]
+        mean = mean * (1 + (context.previous_words + context.next_words) * brevity)
         for share, others in (
             (context.previous_words, turns.before(rows)),
             (context.next_words, turns.after(rows)),
         ):
-            length += share * np.where(others >= 0, lengths[others], 0)
+            length += share * brevity * np.where(others >= 0, lengths[others], 0)
     return K1 * (1 - B + B * length / mean)
 
 

@@ -19,12 +19,12 @@ from quipu.model.search import (
 from quipu.search import hops, names
 from quipu.search.alike import alike
 from quipu.search.arrays import Mask, Rows, best
-from quipu.search.bm25 import KeywordScores, keyword_scores, query_terms, session_turns
+from quipu.search.bm25 import KeywordScores, keyword_scores, query_terms
 from quipu.search.cache import Loaded, PartitionCache
 from quipu.search.filters import compiled
 from quipu.search.hops import LinkDistance
 from quipu.search.neighbours import VectorScores
-from quipu.search.partition import Partition
+from quipu.search.people import bare_name
 from quipu.search.source import Source
 from quipu.search.terms import Words, words
 from quipu.search.text import body_text
@@ -227,17 +227,18 @@ def _found(search: Search, visible: Visible, mask: Mask, found: Words) -> Found:
     if not visible.count:
         return Found(candidates=(), in_reach=0)
     partition, limit = visible.partition, search.limit
+    people = frozenset(term for word, terms in found if bare_name(word) in search.people for term in terms)
     named, shared = (
         frozenset(term for word, terms in found if word in some for term in terms)
         for some in (search.names, search.shared_names)
     )
-    keywords = keyword_scores(visible, search.context, query_terms(found), search.common_from, named, shared)
+    keywords = keyword_scores(visible, search.context, query_terms(found), people, named, shared)
     scores = np.where(mask, keywords.scores, 0)
     searched = int(np.count_nonzero(mask))
     vectors: VectorScores | None = None
     if search.vector is not None and partition.dimensions:
         query = np.frombuffer(search.vector, "<f4")
-        vectors = VectorScores(partition, query, session_turns(visible, search.context), search.context)
+        vectors = VectorScores(visible, query, search.context)
     if search.restriction.ids is not None:
         rows = np.flatnonzero(mask)
     elif vectors is None:
@@ -251,18 +252,19 @@ def _found(search: Search, visible: Visible, mask: Mask, found: Words) -> Found:
         if search.users:
             chosen[vectors.nearest(names.rows_of_users(partition, mask, search.users), limit)] = True
         rows = np.flatnonzero(chosen)
-    candidates = _candidates(partition, rows, keywords, vectors)
+    candidates = _candidates(visible, rows, keywords, vectors)
     return Found(candidates=candidates, in_reach=visible.count, searched=searched)
 
 
 def _candidates(
-    partition: Partition, rows: Rows, keywords: KeywordScores, vectors: VectorScores | None
+    visible: Visible, rows: Rows, keywords: KeywordScores, vectors: VectorScores | None
 ) -> tuple[Candidate, ...]:
     """What is known of each row, taken out of the arrays in one go per array."""
     absent: list[float | None] = [None] * len(rows)
-    cosines, near = (absent, absent) if vectors is None else vectors.judged(rows)
-    keyword, coverage, common, named = keywords.table[:, rows].tolist()
-    ids, versions, sessions, subjects, *others, users = partition.described(rows)
+    cosines, near, passages = (absent, absent, [0] * len(rows)) if vectors is None else vectors.judged(rows)
+    keyword, words_covered, coverage, named = keywords.table[:, rows].tolist()
+    ids, versions, sessions, subjects, *others, users = visible.partition.described(rows)
+    brevity: list[float] = visible.brevity[rows].tolist() if visible.has_turns else [0.0] * len(rows)
     return tuple(
         map(
             Candidate,
@@ -271,13 +273,15 @@ def _candidates(
             cosines,
             near,
             keyword,
+            words_covered,
             coverage,
-            common,
             sessions,
             subjects,
             *others,
             users,
             named,
+            passages,
+            brevity,
         )
     )
 

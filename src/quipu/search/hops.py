@@ -4,9 +4,8 @@ Two things happen when a recall asks for hops. What is linked with other hits is
 `factor`); that never looks at the texts. And before that, the ledger's own ranking is widened, for questions whose
 evidence is spread over several sessions:
 
-1. A subject that the query names links its records, so it counts double (`widened`).
-2. A turn that has rare words in common with one of the best turns of another session gains (`led_on`).
-3. Each further turn of one session loses a little, so that other sessions come up too.
+1. A turn that has rare words in common with one of the best turns of another session gains (`led_on`).
+2. Each further turn of one session loses a little, so that other sessions come up too.
 
 Without hops the ranking is what it was. The weights are from a plateau of the development conversations.
 """
@@ -18,14 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from quipu.model.search import SharedWord
-from quipu.search.blending import Blended, Weights, by_score_and_id, standardised
+from quipu.search.blending import Blended, by_score_and_id, standardised
 
 MAX_SUPPORTING: Final = 10
 #: So many of the best turns lead on to others.
 LEADERS: Final = 5
 #: A word that a larger share of the records has says nothing about what belongs together.
 RARE: Final = 0.05
-_SUBJECT: Final = 2.0
 _WORDS: Final = 0.3
 _SPREAD: Final = 0.3
 #: A leader that is so far behind the best one counts e times less.
@@ -66,11 +64,6 @@ def distances(
 def factor(distance: int) -> float:
     """What a neighbour at this distance multiplies a score by."""
     return 1 + 0.1 / (1 + distance)
-
-
-def widened(weights: Weights) -> Weights:
-    """The weights of a blend that follows the link between a subject that is named and its records."""
-    return replace(weights, subject=_SUBJECT * weights.subject)
 
 
 def leaders(ranking: Sequence[Blended]) -> list[str]:

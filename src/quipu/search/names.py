@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from quipu.search.arrays import Mask
 from quipu.search.partition import Partition
-from quipu.search.query import folded_name, name_parts, person_names
+from quipu.search.people import folded_name, name_parts
+from quipu.search.query import person_names
 from quipu.search.terms import Words
 from quipu.search.text import is_stop_word
 from quipu.search.visibility import Visible
@@ -41,7 +42,7 @@ class Named:
 
 def named_in_one(user_id: str, words: Words) -> Named:
     """In one user's records, what the user is called is a name."""
-    called = name_parts(user_id)
+    called = name_parts(user_id.partition("@")[0])
     return Named(frozenset(word for word, _ in words if folded_name(word) in called))
 
 

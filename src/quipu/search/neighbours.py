@@ -1,4 +1,8 @@
-"""The rows whose vectors are nearest to the query's: every row is compared, in float32."""
+"""The rows whose vectors are nearest to the query's: every row is compared, in float32.
+
+A long text has a vector for each passage. The nearest passage speaks for it, and what ranks is less by a little for every
+doubling of their number: many passages are many chances.
+"""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -7,8 +11,7 @@ import numpy as np
 
 from quipu.model.search import SessionContext
 from quipu.search.arrays import Floats, Mask, Rows, best
-from quipu.search.partition import Partition
-from quipu.search.turns import VisibleTurns
+from quipu.search.visibility import Visible
 
 #: When less than one in so many rows may be seen, they are taken out before anything is computed.
 _SPARSE = 3
@@ -16,6 +19,8 @@ _SPARSE = 3
 _DENSE = 2
 #: With turns, this many times the limit are looked at before their neighbours decide.
 _WIDER = 2
+#: What e times as many passages cost.
+_LENGTH_COST = np.float32(0.12)
 
 #: None for a row without a vector.
 Optional: TypeAlias = list[float | None]
@@ -25,37 +30,51 @@ Optional: TypeAlias = list[float | None]
 class VectorScores:
     """Nearness to the query's vector, a share of a turn's neighbours included."""
 
-    partition: Partition
+    visible: Visible
     query: Floats
-    turns: VisibleTurns | None
     context: SessionContext
     #: The cosines of all rows, once they were needed.
     _all: Floats | None = field(default=None, init=False)
+    #: The cosines of all further passages, once they were needed.
+    _later: Floats | None = field(default=None, init=False)
+
+    @property
+    def _has_turns(self) -> bool:
+        return self.visible.has_turns and not self.context.is_empty
 
     def nearest(self, mask: Mask, limit: int) -> Rows:
         """The nearest rows of the mask, best first. By cosine; where there are turns, with their neighbours' share among
         those that are near and those next to them."""
-        mask = mask & self.partition["has_vector"]
-        if self.turns is None:
-            return self._nearest_by_cosine(mask, limit)
-        near = self._nearest_by_cosine(mask, limit * _WIDER)
-        around = np.concatenate([near, self.turns.before(near), self.turns.after(near)])
+        mask = mask & self.visible.partition["has_vector"]
+        if not self._has_turns:
+            return self._nearest(mask, limit)
+        near, turns = self._nearest(mask, limit * _WIDER), self.visible.turns
+        around = np.concatenate([near, turns.before(near), turns.after(near)])
         rows = np.unique(around[around >= 0])
         rows = rows[mask[rows]]
-        return rows[best(self._with_context(rows, self.cosines(rows)), limit)]
+        return rows[best(self._ranked(rows, self.cosines(rows)), limit)]
 
-    def judged(self, rows: Rows) -> tuple[Optional, Optional]:
-        """Cosines, and cosines with the neighbours' share."""
+    def judged(self, rows: Rows) -> tuple[Optional, Optional, list[int]]:
+        """Cosines, what ranks, and which passage is nearest."""
         cosines = self.cosines(rows)
-        near = self._with_context(rows, cosines)
-        has_vector = self.partition["has_vector"][rows].tolist()
-        return _where(has_vector, cosines.tolist()), _where(has_vector, near.tolist())
+        has_vector = self.visible.partition["has_vector"][rows].tolist()
+        return (
+            _where(has_vector, cosines.tolist()),
+            _where(has_vector, self._ranked(rows, cosines).tolist()),
+            self._passages(rows, cosines),
+        )
 
     def cosines(self, rows: Rows) -> Floats:
-        """The cosine of each row; anything where there is no vector or no row (-1)."""
-        if self._all is None and len(self.partition) > _DENSE * len(rows):
-            return np.vecdot(self.partition.vectors.take(rows, 0), self.query)
-        return self._all_cosines()[rows]
+        """The cosine of each row's nearest passage; anything where there is no vector or no row (-1)."""
+        partition = self.visible.partition
+        if self._all is not None or len(partition) <= _DENSE * len(rows):
+            return self._all_cosines()[rows]
+        found = np.vecdot(partition.vectors.take(rows, 0), self.query)
+        long = np.flatnonzero(partition["passages"][rows] > 1)
+        if len(long):
+            owners, nearest = self._later_nearest()
+            found[long] = np.maximum(found[long], nearest[np.searchsorted(owners, rows[long])])
+        return found
 
     def _all_cosines(self) -> Floats:
         """Row by row (`vecdot`), so that a row's cosine depends on no other row, to the last bit.
@@ -64,21 +83,54 @@ class VectorScores:
         """
         every = self._all
         if every is None:
-            every = self._all = np.vecdot(self.partition.vectors, self.query)
+            partition = self.visible.partition
+            every = self._all = np.vecdot(partition.vectors, self.query)
+            owners, nearest = self._later_nearest()
+            every[owners] = np.maximum(every[owners], nearest)
         return every
 
-    def _with_context(self, rows: Rows, cosines: Floats) -> Floats:
-        if self.turns is None:
-            return cosines
-        near = cosines.copy()
-        for share, others in (
-            (self.context.previous_vector, self.turns.before(rows)),
-            (self.context.next_vector, self.turns.after(rows)),
-        ):
-            near += np.float32(share) * np.where(others >= 0, self.cosines(others), 0)
-        return near
+    def _later_nearest(self) -> tuple[Rows, Floats]:
+        """The rows that have further passages, and the cosine of the nearest of those."""
+        owners = self.visible.partition.later_passages[1]
+        if not len(owners):
+            return owners, np.empty(0, np.float32)
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        return owners[starts], np.maximum.reduceat(self._later_cosines(), starts)
 
-    def _nearest_by_cosine(self, mask: Mask, limit: int) -> Rows:
+    def _later_cosines(self) -> Floats:
+        later = self._later
+        if later is None:
+            later = self._later = np.vecdot(self.visible.partition.later_passages[0], self.query)
+        return later
+
+    def _passages(self, rows: Rows, cosines: Floats) -> list[int]:
+        found = [0] * len(rows)
+        partition = self.visible.partition
+        owners = partition.later_passages[1]
+        for place in np.flatnonzero(partition["passages"][rows] > 1).tolist():
+            start = int(np.searchsorted(owners, int(rows[place])))
+            count = int(partition["passages"][rows[place]]) - 1
+            later = self._later_cosines()[start : start + count]
+            if later.max() >= cosines[place]:
+                found[place] = 1 + int(later.argmax())
+        return found
+
+    def _ranked(self, rows: Rows, cosines: Floats) -> Floats:
+        partition = self.visible.partition
+        ranked = cosines - _LENGTH_COST * np.log(partition["passages"][rows].astype(np.float32))
+        if not self._has_turns:
+            return ranked
+        brevity, turns = self.visible.brevity[rows], self.visible.turns
+        for share, others in (
+            (self.context.previous_vector, turns.before(rows)),
+            (self.context.next_vector, turns.after(rows)),
+        ):
+            # Where there is no neighbour, the turn stands for it: it must not lose by being the first or the last.
+            neighbours = np.where(others >= 0, self.cosines(others), cosines)
+            ranked += np.float32(share) * brevity * neighbours
+        return ranked
+
+    def _nearest(self, mask: Mask, limit: int) -> Rows:
         count = int(np.count_nonzero(mask))
         if count > len(mask) // _SPARSE:
             # Taking out most rows costs more than passing over the others.

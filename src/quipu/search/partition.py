@@ -24,8 +24,8 @@ from quipu.search.arrays import (
     GrowingArray,
     Rows,
 )
+from quipu.search.people import name_parts
 from quipu.search.postings import Postings
-from quipu.search.query import name_parts
 from quipu.search.text import spaced_words
 from quipu.search.turns import Turns
 
@@ -59,6 +59,8 @@ _COLUMNS: dict[str, Any] = {
     "is_demoted": np.bool_,
     "has_vector": np.bool_,
     "asks": np.bool_,
+    "by_assistant": np.bool_,
+    "passages": np.int16,
 }
 #: What a partition takes without a row, and what a row takes besides its arrays.
 _BARE_BYTES, _ROW_BYTES = 100 * ARRAY_BYTES, 2 * OBJECT_BYTES
@@ -75,7 +77,7 @@ class Users(Codes):
         return self._by_part.get(part, ())
 
     def _added(self, name: str, number: int) -> None:
-        for part in name_parts(name):
+        for part in name_parts(name.partition("@")[0]):
             self._by_part.setdefault(part, []).append(number)
             self.nbytes += ENTRY_BYTES + OBJECT_BYTES + TEXT_BYTES + len(part)
 
@@ -112,6 +114,9 @@ class Partition:
         self.agents, self.share_lists = Codes(), Codes()
         self._columns = {name: GrowingArray(dtype) for name, dtype in _COLUMNS.items()}
         self._vectors = GrowingArray(np.float32, dimensions)
+        #: The further passages of long texts, and whose each is, in the order of rows.
+        self._later = GrowingArray(np.float32, dimensions)
+        self._later_rows = GrowingArray(np.int64)
         self.postings = Postings()
         self.turns = Turns()
         #: By record number.
@@ -126,8 +131,13 @@ class Partition:
 
     @property
     def vectors(self) -> Floats:
-        """One row each; zeros where there is none."""
+        """One for each row, of the text or its first passage; zeros where there is none."""
         return self._vectors.view
+
+    @property
+    def later_passages(self) -> tuple[Floats, Rows]:
+        """The vectors of all further passages, and the row of each, ascending."""
+        return self._later.view, self._later_rows.view
 
     @property
     def nbytes(self) -> int:
@@ -136,6 +146,8 @@ class Partition:
         return (
             _BARE_BYTES
             + self._vectors.nbytes
+            + self._later.nbytes
+            + self._later_rows.nbytes
             + sum(column.nbytes for column in self._columns.values())
             + sum(coded.nbytes for coded in codes)
             + self.postings.nbytes
@@ -154,7 +166,8 @@ class Partition:
         return [(names[record], version) for record, version in zip(records, versions, strict=True)]
 
     def described(self, rows: Rows) -> Described:
-        """Of each row: id, version, session, subject, confidence, demotion, creation, length, whether it asks, user."""
+        """Of each row: id, version, session, subject, confidence, demotion, creation, length, whether it asks, whether an
+        assistant said it, user."""
         names = self.records.names
         return (
             [names[record] for record in self["record"][rows].tolist()],
@@ -166,6 +179,7 @@ class Partition:
             self["created_at"][rows].tolist(),
             self["length"][rows].tolist(),
             self["asks"][rows].tolist(),
+            self["by_assistant"][rows].tolist(),
             self.users.decoded(self["user"][rows]),
         )
 
@@ -180,13 +194,15 @@ class Partition:
         if not rows:
             return
         try:
-            arrays, vectors = self._arrays(rows), self._vectors_of(rows)
+            arrays, vectors, later = self._arrays(rows), *self._vectors_of(rows)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise _first_unreadable(rows, self.dimensions) from error
         first = len(self)
         for name, array in arrays.items():
             self._columns[name].extend(array)
         self._vectors.extend(vectors)
+        self._later.extend(later)
+        self._later_rows.extend(np.repeat(np.arange(first, first + len(rows)), arrays["passages"] - 1))
         self.postings.add(first, [row.terms for row in rows])
         sessions: list[int] = arrays["session"].tolist()
         records: list[int] = arrays["record"].tolist()
@@ -232,6 +248,8 @@ class Partition:
             "is_demoted": [row.id in self._demoted_ids for row in rows],
             "has_vector": [row.vector is not None for row in rows],
             "asks": [row.asks for row in rows],
+            "by_assistant": [row.by_assistant for row in rows],
+            "passages": [max(1, len(row.vector or b"") // max(1, 4 * self.dimensions)) for row in rows],
         }
         coded: dict[str, tuple[Codes, list[Any]]] = {
             "record": (self.records, [row.id for row in rows]),
@@ -248,15 +266,21 @@ class Partition:
             arrays[name] = np.fromiter(map(codes.add, values), np.int32, len(rows))
         return arrays
 
-    def _vectors_of(self, rows: Sequence[IndexRow]) -> Floats:
+    def _vectors_of(self, rows: Sequence[IndexRow]) -> tuple[Floats, Floats]:
+        """Of each row the vector of its first passage, and those of all further ones."""
         size = 4 * self.dimensions
-        blobs = [bytes(size) if row.vector is None else row.vector for row in rows]
-        if any(len(blob) != size for blob in blobs):
+        blobs = [row.vector or bytes(size) for row in rows]
+        if any(len(blob) < size or (size and len(blob) % size) for blob in blobs):
             raise ValueError("every vector is of the tenant's space")
-        vectors = np.frombuffer(b"".join(blobs) or b"", "<f4").reshape(len(rows), self.dimensions)
-        if not np.isfinite(vectors).all():
+        first, later = (
+            np.frombuffer(b"".join(parts), "<f4").reshape(-1, self.dimensions)
+            if size
+            else np.empty((len(rows) if place == 0 else 0, 0), np.float32)
+            for place, parts in enumerate(([blob[:size] for blob in blobs], [blob[size:] for blob in blobs]))
+        )
+        if not (np.isfinite(first).all() and np.isfinite(later).all()):
             raise ValueError("a vector without a direction is near to nothing and hides what is")
-        return vectors
+        return first, later
 
 
 def _first_unreadable(rows: Sequence[IndexRow], dimensions: int) -> TamperedError:

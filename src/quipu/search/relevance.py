@@ -1,25 +1,20 @@
 """How sure Quipu is that a hit answers the query, from 0 to 1, and from where on a hit is returned.
 
-The score orders hits; relevance judges them, so that "nothing matches" can be said. It is a logistic function of
+The score orders hits; relevance judges each by itself, so that "nothing matches" can be said. Two things speak for a hit:
+how near it is to what the query says (names aside, `people.py`), and how much of the query's words it has. Against it
+speaks a crowd: among many records, one is always near.
 
-1. how near the best hit is to what is particular about the query, and how much of the query's words are found: where one
-   record clearly answers, a weaker one may belong to the answer; where none does, none is believed. Where the query names
-   users, the best of what is about them;
-2. how many records were compared: among many, one is always near. The nearest of n records that do not answer is nearer
-   by as much for every doubling of n; among a handful it makes no difference whether there are three or ten;
-3. whether the query is compared without words of it (a name, or what much of the memory is about). What is left says
-   less, so the record that answers it is farther away, and so are those that do not;
-4. how near the hit itself is, and whether it is about those whom the query names;
-5. whether the query names a person whom no record mentions.
+The floors lie at an amount of evidence, however many records there are: `auto` loses about one true answer in a hundred,
+`strict` about one in ten, on sets of other shapes than those they were chosen on. Among facts they leave out most of what
+does not answer. Among the turns of a conversation nearness tells little about whether anything answers, so hardly anything
+is left out there.
 
-That is the chance that there is an answer. Of it a hit has the share that its own nearness and words give it, beside
-those of the best: the best has nearly all of it, one that is far behind a little less than half.
-
-Calibrated per embedder, on queries whose answers are known and on questions that have none.
+The numbers belong to an embedder and stand in its description; they were fitted on facts, documents and conversations
+together.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -29,61 +24,45 @@ from quipu.search.query import Query, about
 #: The named floors: everything is returned; only as good as no true answer is lost; hardly a wrong one is returned.
 Floor: TypeAlias = Literal["off", "auto", "strict"]
 
+#: More records than so many are no larger crowd.
+_MOST_COMPARED = 300
+#: Among a handful it makes little difference whether there are three or six.
+_HANDFUL = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The logistic's coefficients, and where the named floors lie."""
+    """The logistic's coefficients, and the evidence from where on the named floors let a hit through."""
 
     intercept: float
-    cosine: float = 0.0
-    best_cosine: float = 0.0
-    #: For the best covered share of the query's words; without vectors, for the hit's own.
-    coverage: float = 0.0
-    #: For the logarithm of how many records were compared, and so many more.
-    compared: float = 0.0
-    compared_more: float = 0.0
-    #: For a query that is compared without words of it.
-    shortened: float = 0.0
-    #: Where the query names users: for a hit that is about them, and for one that is not.
+    evidence: float
+    #: What counts as evidence beside the cosine: the covered share of the query's words, and being a short turn.
+    coverage: float
+    brevity: float = 0.0
+    #: For the logarithm of how many records were compared.
+    crowd: float = 0.0
+    #: Where the query names users: evidence for a hit that is about them, and for one that is not.
     about_named: float = 0.0
     about_others: float = 0.0
     #: For a query that names a person whom no record mentions.
     unknown_person: float = 0.0
-    #: The least share a hit has; how shares fall off behind the best, and how much the hit's own words lift one.
-    least_share: float = 1.0
-    fall: float = 0.0
-    lead: float = 0.0
-    lift: float = 0.0
-    #: Conservative: loses as good as no true answer.
     auto: float
-    #: Balanced: loses a true answer now and then, and is seldom taken in by a question without one.
     strict: float
 
 
 #: Without vectors only the words speak.
-KEYWORD_ONLY = Calibration(intercept=-2.0, coverage=6.0, about_named=1.0, auto=0.15, strict=0.5)
-_MINILM = Calibration(
-    intercept=-1.5,
-    cosine=2.0,
-    best_cosine=15.0,
-    coverage=2.0,
-    compared=-0.85,
-    compared_more=15.0,
-    shortened=1.0,
-    about_others=-3.0,
-    unknown_person=-4.0,
-    least_share=0.46,
-    fall=12.0,
-    lead=3.0,
-    lift=3.0,
-    auto=0.28,
-    strict=0.44,
+KEYWORD_ONLY = Calibration(
+    intercept=-2.0, evidence=6.0, coverage=1.0, about_named=0.17, auto=0.05, strict=0.34
 )
+#: Of a model that nobody has measured nearness says something, and nothing is left out but what `strict` asks for.
+UNMEASURED = Calibration(intercept=-2.0, evidence=4.0, coverage=0.5, auto=-1.0, strict=0.5)
 
 
-def calibration(model: str | None) -> Calibration:
-    """What is known about an embedder (None: there is none). Those that were not calibrated are judged as the default."""
-    return KEYWORD_ONLY if model is None else _MINILM
+def calibration(measured: Mapping[str, float] | None, *, has_vector: bool) -> Calibration:
+    """What is known of how near an answer is: measured for an embedder, or not; without vectors words alone speak."""
+    if not has_vector:
+        return KEYWORD_ONLY
+    return UNMEASURED if measured is None else Calibration(**measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +73,6 @@ class Question:
     compared: int
     users: frozenset[str] = frozenset()
     names_unknown_person: bool = False
-    is_shortened: bool = False
 
 
 def question_of(query: Query, searched: int) -> Question:
@@ -103,67 +81,41 @@ def question_of(query: Query, searched: int) -> Question:
         compared=min(query.theirs, searched) if query.users else searched,
         users=query.users,
         names_unknown_person=query.names_unknown_person,
-        is_shortened=query.is_shortened,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The best that speaks for there being an answer: among what is about the users named, or among everything."""
-
-    cosine: float
-    coverage: float
-
-
-def evidence(candidates: Sequence[Candidate], question: Question) -> Evidence:
-    """How near the nearest candidate is, and how much of the query's words one of them has."""
-    users = question.users
-    leading = [one for one in candidates if about(one, users)] if users else []
-    leading = leading or candidates
-    return Evidence(
-        max((one.cosine for one in leading if one.cosine is not None), default=0.0),
-        max((one.coverage for one in leading), default=0.0),
     )
 
 
 def relevances(candidates: Sequence[Candidate], known: Calibration, question: Question) -> list[float]:
-    """The chance, for each candidate, that it answers the query; all of them are evidence."""
-    best = evidence(candidates, question)
-    common = known.intercept + known.best_cosine * best.cosine + known.coverage * best.coverage
-    common += known.compared * math.log(max(1, question.compared) + known.compared_more)
-    common += known.shortened * question.is_shortened + known.unknown_person * question.names_unknown_person
-    judged: list[float] = []
-    # Every candidate of every recall passes here, so what is the same for all is looked up once.
-    best_cosine, least_share, exp = best.cosine, known.least_share, math.exp
-    by_cosine, lead_at_best, fall, lift = known.cosine, known.lead, known.fall, known.lift
-    for candidate in candidates:
-        judge, share = known, 1.0
-        nearest = candidate.cosine
-        if nearest is None:
-            judge = KEYWORD_ONLY
-            evident = judge.intercept + judge.coverage * candidate.coverage
-        else:
-            # How much of the chance that there is an answer belongs to a hit so far behind the best.
-            nearest = nearest if nearest < best_cosine else best_cosine
-            behind = nearest - best_cosine
-            evident = common + by_cosine * nearest
-            lead = lead_at_best + fall * behind + lift * candidate.coverage
-            share = least_share + (1 - least_share) / (1 + exp(-lead))
-        if question.users:
-            meant = about(candidate, question.users)
-            evident += judge.about_named * meant if meant else judge.about_others
-        judged.append(round(share / (1 + exp(-evident)), 6))
-    return judged
+    """The chance, for each candidate, that it answers the query."""
+    return [_relevance(_evidence(one, known, question), known, question) for one in candidates]
 
 
-def floor(asked: float | Floor, known: Calibration) -> float:
+def floor(asked: float | Floor, known: Calibration, question: Question) -> float:
     """The relevance below which a hit is not returned."""
     match asked:
         case "off":
             return 0.0
         case "auto":
-            return known.auto
+            return _relevance(known.auto, known, question)
         case "strict":
-            return known.strict
+            return _relevance(known.strict, known, question)
         case number:
             return number
+
+
+def _evidence(candidate: Candidate, known: Calibration, question: Question) -> float:
+    """What speaks for a hit; without vectors for it, its words alone."""
+    judge = KEYWORD_ONLY if candidate.cosine is None else known
+    found = (
+        (candidate.cosine or 0.0) + judge.coverage * candidate.coverage + judge.brevity * candidate.brevity
+    )
+    if question.names_unknown_person:
+        found += judge.unknown_person
+    if question.users:
+        meant = about(candidate, question.users)
+        found += judge.about_named * meant if meant else judge.about_others
+    return found
+
+
+def _relevance(evidence: float, known: Calibration, question: Question) -> float:
+    crowd = known.crowd * math.log(min(question.compared, _MOST_COMPARED) + _HANDFUL)
+    return round(1 / (1 + math.exp(-(known.intercept + known.evidence * evidence + crowd))), 6)

@@ -18,6 +18,8 @@ from typing import cast
 
 from quipu.model.record import Record
 from quipu.model.value import Json, JsonObject
+from quipu.search.passages import passages
+from quipu.search.people import name_parts, without_names
 
 # -- the text of a record -------------------------------------------------------------------------------------------
 
@@ -76,9 +78,13 @@ def index_text(record: Record) -> str:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-def embedding_text(record: Record) -> str:
-    """What the embedder sees: the words alone. A name or a date would pull everything that shares it close together."""
-    return body_text(record)
+def embedding_texts(record: Record) -> list[str]:
+    """What the embedder sees: the words alone, passage by passage, without names (`people.py`)."""
+    text = body_text(record)
+    called = [record.user_id and record.user_id.partition("@")[0], record.provenance.subject]
+    called.extend(name for name in _items(record.details.get("participants")) if isinstance(name, str))
+    known = frozenset(part for name in called if name for part in name_parts(name))
+    return [without_names(text[start:end], known).text for start, end in passages(text)]
 
 
 def is_question(record: Record) -> bool:

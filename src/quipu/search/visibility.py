@@ -18,6 +18,8 @@ from quipu.search.turns import VisibleTurns
 #: How many readers' rows are kept, and how many rows of all of them together; the latest is kept in any case.
 _MOST_KEPT, _MOST_ROWS = 16, 200_000
 _BARE_BYTES = 10 * ARRAY_BYTES
+#: Turns of so many words on average are half way between short and long.
+_SHORT_TURN = 80
 #: As how many rows the entry of a term counts, besides its own.
 _LEAST_HELD = 32
 
@@ -88,7 +90,7 @@ class Visible:
     @property
     def nbytes(self) -> int:
         """Turns and terms are counted before they are needed, and mostly they are."""
-        return _BARE_BYTES + self.mask.nbytes * (33 if self.has_turns else 25)
+        return _BARE_BYTES + self.mask.nbytes * (37 if self.has_turns else 25)
 
     def holds_at(self, now: int) -> bool:
         """Whether nothing expires between the time it was made for and this one."""
@@ -109,6 +111,22 @@ class Visible:
         """How many words a row has."""
         lengths = self.partition["length"]
         return float((lengths if self.is_whole else lengths[self.mask]).mean())
+
+    @cached_property
+    def brevity(self) -> Floats:
+        """Of each row, from 1 to 0, how short the turns of its session are on average; 0 for what is no turn.
+
+        Short turns are understood by what stands around them; long ones speak for themselves.
+        """
+        sessions = self.partition["session"]
+        rows = np.flatnonzero(self.mask & (sessions >= 0))
+        found = np.zeros(len(self.mask), np.float32)
+        if len(rows):
+            of_rows = sessions[rows]
+            words = np.bincount(of_rows, self.partition["length"][rows])
+            means = words / np.maximum(np.bincount(of_rows), 1)
+            found[rows] = (1 / (1 + (means / _SHORT_TURN) ** 4))[of_rows]
+        return found
 
     def having(self, term: int) -> tuple[Rows, Floats]:
         """The rows that have a term, and how often."""

@@ -16,7 +16,10 @@ class WordEmbedder:
     def __init__(self, dimensions: int = 64) -> None:
         self.dimensions = dimensions
         self.model = f"words-{dimensions}"
-        self.calibration: Calibration | None = None
+        self.calibration: Calibration | None = {
+            **{"intercept": -1.5, "evidence": 7.0, "coverage": 0.25, "brevity": 0.08, "crowd": -1.0},
+            **{"about_others": -0.4, "unknown_person": -0.5, "auto": 0.22, "strict": 0.32},
+        }
         self._directions: dict[str, NDArray[np.float64]] = {}
 
     async def embed(self, texts: Sequence[str], role: Role = "document") -> Sequence[bytes]:

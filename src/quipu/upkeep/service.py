@@ -17,7 +17,6 @@ from quipu.model.journal import Draft
 from quipu.model.principal import Permission
 from quipu.operation import AnyBinding, Binding, Context
 from quipu.search.terms import index_terms
-from quipu.search.text import embedding_text
 from quipu.upkeep import operations as ops
 from quipu.upkeep.model import (
     EVERYBODY,
@@ -112,7 +111,7 @@ class Upkeep:
             await self._ledger.settle_space(tenant, space)
         while True:
             while missing := await self._ledger.without_vector(tenant, space, _TEXTS):
-                vectors = await self._embedding.embed([embedding_text(record) for record in missing])
+                vectors = await self._embedding.embed(missing)
                 keys = [(record.id, record.version) for record in missing]
                 await self._ledger.add_vectors(tenant, space, list(zip(keys, vectors, strict=True)))
                 yield len(keys)

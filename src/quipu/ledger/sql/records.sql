@@ -50,11 +50,11 @@ VALUES (:tenant, :seq, :at, :actor, :op, :store, :agent, :run, :node, :records, 
 INSERT INTO record (tenant, id, version, born, died, ending, merged_into, emptied, store_id, agent_id, user_id,
   session_id, type, tier, state, content, metadata, tags, links, confidence, importance, source, provenance, details,
   privacy, created_at, updated_at, expires_at, key, valid_from, valid_until, subject, sensitivity, share_with,
-  event_time, run_id, asks, salt, digest, terms)
+  event_time, run_id, asks, by_assistant, salt, digest, terms)
 VALUES (:tenant, :id, :version, :born, NULL, NULL, NULL, NULL, :store_id, :agent_id, :user_id,
   :session_id, :type, :tier, :state, :content, :metadata, :tags, :links, :confidence, :importance, :source, :provenance,
   :details, :privacy, :created_at, :updated_at, :expires_at, :key, :valid_from, :valid_until, :subject, :sensitivity,
-  :share_with, :event_time, :run_id, :asks, :salt, :digest, :terms)
+  :share_with, :event_time, :run_id, :asks, :by_assistant, :salt, :digest, :terms)
 
 -- name: end_record
 UPDATE record SET died = :died, ending = :ending, merged_into = :merged_into
@@ -105,7 +105,7 @@ SELECT seq, text FROM reason WHERE tenant = :tenant AND record_id = :id
 UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, importance = NULL, source = NULL,
   provenance = :provenance, details = NULL, privacy = NULL, user_id = NULL, session_id = NULL, key = NULL,
   valid_from = NULL, valid_until = NULL, expires_at = NULL, subject = NULL, sensitivity = NULL, share_with = NULL,
-  event_time = NULL, run_id = NULL, asks = 0, salt = NULL, terms = NULL, state = 'erased', emptied = :seq,
+  event_time = NULL, run_id = NULL, asks = 0, by_assistant = 0, salt = NULL, terms = NULL, state = 'erased', emptied = :seq,
   died = coalesce(died, :seq), ending = coalesce(ending, 'forgotten')
 WHERE tenant = :tenant AND id = :id AND emptied IS NULL
 
@@ -114,7 +114,7 @@ WHERE tenant = :tenant AND id = :id AND emptied IS NULL
 UPDATE record SET content = '', metadata = NULL, tags = NULL, links = NULL, importance = NULL, source = NULL,
   provenance = :provenance, details = NULL, privacy = NULL, session_id = NULL, key = NULL, valid_from = NULL,
   valid_until = NULL, expires_at = NULL, subject = NULL, sensitivity = NULL, share_with = NULL, event_time = NULL,
-  run_id = NULL, asks = 0, salt = NULL, terms = NULL, state = 'erased', emptied = :seq
+  run_id = NULL, asks = 0, by_assistant = 0, salt = NULL, terms = NULL, state = 'erased', emptied = :seq
 WHERE tenant = :tenant AND id IN $ids AND died <= :horizon AND ending = 'replaced' AND emptied IS NULL
 
 -- name: ended_before
@@ -189,11 +189,11 @@ ORDER BY r.id, r.version LIMIT :limit
 
 -- name: stored_versions
 -- The same with everything that verification looks at.
-SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.terms FROM record AS r
+SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.by_assistant, r.terms FROM record AS r
 WHERE r.tenant = :tenant AND (r.id, r.version) > (:after_id, :after_version) ORDER BY r.id, r.version LIMIT :limit
 
 -- name: stored_versions_of
-SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.terms FROM record AS r
+SELECT $record, r.subject, r.sensitivity, r.share_with, r.event_time, r.run_id, r.asks, r.by_assistant, r.terms FROM record AS r
 WHERE r.tenant = :tenant AND r.id IN $ids ORDER BY r.id, r.version
 
 -- name: links_of
@@ -309,7 +309,7 @@ SELECT into_id, id FROM gone WHERE tenant = :tenant
 -- What search needs to know of each version of one agent.
 SELECT r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.sensitivity, coalesce(r.event_time, r.created_at), r.terms, v.data, r.agent_id,
-  r.share_with, r.asks, r.valid_until
+  r.share_with, r.asks, r.by_assistant, r.valid_until
 FROM record AS r LEFT JOIN vector AS v
   ON v.tenant = r.tenant AND v.id = r.id AND v.version = r.version AND v.space = coalesce(:space, -1)
 WHERE r.tenant = :tenant AND r.agent_id = :owner AND r.born > :after AND r.emptied IS NULL
@@ -319,7 +319,7 @@ ORDER BY r.born, r.id, r.version
 -- The same for a store that agents share.
 SELECT r.id, r.version, r.born, r.died, r.expires_at, r.created_at, r.user_id, r.store_id, r.session_id, r.type,
   r.state, r.confidence, r.subject, r.sensitivity, coalesce(r.event_time, r.created_at), r.terms, v.data, r.agent_id,
-  r.share_with, r.asks, r.valid_until
+  r.share_with, r.asks, r.by_assistant, r.valid_until
 FROM record AS r LEFT JOIN vector AS v
   ON v.tenant = r.tenant AND v.id = r.id AND v.version = r.version AND v.space = coalesce(:space, -1)
 WHERE r.tenant = :tenant AND r.store_id = :owner AND r.born > :after AND r.emptied IS NULL

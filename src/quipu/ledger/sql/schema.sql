@@ -79,6 +79,7 @@ CREATE TABLE record (
   event_time $int,
   run_id $text,
   asks $int NOT NULL,
+  by_assistant $int NOT NULL,
   salt $blob,
   digest $blob NOT NULL,
   -- hashes and counts of the stemmed words; null keeps it out of keyword search

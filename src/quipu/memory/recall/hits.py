@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from quipu.memory.model import Hit, MemoryView, ProvenanceView, RecallRequest
+from quipu.memory.model import Hit, MemoryView, ProvenanceView, RecallRequest, Span
 from quipu.memory.recall.mirror_search import ForeignHit
 from quipu.memory.views import is_secret, memory_fields
 from quipu.model.record import Record
 from quipu.search.blending import Blended
+from quipu.search.passages import passages
 
 T = TypeVar("T")
 
@@ -27,6 +28,8 @@ class RankedHit:
     supporting: tuple[str, ...] = ()
     #: How many links away the nearest other hit is.
     distance: int | None = None
+    #: Other hits that say something else of the same.
+    contradicts: tuple[str, ...] = ()
 
 
 def hit_of(item: RankedHit, record: Record, store: str, rank: int, request: RecallRequest) -> Hit:
@@ -37,11 +40,19 @@ def hit_of(item: RankedHit, record: Record, store: str, rank: int, request: Reca
         relevance=item.relevance,
         rank=rank,
         supporting=item.supporting,
+        contradicts=item.contradicts,
+        passage=None if is_masked else _passage(record, item.blended.candidate.passage),
         source_store=item.backends[0],
         found_by=item.backends,
         demoted=item.blended.candidate.is_demoted,
         why=_why(item) if request.explain and not is_masked else None,
     )
+
+
+def _passage(record: Record, number: int) -> Span | None:
+    """Where the passage that answers stands, in a text of several."""
+    spans = passages(record.content) if record.type != "procedural" else []
+    return Span(start=spans[number][0], end=spans[number][1]) if 1 < len(spans) > number else None
 
 
 def foreign_hit_of(item: RankedHit, foreign: ForeignHit, rank: int, request: RecallRequest) -> Hit:

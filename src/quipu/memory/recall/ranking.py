@@ -23,7 +23,6 @@ class Asked:
     query: Query
     search: Search
     known: relevance.Calibration
-    floor: float
     store_names: Mapping[str, str]
     #: So many may be shown.
     most: int
@@ -58,11 +57,10 @@ class Ranking:
 
     def ranked(self, source: Source, ask: Asked) -> Ranked:
         """The candidates in the ledger's own order. On a worker thread."""
-        search, has_hops = ask.search, bool(ask.request.hops)
-        weights = hops.widened(self.weights) if has_hops else self.weights
+        search = ask.search
         found = self.engine.find(source, search)
-        ranking = blending.blended(found.candidates, ask.query.subjects, weights, ask.query.users)
-        leading = hops.leaders(ranking) if has_hops else []
+        ranking = self._blended(found, ask)
+        leading = hops.leaders(ranking) if ask.request.hops else []
         if leading:  # the best turns lead on to turns of other sessions that share rare words with them
             members = [item.candidate.id for item in ranking]
             shared = self.engine.shared_words(
@@ -80,7 +78,11 @@ class Ranking:
             return ()
         narrowed = replace(ask.search.restriction, ids=ids)
         found = self.engine.find(reader, replace(ask.search, restriction=narrowed, limit=len(ids)))
-        return blending.blended(found.candidates, ask.query.subjects, self.weights, ask.query.users)
+        return self._blended(found, ask)
+
+    def _blended(self, found: Found, ask: Asked) -> list[blending.Blended]:
+        query = ask.query
+        return blending.blended(found.candidates, query.text, query.subjects, self.weights, query.users)
 
     def fused(
         self,

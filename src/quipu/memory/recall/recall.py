@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ from quipu.model.record import TRUST_ORDER, Record, Trust
 from quipu.model.search import Candidate, Found, Restriction, Scope, Search, Snapshot, WordShares
 from quipu.model.store import Store
 from quipu.operation import AnyBinding, Binding, Context
-from quipu.search import blending, fusion, hops, relevance
+from quipu.search import blending, fusion, newer, relevance
 from quipu.search.engine import SearchEngine
 from quipu.search.filters import canonical
 from quipu.search.query import Query, analyse
@@ -62,6 +62,7 @@ class _Answered:
     #: The turns around them.
     around: Sequence[Record]
     is_cut: bool
+    floor: float
     below_floor: int
     evidence: dict[str, Any] | None
 
@@ -110,7 +111,6 @@ class Recall:
     async def _recalled(self, ctx: Context, request: RecallRequest, most: int) -> RecallResponse:
         started = time.perf_counter()
         asked = await self.snapshots.of(ctx, request.as_of)
-        weights = hops.widened(self.ranking.weights) if request.hops else self.ranking.weights
 
         # First read: whom it reaches, and what the query means there. From here on everything is of one position.
         def understood(reader: Reader) -> tuple[int, Mapping[str, Store], Scope, WordShares]:
@@ -129,13 +129,11 @@ class Recall:
         if held is not None:
             ctx.facts.proposal_id = held.proposal_id
             return _held_answer(request, held)
-        query = analyse(
-            request.query, shares, weights.common_from, has_own_vector=request.embedding is not None
-        )
+        query = analyse(request.query, shares)
         snapshot = Snapshot(query.seq, asked.now)
         vector = await self.embedding.of_query(ctx.tenant, query.embedding_text, request.embedding)
         model = self.embedding.model(ctx.tenant)
-        known = relevance.calibration(model if vector is not None else None)
+        known = relevance.calibration(self.embedding.calibration, has_vector=vector is not None)
         names = {store.id: store.name for store in stores.values()}
         ask = Asked(
             request=request,
@@ -144,7 +142,6 @@ class Recall:
             # Every restriction is applied before the best are chosen.
             search=self._search(request, scope, snapshot, query, vector, model, names),
             known=known,
-            floor=relevance.floor(request.min_relevance, known),
             store_names=names,
             most=most,
         )
@@ -171,7 +168,7 @@ class Recall:
             stores_queried=(self.ledger.name, *mirrors.rankings),
             latency_ms=int((time.perf_counter() - started) * 1000),
             seq=query.seq,
-            min_relevance=ask.floor,
+            min_relevance=answer.floor,
             below_floor=answer.below_floor,
             truncated=answer.is_cut,
             stores_failed=tuple(
@@ -224,8 +221,9 @@ class Recall:
         ):
             return ()
         question = relevance.question_of(ask.query, ranked.found.searched)
+        floor = relevance.floor(request.min_relevance, ask.known, question)
         sureness = relevance.relevances([item.candidate for item in ranked.ranking], ask.known, question)
-        if sum(sure >= ask.floor for sure in sureness) >= request.k:
+        if sum(sure >= floor for sure in sureness) >= request.k:
             return ()
         some = list(answers.foreign.values())[: 4 * request.k]
         judged = await mirrors.candidates(some, ask.search)
@@ -242,22 +240,48 @@ class Recall:
         theirs = self.ranking.only_theirs(reader, ask, ranked, answers)
         ranking = [*ranked.ranking, *theirs]  # behind the ledger's own
         question = relevance.question_of(ask.query, ranked.found.searched)
-        candidates = [item.candidate for item in ranking]
-        sureness = relevance.relevances(candidates, ask.known, question)
-        kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= ask.floor]
+        floor = relevance.floor(ask.request.min_relevance, ask.known, question)
+        sureness = relevance.relevances([item.candidate for item in ranking], ask.known, question)
+        kept = [pair for pair in zip(ranking, sureness, strict=True) if pair[1] >= floor]
         below = len(sureness) - len(kept)
-        for one in foreign:  # each beside the ledger's own, which none of them lifts
-            sure = relevance.relevances([*candidates, one.candidate], ask.known, question)[-1]
-            if sure >= ask.floor:
+        judged = relevance.relevances([one.candidate for one in foreign], ask.known, question)
+        for one, sure in zip(foreign, judged, strict=True):
+            if sure >= floor:
                 kept.append((blending.Blended(one.candidate, 0, 0, 0, 0, 0, 0), sure))
         order = self.ranking.fused(reader, ask, kept, answers, {item.candidate.id for item in theirs})
-        shown, is_cut = self._shown(reader, ask, order, {one.hit.id: one.hit for one in foreign})
+        current = self._newer_first(reader, ask, order)
+        shown, is_cut = self._shown(reader, ask, current, {one.hit.id: one.hit for one in foreign})
         evidence = _evidence(ranked.found, question) if ask.request.explain else None
         if not ask.request.neighbours:
-            return _Answered(shown, (), is_cut, below, evidence)
+            return _Answered(shown, (), is_cut, floor, below, evidence)
         hits, around, is_shortened = self._with_turns(reader, ask, [hit for hit, _ in shown])
         shown = [(hit, record) for hit, (_, record) in zip(hits, shown, strict=True)]
-        return _Answered(shown, around, is_cut or is_shortened, below, evidence)
+        return _Answered(shown, around, is_cut or is_shortened, floor, below, evidence)
+
+    def _newer_first(self, reader: Reader, ask: Asked, ranked: Iterator[RankedHit]) -> Iterator[RankedHit]:
+        """The best hits, of those that contradict each other the newer first; unless the past is asked for."""
+        best = {
+            item.blended.candidate.id: item for item in islice(ranked, max(ask.request.k, newer.LOOKED_AT))
+        }
+        leading = list(best)[: newer.LOOKED_AT]
+        pairs = self.engine.alike(
+            reader,
+            ask.scope,
+            ask.snapshot,
+            Restriction(ids=frozenset(leading), without_superseded=False),
+            leading,
+            nearness=newer.NEARNESS,
+            most=newer.LOOKED_AT,
+        )
+        ids = sorted({name for one, other, _ in pairs for name in (one, other)})
+        records = reader.records(ids, ask.snapshot.seq) if ids else {}
+        found = newer.contradictions({(one, other) for one, other, _ in pairs}, records)
+        order = list(best)
+        if found and ask.request.as_of is None and not newer.is_about_the_past(ask.query.text):
+            order = newer.newer_first(order, found, records)
+        for name in order:
+            yield replace(best[name], contradicts=found[name]) if name in found else best[name]
+        yield from ranked
 
     def _search(
         self,
@@ -287,7 +311,7 @@ class Recall:
             model=model,
             limit=max(self.ranking.weights.candidates, request.k),
             context=self.ranking.weights.context,
-            common_from=self.ranking.weights.common_from,
+            people=query.people,
             names=query.names,
             shared_names=query.shared_names,
             users=query.users,
@@ -416,12 +440,11 @@ def _is_less_trusted(record: Record, than: Trust) -> bool:
 
 def _evidence(found: Found, question: relevance.Question) -> dict[str, Any]:
     """What speaks for there being an answer at all, and against it."""
-    best = relevance.evidence(found.candidates, question)
+    cosines = (one.cosine for one in found.candidates if one.cosine is not None)
     return {
-        "cosine": round(best.cosine, 4),
-        "coverage": round(best.coverage, 4),
+        "cosine": round(max(cosines, default=0.0), 4),
+        "coverage": round(max((one.coverage for one in found.candidates), default=0.0), 4),
         "compared": question.compared,
         "users": sorted(question.users),
         "unknown_person": question.names_unknown_person,
-        "shortened": question.is_shortened,
     }
