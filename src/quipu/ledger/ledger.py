@@ -274,7 +274,9 @@ class Ledger:
         if is_brief and self._driver.is_near:
             if self._is_closed:
                 raise closed()
-            return reading(reached)
+            found = reading(reached)
+            await asyncio.sleep(0)  # whoever reads on and on lets others have their turn
+            return found
         try:
             return await self._on(self._threads, lambda: reading(reached))
         except BackendUnavailableError as error:
