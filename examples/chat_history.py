@@ -24,7 +24,7 @@ def main() -> None:
         memory.remember("The canteen is closed in June", type="episodic", session_id="small-talk")
 
         # Neighbouring turns lend each other their words, and a session can be asked for alone.
-        hits = memory.recall("When is the launch?", session_id="launch-planning", k=2, min_relevance="off")
+        hits = memory.recall("When is the launch?", session_id="launch-planning", k=3, min_relevance="off")
         for hit in hits:
             print(hit.metadata["turn"], hit.content)
 

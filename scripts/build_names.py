@@ -16,7 +16,13 @@ from quipu.search.people import NAMES_FILE, folded_name
 
 #: Names that are far more often something else: months, countries, cities, words.
 ELSEWHERE = frozenset(
-    ["alabama", "alexa", "angel", "april", "arizona", "armenia", "asia", "atlanta", "august", "austria", "autumn", "berlin", "brooklyn", "chad", "china", "crystal", "cuba", "dakota", "egypt", "forest", "georgia", "god", "india", "iran", "israel", "italy", "java", "jersey", "june", "kenya", "king", "lane", "london", "major", "may", "miles", "montana", "nim", "ocean", "paris", "prince", "queen", "river", "russia", "siri", "sky", "spain", "spirit", "star", "summer", "texas", "virginia", "will", "winter", "world"]
+    """africa alabama alexa alexandria angel april arizona armenia asia atlanta august austin
+    austria autumn bali basel bergen berlin boston brooklyn carolina chad chelsea china cleveland
+    crystal cuba dakota dallas denver easter egypt ford forest geneva georgia god houston india iran
+    israel italy java jersey june kent kenya king lane london lourdes major may medina mercedes
+    milan miles montana nim ocean orlando paris pascal phoenix prince queen river roma rome ruby
+    russia sage santiago savannah siena siri sky spain spirit star summer sunday sydney tea texas
+    troy valencia verona virginia visa washington will winter world york""".split()  # noqa: SIM905  words read better as a text than as a hundred literals
 )
 
 

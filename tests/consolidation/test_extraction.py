@@ -232,6 +232,8 @@ async def test_no_model_is_shown_what_is_secret(tmp_path: Path) -> None:
 async def test_settings_that_do_not_fit_are_refused() -> None:
     for given in ({"extractor_url": "http://127.0.0.1:9/v1"}, {"extractor_model": "tiny"}):
         settings: Any = Settings.model_validate(given)
+        container = await open_container(settings, stores=[":memory:"], embedder="none")
         with pytest.raises(InvalidError) as refused:
-            await open_container(settings, stores=[":memory:"], embedder="none")
+            container.load()
+        await container.close()
         assert refused.value.faults[0].pointer == "/extractor_url"

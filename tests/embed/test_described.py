@@ -85,7 +85,7 @@ def test_a_model_has_its_own_calibration_or_none(tmp_path: Path) -> None:
 def test_the_calibration_of_the_built_in_model_is_what_search_takes() -> None:
     known = packaged().calibration
     assert known is not None
-    assert relevance.Calibration(**known) == relevance.calibration(packaged().name)
+    assert relevance.Calibration(**known) == relevance.calibration(known, has_vector=True)
 
 
 @pytest.mark.parametrize(

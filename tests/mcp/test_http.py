@@ -346,7 +346,7 @@ class Slow(WordEmbedder):
         super().__init__()
         self.started, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def embed(self, texts: Any) -> Any:
+    async def embed(self, texts: Any, role: Any = "document") -> Any:
         self.started.set()
         try:
             await asyncio.Event().wait()

@@ -139,7 +139,7 @@ async def test_a_deadline_is_kept(memory: TestMemory) -> None:
     class Slow:
         model, dimensions = "slow", 8
 
-        async def embed(self, texts: Any) -> Any:
+        async def embed(self, texts: Any, role: Any = "document") -> Any:
             await asyncio.sleep(60)
 
         def clear(self) -> None:

@@ -12,7 +12,7 @@ from quipu.api import Memory
 from quipu.bootstrap import Container, open_container
 from quipu.config import Settings
 from quipu.embed.cache import CachedEmbedder
-from quipu.embed.minilm import MiniLmEmbedder
+from quipu.embed.local import LocalEmbedder
 from quipu.embed.port import Embedder
 from quipu.mirrors.backend import Backend
 from quipu.mirrors.guard import Patience
@@ -34,7 +34,7 @@ _PATIENCE = Patience(open_s=120, search_s=60, effect_s=120, health_s=10)
 @cache
 def meaning() -> Embedder:
     """The one real embedder of this process."""
-    return Lent(CachedEmbedder(MiniLmEmbedder()))
+    return Lent(CachedEmbedder(LocalEmbedder()))
 
 
 class _Caught(EmbeddedConnection):

@@ -257,8 +257,10 @@ def candidates(**fixed: SearchStrategy[Any]) -> SearchStrategy[Candidate]:
     drawn |= {"keyword": st.floats(0, 40), **fixed}
 
     def consistent(one: Candidate) -> Candidate:
-        is_without = one.cosine is None or one.near is None
-        return replace(one, cosine=None, near=None) if is_without else one
+        brevity = one.brevity if one.session_id is not None else 0.0
+        if one.cosine is None or one.near is None:
+            return replace(one, cosine=None, near=None, brevity=brevity)
+        return replace(one, brevity=brevity)
 
     return st.builds(Candidate, **drawn).map(consistent)
 

@@ -94,6 +94,7 @@ def index_row(record: Record, data: bytes | None) -> IndexRow:
         agent_id=record.agent_id,
         share_with=shared,
         asks=int(is_question(record)),
+        by_assistant=0,
         valid_until=record.valid_until,
     )
 
@@ -270,7 +271,7 @@ class Asker:
         limit: int = 10,
         context: SessionContext = NO_CONTEXT,
         model: str | None = None,
-        common_from: float = 1.0,
+        people: frozenset[str] = frozenset(),
         names: frozenset[str] = frozenset(),
         shared_names: frozenset[str] = frozenset(),
         users: frozenset[str] = frozenset(),
@@ -285,7 +286,7 @@ class Asker:
             limit=limit,
             model=model,
             context=context,
-            common_from=common_from,
+            people=people,
             names=names,
             shared_names=shared_names,
             users=users,

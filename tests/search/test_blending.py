@@ -85,9 +85,9 @@ def test_whom_the_query_names_decides_among_equals(others: list[Candidate], one:
 
 @given(candidates(session_id=st.none(), subject=st.none()))
 def test_what_may_be_about_them_comes_between_theirs_and_what_is_not(one: Candidate) -> None:
-    mine = replace(one, id="c-mine", user_id="ana", named=0.0, common=0.0)
-    maybe = replace(one, id="b-maybe", user_id="bo", named=SHARED_NAME, common=0.0)
-    his = replace(one, id="a-his", user_id="bo", named=0.0, common=0.0)
+    mine = replace(one, id="c-mine", user_id="ana", named=0.0)
+    maybe = replace(one, id="b-maybe", user_id="bo", named=SHARED_NAME)
+    his = replace(one, id="a-his", user_id="bo", named=0.0)
     ranked = blended([his, maybe, mine], (), WEIGHTS, {"ana"})
     assert [item.candidate.id for item in ranked] == ["c-mine", "b-maybe", "a-his"]
 
@@ -151,25 +151,24 @@ def plainly_blended(
     found: list[Candidate], subjects: frozenset[str], users: frozenset[str]
 ) -> list[tuple[str, float, float]]:
     """Ids, scores and shares of sessions as the rules are written down, one after the other."""
-    trust = word_trust(found, WEIGHTS)
+    trust = WEIGHTS.words * word_trust(found, WEIGHTS)
     words = [trust * level for level in standardised([one.keyword for one in found])]
     near = [WEIGHTS.vector * level for level in standardised([one.near for one in found])]
     logs = [None if one.session_id is None else math.log(max(1, one.length)) for one in found]
     totals: list[float] = []
     for place, level in enumerate(standardised(logs)):
         one = found[place]
-        gained = [0.0, WEIGHTS.common * one.common]
+        gained = [0.0]
         gained += [WEIGHTS.subject] * (one.subject in subjects)
         gained += [WEIGHTS.user] * (bool(users) and one.user_id in users)
         gained += [WEIGHTS.user * one.named] * (bool(users) and one.named >= SHARED_NAME)
-        turn = 0.0
-        if one.session_id is not None:
-            turn = WEIGHTS.length * max(-2.0, min(2.0, level)) + WEIGHTS.asking * one.asks
+        level = 0.0 if one.session_id is None else max(-2.0, min(2.0, level))
+        turn = one.brevity * (WEIGHTS.length * level + (WEIGHTS.asking if one.asks else 0.0))
         totals.append(words[place] + near[place] + max(gained) + turn)
     scored: list[tuple[str, float, float]] = []
     for one, total in zip(found, totals, strict=True):
         beside = [other for two, other in zip(found, totals, strict=True) if two.session_id == one.session_id]
-        share = 0.0 if one.session_id is None else WEIGHTS.session * max(beside)
+        share = 0.0 if one.session_id is None else WEIGHTS.session * one.brevity * max(beside)
         scored.append((one.id, total + share, share))
     return sorted(scored, key=lambda item: (-item[1], item[0]))
 
@@ -184,6 +183,6 @@ def test_the_blend_is_what_the_rules_say(
     )
 
 
-@given(lists(min_size=2, keyword=st.just(1.0), cosine=st.none(), session_id=st.none(), common=st.just(0.0)))
+@given(lists(min_size=2, keyword=st.just(1.0), cosine=st.none(), session_id=st.none()))
 def test_equals_come_by_id(found: list[Candidate]) -> None:
     assert [item.candidate.id for item in blended(found, (), WEIGHTS)] == sorted(one.id for one in found)

@@ -23,6 +23,7 @@ from quipu.search.filter_tree import passes
 from quipu.search.filters import compiled
 from quipu.search.neighbours import VectorScores
 from quipu.search.partition import Partition
+from quipu.search.visibility import Visible
 from tests.search import drawn
 from tests.search.fake import (
     AGENT,
@@ -199,13 +200,15 @@ def test_what_may_not_be_seen_changes_nothing_of_what_is_found(
 
     def answers(one: Asker) -> tuple[Any, ...]:
         shares = one.shares(text, scope, seq)
-        found = one.search(
-            text, QUERY, scope=scope, seq=seq, limit=3, context=TURNS, common_from=0.1, names=shares.names
-        )
+        found = one.search(text, QUERY, scope=scope, seq=seq, limit=3, context=TURNS, names=shares.names)
         ids = sorted(record.id for record in in_reach(alone, scope))
         return shares, found, one.neighbours(*ids, scope=scope, seq=seq)
 
     assert answers(asker) == answers(alone)
+
+
+def scores_of(partition: Partition, query: Any) -> VectorScores:
+    return VectorScores(Visible(partition, Asker().scope(), 10**9, 0), query, NO_CONTEXT)
 
 
 @given(HISTORY, st.data())
@@ -221,12 +224,11 @@ def test_cosines_are_the_same_to_the_last_bit_whatever_else_is_compared(
     query = np.frombuffer(QUERY, "<f4")
     places = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6)))
     alone = [
-        VectorScores(partition, query, None, NO_CONTEXT).cosines(places[at : at + 1]).tolist()[0]
-        for at in range(len(places))
+        scores_of(partition, query).cosines(places[at : at + 1]).tolist()[0] for at in range(len(places))
     ]
-    some = VectorScores(partition, query, None, NO_CONTEXT)
+    some = scores_of(partition, query)
     assert some.cosines(places).tolist() == alone
-    everything = VectorScores(partition, query, None, NO_CONTEXT)
+    everything = scores_of(partition, query)
     everything.cosines(np.arange(len(rows)))
     assert everything.cosines(places).tolist() == alone
 
@@ -238,9 +240,9 @@ def test_cosines_of_many_dimensions_do_not_depend_on_how_many_rows_are_compared(
     made = [unit(random.standard_normal(384).tolist()) for _ in range(700)]
     partition.extend([index_row(drafted(id=f"mem_{n:04}", born=n + 1), data) for n, data in enumerate(made)])
     query = random.standard_normal(384).astype("<f4")
-    every = VectorScores(partition, query, None, NO_CONTEXT).cosines(np.arange(700)).tolist()
+    every = scores_of(partition, query).cosines(np.arange(700)).tolist()
     for rows in ([3], [699], list(range(0, 700, 7)), list(range(350))):
-        some = VectorScores(partition, query, None, NO_CONTEXT).cosines(np.array(rows))
+        some = scores_of(partition, query).cosines(np.array(rows))
         assert some.tolist() == [every[row] for row in rows]
 
 

@@ -10,7 +10,7 @@ from quipu.search.people import name_parts, without_names
     [
         ("Tom is on the Enterprise plan", "someone is on the Enterprise plan"),
         ("Where does Tom live?", "Where does someone live?"),
-        ("where does tom live?", "where does someone live?"),
+        ("what goes with tea?", "what goes with tea?"),
         ("Anna Maria Kowalska and Ben's dog", "someone and someone's dog"),
         ("Anna-Lena met Tom.", "someone met someone."),
         ("We deploy on Tuesdays with Python in Berlin", "We deploy on Tuesdays with Python in Berlin"),

@@ -29,7 +29,7 @@ def procedure(machine: Any) -> Record:
 
 def test_a_procedure_is_found_by_name_description_states_and_triggers() -> None:
     assert text.index_text(procedure(MACHINE)) == "return parcel send it back asked label printed print label"
-    assert text.embedding_text(procedure(MACHINE)) == text.body_text(procedure(MACHINE))
+    assert text.embedding_texts(procedure(MACHINE)) == [text.body_text(procedure(MACHINE))]
 
 
 def test_a_procedure_without_words_has_none() -> None:
@@ -62,7 +62,7 @@ def test_place_people_feeling_subject_and_date_count_too() -> None:
     feeling = replace(RECORD, type="emotional", details={"emotion": "joy"})
     assert text.index_text(feeling) == "likes tea\njoy"
     assert text.index_text(replace(RECORD, type="episodic")).endswith("14 November 2023 Tuesday")
-    assert text.embedding_text(event) == "likes tea"
+    assert text.embedding_texts(event) == ["likes tea"]
 
 
 def test_a_day_is_written_as_people_write_it() -> None:
@@ -117,3 +117,12 @@ def test_a_text_is_storable_when_utf8_can_hold_it_and_it_has_no_zero(said: str) 
 @pytest.mark.parametrize("said", ["a\ud800", "a\0"])
 def test_half_a_character_and_a_zero_are_not_storable(said: str) -> None:
     assert not text.is_storable(said)
+
+
+def test_what_is_embedded_names_nobody_and_a_long_text_is_embedded_in_passages() -> None:
+    hers = replace(RECORD, content="Zoe lives in Rome, says Zorblax", user_id="zorblax@example.org")
+    assert text.embedding_texts(hers) == ["someone lives in Rome, says someone"]
+    long = replace(RECORD, content="Tom likes tea. " * 200)
+    parts = text.embedding_texts(long)
+    assert len(parts) > 2
+    assert "".join(parts) == "someone likes tea. " * 200

@@ -138,7 +138,7 @@ async def hosts(
             outbound=network,
         )
         host = Host(name, container, clock, http_app(container))
-        if address is not None:
+        if url is not None:
             network.hosts[name] = host
         made.append(host)
     try:

@@ -8,9 +8,9 @@ import pytest
 
 from quipu import BackendUnavailableError, Memory, Telemetry
 from quipu.bootstrap import background_jobs
-from quipu.bootstrap.core import ShownExtractor
 from quipu.config import Settings
 from quipu.consolidation.chat_model import ChatModel
+from quipu.telemetry.models import ShownExtractor
 from quipu.telemetry.settings import Showing
 from quipu.telemetry.spans import Spans
 from tests.embed.server import serving

@@ -112,7 +112,7 @@ class Candidate:
     #: How many words it has, whether it ends by asking, and whether an assistant said it.
     length: int
     asks: bool
-    by_assistant: bool
+    by_assistant: bool = False
     #: Whose it is, and the share of the users' names in the query that it has.
     user_id: str | None = None
     named: float = 0.0

@@ -13,14 +13,11 @@ short and long conversations, documents): none stays by which one of them loses.
 """
 
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from quipu.model.search import Candidate, SessionContext
 from quipu.search.query import about
-
-_ABOUT_ONESELF = re.compile(r"\b(?:i|i'm|i've|i'd|me|my|mine|myself)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +36,7 @@ class Weights:
     #: For short turns of a session.
     session: float = 0.6
     length: float = 0.5
-    asking: float = -0.5
+    asking: float = -1.0
     #: Shares of the neighbouring turns' words and vectors, for short turns.
     previous_words: float = 0.8
     next_words: float = 0.4
@@ -75,12 +72,13 @@ class Blended:
 
 def blended(
     candidates: Sequence[Candidate],
-    text: str,
     subjects: Collection[str],
     weights: Weights,
     users: Collection[str] = frozenset(),
+    *,
+    is_about_oneself: bool = False,
 ) -> list[Blended]:
-    """The candidates for a query's text, best first; equal ones by id, so that the order is always the same.
+    """The candidates, best first; equal ones by id, so that the order is always the same.
 
     `subjects` and `users` are those that the query names.
     """
@@ -88,7 +86,6 @@ def blended(
     keywords = standardised([candidate.keyword for candidate in candidates])
     vectors = standardised([candidate.near for candidate in candidates])
     lengths = turn_lengths(candidates)
-    is_about_oneself = _ABOUT_ONESELF.search(text) is not None
     scored: list[Blended] = []
     for candidate, keyword, vector, length in zip(candidates, keywords, vectors, lengths, strict=True):
         subject = weights.subject if candidate.subject in subjects else 0.0

@@ -83,6 +83,8 @@ def keyword_scores(
         rows, frequency = _spread(own, counts, visible, turns, context)
         most = _weight(len(rows), visible.count) * (K1 + 1)
         scores[rows] += most * frequency / (frequency + _norms(visible, rows, turns, context))
+    if not total_told:  # nothing but names: then those are what is asked for
+        told[:], total_told = covered, total
     for share, whole in ((covered, total), (told, total_told)):
         if whole:
             share /= np.float32(whole)

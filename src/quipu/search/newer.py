@@ -1,12 +1,13 @@
 """Facts that say the same with another value: the newer comes first, and each names the others.
 
-Two texts are such a pair when they begin alike, have half of their words in common, and are near. Which of them is true
-is not decided here: both are shown, unless the caller asked for one.
+Two texts are such a pair when they begin alike, have half of their words in common, are near, and each has a word that the
+other lacks (or one of them says "not"). Which of them is true is not decided here: both are shown.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from quipu.model.record import Record
@@ -30,13 +31,17 @@ def is_about_the_past(question: str) -> bool:
 
 
 def contradictions(
-    pairs: Collection[tuple[str, str]], records: Mapping[str, Record]
+    question: str, pairs: Collection[tuple[str, str]], records: Mapping[str, Record]
 ) -> dict[str, tuple[str, ...]]:
-    """For each record the others that say something else of the same; `pairs` are near each other."""
+    """For each record the others that say something else of the same; `pairs` are near each other.
+
+    What the question itself tells apart (number 3, not number 7) is not the same.
+    """
+    asked = frozenset(term for _, terms in words(question) for term in terms)
     said = {name: _Said.of(record) for name, record in records.items()}
     found: dict[str, set[str]] = {}
     for one, other in pairs:
-        if one in said and other in said and said[one].differs_from(said[other]):
+        if one in said and other in said and said[one].differs_from(said[other], asked):
             found.setdefault(one, set()).add(other)
             found.setdefault(other, set()).add(one)
     return {name: tuple(sorted(others)) for name, others in found.items()}
@@ -70,10 +75,18 @@ class _Said:
         content: Iterator[Sequence[int]] = (terms for word, terms in found if not is_stop_word(word))
         return cls(frozenset(term for _, terms in found for term in terms), frozenset(next(content, ())))
 
-    def differs_from(self, other: "_Said") -> bool:
-        common = len(self.terms & other.terms)
-        whole = len(self.terms | other.terms)
-        return self.first == other.first and _COMMON_WORDS * whole <= common < whole
+    def differs_from(self, other: "_Said", asked: frozenset[int]) -> bool:
+        common, whole = self.terms & other.terms, self.terms | other.terms
+        is_same = self.first == other.first and len(common) >= _COMMON_WORDS * len(whole)
+        mine, theirs = self.terms - common, other.terms - common
+        is_replaced = bool(mine and theirs) and asked.isdisjoint(mine | theirs)
+        is_denied = bool(mine | theirs) and mine | theirs <= _negations()
+        return is_same and (is_replaced or is_denied)
+
+
+@cache
+def _negations() -> frozenset[int]:
+    return frozenset(term for _, terms in words("no not never") for term in terms)
 
 
 def _moment(record: Record) -> tuple[int, str]:

@@ -57,8 +57,6 @@ class Masked:
 
 def without_names(text: str, known: Collection[str] = ()) -> Masked:
     """`known`: words, folded, that are names here."""
-    # Somebody who types without capitals means names all the same.
-    any_case = text.islower()
     kept: list[str] = []
     names: set[str] = set()
     end, surnames_left = 0, 0
@@ -68,7 +66,7 @@ def without_names(text: str, known: Collection[str] = ()) -> Masked:
         if surnames_left and is_capital and text[end:start] == " ":
             surnames_left, end = surnames_left - 1, match.end()
             names.update(word.split("-"))
-        elif (is_capital or any_case) and _is_name(folded_name(word), known):
+        elif is_capital and _is_name(folded_name(word), known):
             kept += text[end:start], SOMEONE
             surnames_left, end = _MOST_SURNAMES, match.end()
             names.update(word.split("-"))

@@ -4,6 +4,7 @@ A name says whose records are meant, not which of them: the question is embedded
 (`people.py`), and keyword search keeps it.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ from quipu.search.text import is_english, is_stop_word
 #: other: "home" and "sales" are, in the memory of a household or of a company.
 SHARED_NAME: Final = 0.625
 
+_ABOUT_ONESELF = re.compile(r"\b(?:i|i'm|i've|i'd|me|my|mine|myself)\b", re.IGNORECASE)
 #: What follows one of these is a place or a thing rather than a person.
 _BEFORE_PLACES = frozenset(("a", "an", "at", "by", "from", "in", "into", "near", "on", "the", "to"))
 #: Written with a capital, and nobody's name; April, June and August may be somebody's.
@@ -45,6 +47,8 @@ class Query:
     shared_names: frozenset[str]
     #: Whether it names a person whom no record in reach mentions.
     names_unknown_person: bool
+    #: Whether whoever asks speaks of themselves.
+    is_about_oneself: bool
 
 
 def analyse(text: str, shares: WordShares) -> Query:
@@ -66,6 +70,7 @@ def analyse(text: str, shares: WordShares) -> Query:
         names=shares.mentions,
         shared_names=_shared_names(shares),
         names_unknown_person=_names_unknown_person(shares),
+        is_about_oneself=_ABOUT_ONESELF.search(text) is not None,
     )
 
 

@@ -55,7 +55,9 @@ KEYWORD_ONLY = Calibration(
     intercept=-2.0, evidence=6.0, coverage=1.0, about_named=0.17, auto=0.05, strict=0.34
 )
 #: Of a model that nobody has measured nearness says something, and nothing is left out but what `strict` asks for.
-UNMEASURED = Calibration(intercept=-2.0, evidence=4.0, coverage=0.5, auto=-1.0, strict=0.5)
+UNMEASURED = Calibration(
+    intercept=-2.0, evidence=4.0, coverage=0.5, about_others=-0.5, unknown_person=-0.5, auto=-2.0, strict=0.5
+)
 
 
 def calibration(measured: Mapping[str, float] | None, *, has_vector: bool) -> Calibration:
@@ -86,7 +88,11 @@ def question_of(query: Query, searched: int) -> Question:
 
 def relevances(candidates: Sequence[Candidate], known: Calibration, question: Question) -> list[float]:
     """The chance, for each candidate, that it answers the query."""
-    return [_relevance(_evidence(one, known, question), known, question) for one in candidates]
+    judges = [KEYWORD_ONLY if one.cosine is None else known for one in candidates]
+    return [
+        _relevance(_evidence(one, judge, question), judge, question)
+        for one, judge in zip(candidates, judges, strict=True)
+    ]
 
 
 def floor(asked: float | Floor, known: Calibration, question: Question) -> float:
@@ -102,9 +108,8 @@ def floor(asked: float | Floor, known: Calibration, question: Question) -> float
             return number
 
 
-def _evidence(candidate: Candidate, known: Calibration, question: Question) -> float:
-    """What speaks for a hit; without vectors for it, its words alone."""
-    judge = KEYWORD_ONLY if candidate.cosine is None else known
+def _evidence(candidate: Candidate, judge: Calibration, question: Question) -> float:
+    """What speaks for a hit."""
     found = (
         (candidate.cosine or 0.0) + judge.coverage * candidate.coverage + judge.brevity * candidate.brevity
     )

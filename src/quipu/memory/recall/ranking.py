@@ -82,7 +82,13 @@ class Ranking:
 
     def _blended(self, found: Found, ask: Asked) -> list[blending.Blended]:
         query = ask.query
-        return blending.blended(found.candidates, query.text, query.subjects, self.weights, query.users)
+        return blending.blended(
+            found.candidates,
+            query.subjects,
+            self.weights,
+            query.users,
+            is_about_oneself=query.is_about_oneself,
+        )
 
     def fused(
         self,

@@ -275,7 +275,7 @@ class Recall:
         )
         ids = sorted({name for one, other, _ in pairs for name in (one, other)})
         records = reader.records(ids, ask.snapshot.seq) if ids else {}
-        found = newer.contradictions({(one, other) for one, other, _ in pairs}, records)
+        found = newer.contradictions(ask.query.text, {(one, other) for one, other, _ in pairs}, records)
         order = list(best)
         if found and ask.request.as_of is None and not newer.is_about_the_past(ask.query.text):
             order = newer.newer_first(order, found, records)
