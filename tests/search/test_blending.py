@@ -186,3 +186,13 @@ def test_the_blend_is_what_the_rules_say(
 @given(lists(min_size=2, keyword=st.just(1.0), cosine=st.none(), session_id=st.none()))
 def test_equals_come_by_id(found: list[Candidate]) -> None:
     assert [item.candidate.id for item in blended(found, (), WEIGHTS)] == sorted(one.id for one in found)
+
+
+@given(candidates(cosine=st.floats(0.1, 1), near=st.floats(0.1, 1)))
+def test_who_asks_about_themselves_is_told_what_they_said_first(one: Candidate) -> None:
+    said = replace(one, id="z", by_assistant=False)
+    told = replace(one, id="a", by_assistant=True)
+    asked = blended([said, told], (), WEIGHTS, is_about_oneself=True)
+    assert [item.candidate.id for item in asked] == ["z", "a"]
+    otherwise = {item.candidate.id: item.score for item in blended([said, told], (), WEIGHTS)}
+    assert otherwise["z"] == otherwise["a"]
