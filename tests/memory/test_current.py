@@ -57,3 +57,21 @@ async def test_a_long_text_is_shown_with_the_passage_that_answers() -> None:
         short = (await memory.recall("When does the committee meet?", k=2))[0]
         assert short.content == "The committee meets in May"
         assert short.passage is None
+
+
+async def test_the_same_said_of_somebody_else_is_not_named_as_similar() -> None:
+    """Vectors say nothing of names, so names are looked at."""
+    async with Memory("agent", ":memory:", embedder=WordEmbedder()) as memory:
+        tom = await memory.remember("Tom lives in a flat in Berlin")
+        anna = await memory.remember("Anna lives in a flat in Berlin")
+        again = await memory.remember("Tom lives in a flat, in Berlin.")
+    assert anna.similar == ()
+    assert tom.id in again.similar
+    assert anna.id not in again.similar
+
+
+async def test_a_long_text_is_kept_beside_others() -> None:
+    async with Memory("agent", ":memory:", embedder=WordEmbedder()) as memory:
+        await memory.remember("Tea at noon")
+        kept = await memory.remember("Tea is served at noon and at four. " * 100)
+        assert kept.similar == ()

@@ -9,6 +9,7 @@ from quipu.model.record import Record
 from quipu.model.search import Restriction, Scope, Search, SessionContext, Snapshot
 from quipu.operation import Clock
 from quipu.search.engine import SearchEngine
+from quipu.search.text import is_long
 
 _MOST = 5
 _LOOKED_AT = 20
@@ -32,7 +33,9 @@ class SimilarMemories:
 
         stores: The ids of the stores that are looked into; None: all.
         """
-        (vector,) = await self.embedding.of_records(tenant, [record], [None])
+        vector = None
+        if not is_long(record):
+            (vector,) = await self.embedding.of_records(tenant, [record], [None])
         search = Search(
             scope=Scope(tenant=tenant, agent_id=record.agent_id, user_id=record.user_id, stores=stores),
             snapshot=Snapshot(None, self.clock()),

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from quipu.search.people import name_the_same
+
 Relation: TypeAlias = Literal["duplicate", "conflict", "similar"]
 
 #: From here on a record is shown beside the new one; the two speak of the same thing; they say the same.
@@ -22,6 +24,8 @@ def relation(new: str, old: str, similarity: float) -> Relation:
     mine, theirs = words_of(new), words_of(old)
     if mine == theirs:
         return "duplicate"
+    if not name_the_same(new, old):
+        return "similar"
     if similarity >= SAME_MATTER and _contradict(new, old, mine, theirs):
         return "conflict"
     return "duplicate" if similarity >= SAME_TEXT else "similar"

@@ -19,8 +19,9 @@ from quipu.model.search import Restriction, Scope, Search, SessionContext, Snaps
 from quipu.model.store import Store
 from quipu.operation import Context, Request, invalid
 from quipu.search.engine import SearchEngine
+from quipu.search.people import name_the_same
 from quipu.search.terms import index_terms
-from quipu.search.text import embedding_texts, index_text
+from quipu.search.text import embedding_texts, index_text, is_long
 
 #: Texts this near are named as similar, never merged by themselves.
 _SIMILAR = 0.85
@@ -178,7 +179,7 @@ class Remember:
 
     async def _similar(self, tenant: str, record: Record, vector: bytes | None) -> tuple[str, ...]:
         """Live records of the same owner that say nearly the same."""
-        if vector is None:
+        if vector is None or is_long(record):
             return ()
         search = Search(
             scope=Scope(tenant=tenant, agent_id=record.agent_id, user_id=record.user_id),
@@ -191,7 +192,11 @@ class Remember:
         )
         found = await self.ledger.read(tenant, lambda reader: self.engine.find(reader, search))
         near = sorted(((one.cosine or 0.0, one.id) for one in found.candidates), reverse=True)
-        return tuple(name for cosine, name in near[:_MOST_SIMILAR] if cosine >= _SIMILAR)
+        ids = [name for cosine, name in near[:_MOST_SIMILAR] if cosine >= _SIMILAR]
+        records = await self.ledger.records(tenant, ids)
+        return tuple(
+            name for name in ids if name in records and name_the_same(record.content, records[name].content)
+        )
 
     def _planned(
         self,

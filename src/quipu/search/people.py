@@ -55,6 +55,11 @@ class Masked:
     names: frozenset[str]
 
 
+def name_the_same(one: str, other: str) -> bool:
+    """Whether two texts name the same people, which their vectors do not tell."""
+    return without_names(one).names == without_names(other).names
+
+
 def without_names(text: str, known: Collection[str] = ()) -> Masked:
     """`known`: words, folded, that are names here."""
     kept: list[str] = []

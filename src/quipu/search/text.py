@@ -87,6 +87,11 @@ def embedding_texts(record: Record) -> list[str]:
     return [without_names(text[start:end], known).text for start, end in passages(text)]
 
 
+def is_long(record: Record) -> bool:
+    """Whether it is embedded in several passages."""
+    return len(passages(body_text(record))) > 1
+
+
 def is_question(record: Record) -> bool:
     """Whether the text ends with a question mark: a turn that asks seldom answers."""
     return record.content.rstrip().endswith("?")
