@@ -63,8 +63,8 @@ async def test_the_same_said_of_somebody_else_is_not_named_as_similar() -> None:
     """Vectors say nothing of names, so names are looked at."""
     async with Memory("agent", ":memory:", embedder=WordEmbedder()) as memory:
         tom = await memory.remember("Tom lives in a flat in Berlin")
-        anna = await memory.remember("Anna lives in a flat in Berlin")
-        again = await memory.remember("Tom lives in a flat, in Berlin.")
+        anna = await memory.remember("Anna lives in a flat in Berlin", find_similar=True)
+        again = await memory.remember("Tom lives in a flat, in Berlin.", find_similar=True)
     assert anna.similar == ()
     assert tom.id in again.similar
     assert anna.id not in again.similar
@@ -73,5 +73,5 @@ async def test_the_same_said_of_somebody_else_is_not_named_as_similar() -> None:
 async def test_a_long_text_is_kept_beside_others() -> None:
     async with Memory("agent", ":memory:", embedder=WordEmbedder()) as memory:
         await memory.remember("Tea at noon")
-        kept = await memory.remember("Tea is served at noon and at four. " * 100)
+        kept = await memory.remember("Tea is served at noon and at four. " * 100, find_similar=True)
         assert kept.similar == ()
