@@ -125,6 +125,20 @@ class SearchEngine:
                 (*both, pair[2]) for both, pair in zip(zip(firsts, seconds, strict=True), pairs, strict=True)
             ]
 
+    def near_each_other(
+        self, source: Source, scope: Scope, snapshot: Snapshot, ids: Sequence[str], nearness: float
+    ) -> list[tuple[str, str]]:
+        """Those pairs of these few records in reach whose vectors are at least so near."""
+        with self._cache.partition(source, scope) as (loaded, current):
+            partition = loaded.partition
+            seq = current if snapshot.seq is None else snapshot.seq
+            visible = loaded.visible_rows.of(partition, scope, seq, snapshot.now)
+            found = [(name, row) for name in ids if (row := visible.row_of(name)) is not None]
+            rows = np.array([row for _, row in found], np.int64)
+            vectors = partition.vectors[rows]
+            pairs = np.argwhere(np.triu(vectors @ vectors.T >= nearness, 1)).tolist()
+            return [(found[one][0], found[other][0]) for one, other in pairs]
+
     def neighbours(self, source: Source, scope: Scope, snapshot: Snapshot, ids: Sequence[str]) -> Neighbours:
         """What is one step away from each record, in reach: what it is linked with, the turns next to it in its session,
         and the records of its subject."""

@@ -264,18 +264,10 @@ class Recall:
             item.blended.candidate.id: item for item in islice(ranked, max(ask.request.k, newer.LOOKED_AT))
         }
         leading = list(best)[: newer.LOOKED_AT]
-        pairs = self.engine.alike(
-            reader,
-            ask.scope,
-            ask.snapshot,
-            Restriction(ids=frozenset(leading), without_superseded=False),
-            leading,
-            nearness=newer.NEARNESS,
-            most=newer.LOOKED_AT,
-        )
-        ids = sorted({name for one, other, _ in pairs for name in (one, other)})
+        pairs = self.engine.near_each_other(reader, ask.scope, ask.snapshot, leading, newer.NEARNESS)
+        ids = sorted({name for pair in pairs for name in pair})
         records = reader.records(ids, ask.snapshot.seq) if ids else {}
-        found = newer.contradictions(ask.query.text, {(one, other) for one, other, _ in pairs}, records)
+        found = newer.contradictions(ask.query.text, pairs, records)
         order = list(best)
         if found and ask.request.as_of is None and not newer.is_about_the_past(ask.query.text):
             order = newer.newer_first(order, found, records)
