@@ -30,6 +30,16 @@ async def test_a_search_looks_into_every_agent_that_the_visitor_may_act_for(hous
     assert "strong" in alone.text or "fair" in alone.text
 
 
+async def test_facts_that_contradict_each_other_lead_to_each_other(house: House) -> None:
+    for room in ("Andes", "Atlas"):
+        await house.remember(f"The standup meeting is held in the room {room}")
+    person = await house.person("ana", "admin")
+    found = await person.get("/memories?q=where+is+the+standup+meeting+held")
+    order = [found.text.index(f"in the room {name}") for name in ("Atlas", "Andes")]
+    assert order == sorted(order), "the newer stands first"
+    assert found.text.count("contradicted") == 2
+
+
 async def test_filters_narrow_lists_and_searches(house: House) -> None:
     await house.remember(
         "Ana drinks tea", user_id="ana", tags=["food"], metadata={"city": "Lisbon", "year": 2025}

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -83,7 +84,8 @@ async def _search(ctx: Context, query: Fields, agents: Sequence[str]) -> dict[st
     answers: list[RecallResponse] = []
     for agent in agents[:_MOST_AGENTS]:
         answers.append(await dispatch(ctx, ops.RECALL, {**request, "agent_id": agent}))
-    hits = sorted((hit for answer in answers for hit in answer.results), key=lambda hit: -hit.relevance)
+    # Each agent's hits stay in their order, which is not that of relevance alone.
+    hits = list(merge(*(answer.results for answer in answers), key=lambda hit: -hit.relevance))
     is_more = len(hits) > count or any(len(answer.results) == count for answer in answers)
     return {
         "rows": hits[:count],
