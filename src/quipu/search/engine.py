@@ -17,13 +17,12 @@ from quipu.model.search import (
     WordShares,
 )
 from quipu.search import hops, names
-from quipu.search.alike import alike
 from quipu.search.arrays import Mask, Rows, best
 from quipu.search.bm25 import KeywordScores, keyword_scores, query_terms
 from quipu.search.cache import Loaded, PartitionCache
 from quipu.search.filters import compiled
 from quipu.search.hops import LinkDistance
-from quipu.search.neighbours import VectorScores
+from quipu.search.neighbours import VectorScores, alike
 from quipu.search.people import bare_name
 from quipu.search.source import Source
 from quipu.search.terms import Words, words

@@ -11,6 +11,7 @@ import numpy as np
 
 from quipu.model.search import SessionContext
 from quipu.search.arrays import Floats, Mask, Rows, best
+from quipu.search.partition import Partition
 from quipu.search.visibility import Visible
 
 #: When less than one in so many rows may be seen, they are taken out before anything is computed.
@@ -21,6 +22,9 @@ _DENSE = 2
 _WIDER = 2
 #: What e times as many passages cost.
 _LENGTH_COST = np.float32(0.12)
+
+#: Rows that are compared with all others in one product: more take more memory, and are no faster.
+_BLOCK = 64
 
 #: None for a row without a vector.
 Optional: TypeAlias = list[float | None]
@@ -143,3 +147,26 @@ def _where(has_vector: list[bool], values: list[float]) -> Optional:
     if all(has_vector):
         return [*values]
     return [value if is_there else None for is_there, value in zip(has_vector, values, strict=True)]
+
+
+def alike(
+    partition: Partition, mask: Mask, rows: Rows, nearness: float, most: int
+) -> list[tuple[int, int, float]]:
+    """Row, other row and their cosine: for each of the rows up to `most` others of the mask, of the same user, agent and
+    type, whose vectors are at least so near. A row without a vector is near to none."""
+    mask = mask & partition["has_vector"]
+    rows = rows[mask[rows]]
+    same = [partition[column] for column in ("user", "agent", "type")]
+    found: list[tuple[int, int, float]] = []
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        cosines = partition.vectors[block] @ partition.vectors.T
+        for row, near in zip(block.tolist(), cosines, strict=True):
+            others = np.flatnonzero(near >= nearness)
+            is_mate = mask[others] & (others != row)
+            for column in same:
+                is_mate &= column[others] == column[row]
+            others = others[is_mate]
+            nearest = others[best(near[others], most)]
+            found.extend((row, other, float(near[other])) for other in nearest.tolist())
+    return found
