@@ -47,11 +47,17 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert reason(refused) == "cannot_open"
 
 
-def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path, tables: Sequence[Any]) -> None:
+def test_a_file_of_another_version_is_left_alone(tmp_path: Path, tables: Sequence[Any]) -> None:
     path = tmp_path / "memory.db"
     driver = SqliteDriver(path)
     Ledger(driver, tables)
     driver.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(BackendUnavailableError) as older:
+        SqliteDriver(path)
+    assert reason(older) == "older_schema"
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA user_version = 99")
     connection.close()

@@ -23,7 +23,7 @@ from quipu.ledger.table import Row, Value
 #: Marks a file as one of ours.
 _APPLICATION_ID = 0x51755069
 #: The version of the schema.
-SCHEMA = 1
+SCHEMA = 2
 
 
 def _bound(values: Mapping[str, Bind]) -> dict[str, Value]:
@@ -112,7 +112,14 @@ class SqliteDriver:
         self._check_version()
 
     def _check_version(self) -> None:
-        if next(iter(self._writer.execute("PRAGMA user_version")))[0] > SCHEMA:
+        version = next(iter(self._writer.execute("PRAGMA user_version")))[0]
+        if 0 < version < SCHEMA:
+            raise BackendUnavailableError(
+                f"{self._path} was made by an earlier version of Quipu, before its first release.",
+                reason="older_schema",
+                hint="Export it with that version, `quipu export FILE`, and import the file here.",
+            )
+        if version > SCHEMA:
             raise BackendUnavailableError(
                 f"{self._path} was made by a newer version of Quipu.",
                 reason="newer_schema",
