@@ -74,7 +74,7 @@ class About:
     async def memory_manifest(self, path: str | None) -> dict[str, Any]:
         """Where memory is shared, signed by this host. At the root it is that of the first owner.
 
-        Who has no grant is told of no scopes.
+        Who has no grant is shown no scopes.
         """
         tenant, keyring, url = self._whose(path) or DEFAULT_TENANT, self.host.keyring, self.host.url
         space = await self.host.ledger.space(tenant)

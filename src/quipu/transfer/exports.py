@@ -86,7 +86,7 @@ _PIECE = 256 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A whole file from its beginning, what is told of it, and what is looked at while it is sent."""
+    """A whole file from its beginning, what is reported of it, and what is checked while it is sent."""
 
     data: BinaryIO
     size: int

@@ -282,7 +282,7 @@ _VERBS: Mapping[str, str] = {
     "grant": "shared a part of memory",
     "revoke": "took back what was shared",
     "disclose": "was shown what is shared:",
-    "cascade": "told of what was erased",
+    "cascade": "notified of what was erased",
     "incident": "reported that something went wrong",
     "borrow": "asked another server for what it shares",
     "drop_borrowed": "dropped what another server shared",

@@ -43,7 +43,7 @@ from quipu.sharing.times import rfc3339
 _CURSOR_MS = 900_000
 #: How often an answer is made anew because something was changed meanwhile.
 _TURNS = 4
-#: So many erasures are told of in one answer.
+#: So many erasures are reported in one answer.
 _MOST_ERASURES = 100
 #: What does not change what a query finds, or in which order.
 _BESIDE = ("cursor", "max_results", "include_embeddings")

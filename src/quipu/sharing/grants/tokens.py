@@ -288,7 +288,7 @@ class Admission:
         """A token for a grantee that proves a key of its own document."""
         now = self.host.clock()
         shown = Shown(scheme="", token="", proof=request.proof, method="POST", url=request.url)
-        # Before anything is looked up for a stranger.
+        # Before anything is looked up for somebody unknown.
         thumbprint, proof = check_proof(shown, now, None)
         found = await self.grants.find(request.id)
         if found is None:
